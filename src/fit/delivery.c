@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Records are rows of the device's result, but the caller gets columns: one array for each output.
+/* Copies the device's records into the caller's arrays.
+ *
+ * A record is a row of the device's result, but the caller gets columns: one array for each output.
  * Blocks of records that fit into the L1 cache are split output by output. */
 #include "fit/fitter.h"
 
@@ -18,14 +20,14 @@ static const char HERE[] = "compute_fit_run";
 
 enum { BLOCK = 256, OUTPUTS = 9, PIECE = 1 << 18 };
 
-/* Records of a task, and of a loop over tasks: other loops get their turn in between. */
+/* Records of a task, and of a loop over tasks. Other users of the threads run between two loops. */
 enum { TASK = 8 * BLOCK, LOOP = 64 * TASK };
 
-#define STREAM_COUNT 200000 /* ROIs whose results exceed every cache */
+#define STREAM_COUNT 200000 /* the results of this many ROIs exceed every cache */
 
 /* ---- Outputs as a table -------------------------------------------------------------------- */
 
-/* The array of an output, by its bit's number. */
+/* The arrays of the outputs, in the order of their bits. */
 static const size_t arrays[OUTPUTS] = {
     offsetof(compute_fit_results, parameters),  offsetof(compute_fit_results, std),
     offsetof(compute_fit_results, covariance),  offsetof(compute_fit_results, ratio),
@@ -33,7 +35,7 @@ static const size_t arrays[OUTPUTS] = {
     offsetof(compute_fit_results, iterations),  offsetof(compute_fit_results, status),
     offsetof(compute_fit_results, significance)};
 
-/* Those whose numbers are no floats. */
+/* The outputs whose elements are not floats. */
 enum { ITERATIONS = 6, STATUS = 7 };
 
 static void *array_of(const compute_fit_results *results, int output) {
@@ -46,7 +48,7 @@ static void set_array(compute_fit_results *results, int output, void *array) {
   memcpy((char *)results + arrays[output], &array, sizeof array);
 }
 
-/* Bytes of one ROI in it. */
+/* Returns the bytes of one ROI in an output. */
 static size_t bytes_of(const compute_fit *fit, int output) {
   const uint32_t bit = UINT32_C(1) << output;
   if (bit == COMPUTE_FIT_STATUS) return sizeof(uint8_t);
@@ -58,7 +60,7 @@ static size_t bytes_of(const compute_fit *fit, int output) {
 typedef struct blank {
   char *array;
   size_t bytes;
-  bool zero; /* iterations and status; else NaN */
+  bool zero; /* for iterations and status; NaN for the other outputs */
 } blank;
 
 static void blank_piece(void *argument, int64_t task, int32_t worker) {
@@ -86,7 +88,7 @@ static void blank_output(const fit_delivery *d, int output, int64_t first) {
                   &b);
 }
 
-/* Whether no device of the run computes with the threads of the context. */
+/* Returns true if no device of the run computes with the context's threads. */
 static bool leaves_threads(const compute_fit *fit) {
   if (fit->flags & COMPUTE_BATCH_ALL_DEVICES) return false;
   compute_device *const only = fit->device_count > 0 ? NULL : registry_default_device(fit->context);
@@ -97,8 +99,8 @@ static bool leaves_threads(const compute_fit *fit) {
   return true;
 }
 
-/* Statuses are valid from the start. Other outputs of unfitted ROIs are blanked after the run:
- * writing every number twice would cost a fast run several per cent. */
+/* Statuses are valid from the start. Other outputs of unfitted ROIs are blanked after the run,
+ * because writing every number twice would slow a fast run by several per cent. */
 void delivery_open(fit_delivery *d, compute_fit *fit, const compute_fit_run_options *options) {
   const compute_fit_problem *p = &fit->problem;
   *d = (fit_delivery){.fit = fit, .options = options};
@@ -118,7 +120,8 @@ void delivery_close(fit_delivery *d) {
 
 /* ---- A batch ------------------------------------------------------------------------------- */
 
-/* Outputs that only the caller's function gets are in the scratch, array after array. */
+/* Places the outputs that only the caller's function gets in the scratch memory, array after
+ * array. */
 static compute_status place_scratch(fit_delivery *d, int64_t count) {
   const compute_fit *fit = d->fit;
   size_t bytes = 0;
@@ -153,7 +156,7 @@ compute_status delivery_begin(fit_delivery *d, int64_t count) {
   return d->options->write ? place_scratch(d, count) : COMPUTE_OK;
 }
 
-/* Of constant width, so that each copy is one or two moves. */
+/* The width is constant, so that each copy is one or two moves. */
 #define COPY_COLUMNS(width)                                                                        \
   for (int64_t i = 0; i < count; i++)                                                              \
   memcpy(to + i * (width), from + i * step, (size_t)(width) * sizeof *to)
@@ -169,8 +172,9 @@ static void copy_columns(float *to, const float *from, int64_t step, int32_t wid
 }
 
 #ifdef __SSE2__
-/* The same with non-temporal stores, for arrays that are not read soon: fetching lines before
- * overwriting them would double the traffic. For widths that fill 16 bytes; false for others. */
+/* As copy_columns, with non-temporal stores, for arrays that are not read soon. Fetching cache
+ * lines before overwriting them would double the traffic. Returns false for widths that do not fill
+ * 16 bytes. */
 static bool stream_columns(float *to, const float *from, int64_t step, int32_t width,
                            int64_t count) {
   if ((uintptr_t)to % 16 != 0) return false;
@@ -191,7 +195,7 @@ static bool stream_columns(float *to, const float *from, int64_t step, int32_t w
 }
 #endif
 
-/* Statuses and iterations are small whole numbers in the record. */
+/* In the record, statuses and iterations are small whole numbers stored as floats. */
 static void count_block(const fit_delivery *d, const float *records, int64_t count,
                         delivery_counts *counts) {
   const float *status = records + d->at[STATUS], *iterations = records + d->at[ITERATIONS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans, chunks and marks of one device. They are created when a batch first needs them and kept:
- * after a few batches a run compiles and allocates nothing more. */
+/* Plans, chunks and marks of one device. They are created when a batch first needs them, and are
+ * kept. After a few batches a run compiles and allocates nothing more. */
 #include "fit/device_plans.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static compute_status short_of_memory(const compute_fit *fit) {
 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
-/* Maps and the spline on this device. */
+/* Copies the maps and the spline to this device. */
 static compute_status bring_tables(fit_device_plans *device_plans) {
   const compute_fit *fit = device_plans->fit;
   compute_status s = COMPUTE_OK;
@@ -151,8 +151,8 @@ compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, 
 
 /* ---- Chunks -------------------------------------------------------------------------------- */
 
-/* Powers of two, so that there are few plans: the next larger one if it is nearly full, otherwise
- * the next smaller one and another chunk for the rest. */
+/* Row counts are powers of two, so that there are few plans. A nearly full chunk uses the next
+ * larger power. Otherwise a chunk uses the next smaller one, and another chunk takes the rest. */
 int64_t chunk_rows(int64_t left) {
   int64_t rows = LEAST_ROWS;
   while (rows < left && rows < MOST_ROWS) rows *= 2;
@@ -173,7 +173,7 @@ static void chunk_free(fit_chunk *chunk) {
   const device_release_function release = chunk->locked ? free_locked : free_plain;
   for (int i = 0; i < FIT_INPUTS; i++) compute_tensor_release(chunk->input[i]);
   compute_tensor_release(chunk->records);
-  /* A hung copy may still access it. */
+  /* The release is delayed if a hung copy may still access the memory. */
   if (chunk->staging != NULL && !device_release_later(device, release, chunk->staging))
     release(device, chunk->staging);
   base_release(chunk);
@@ -187,7 +187,7 @@ static size_t tensor_bytes(const compute_tensor *tensor) {
   return tensor == NULL ? 0 : (size_t)tensor_dense_bytes(tensor);
 }
 
-/* Where the host reads and writes the chunk. */
+/* Creates the host's view of the chunk's inputs and outputs. */
 static compute_status make_staging(fit_chunk *chunk) {
   const compute_device *device = chunk->device_plans->device;
   size_t bytes = rounded(tensor_bytes(chunk->records));
@@ -278,7 +278,7 @@ static void marks_free(fit_marks *marks) {
   base_release(marks);
 }
 
-/* A tensor on the device, and the host's copy where it cannot address that. */
+/* Creates a tensor on the device, and a host copy if the host cannot address it. */
 static compute_status make_marks(const fit_device_plans *device_plans, compute_dtype dtype,
                                  int64_t frames, compute_tensor **tensor, void **host) {
   const compute_fit *fit = device_plans->fit;
@@ -378,7 +378,7 @@ compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tens
     if (chunk->input[i] != NULL)
       bindings[count++] = (compute_binding){.node = plan->input[i], .tensor = chunk->input[i]};
   compute_status s = staged ? upload(chunk, queue) : COMPUTE_OK;
-  /* Strict: the iterator tries smaller batches before the CPU. */
+  /* Strict, because the iterator tries smaller batches before it uses the CPU. */
   if (s == COMPUTE_OK)
     s = compute_run_with(
         plan->plan, bindings, count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_fit_image, compute_fit_crlb and the names: the expected result of a fit, computed in
- * double precision without fitting. */
+/* The expected result of a fit, computed in double precision without fitting: compute_fit_image,
+ * compute_fit_crlb and the names. */
 #include <math.h>
 #include <string.h>
 
@@ -99,8 +99,8 @@ compute_status compute_fit_image(compute_context *context, const compute_fit_pro
 
 enum { MOST = COMPUTE_FIT_MAX_PARAMETERS };
 
-/* The information of the free parameters; `free` has their numbers. False if the expected value of
- * a pixel is 0. */
+/* Computes the information matrix of the free parameters, whose numbers are in `free`. Returns
+ * false if the expected value of a pixel is 0. */
 static bool information(const compute_fit_problem *p, const float *spline, const double *parameters,
                         const double *variance, const int32_t *free, int32_t count,
                         double matrix[MOST][MOST]) {
@@ -124,8 +124,8 @@ static bool information(const compute_fit_problem *p, const float *spline, const
   return true;
 }
 
-/* The inverse of a symmetric matrix, from its lower half, by Cholesky decomposition after scaling
- * to a unit diagonal. False if it is singular. */
+/* Inverts a symmetric matrix from its lower half. Uses Cholesky decomposition after scaling to a
+ * unit diagonal. Returns false if the matrix is singular. */
 static bool invert(double matrix[MOST][MOST], int32_t n, double inverse[MOST][MOST]) {
   double unit[MOST], lower[MOST][MOST] = {{0}}, whole[MOST][MOST] = {{0}};
   for (int32_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating and releasing fitters; checks of their options. */
+/* Creation and release of fitters, and checks of their options. */
 #include "fit/fitter.h"
 
 #include <inttypes.h>
@@ -73,9 +73,8 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
                                   values, &fit->tables[index]);
 }
 
-/* The spline's coefficients, which must be numbers: a NaN would fail fits that no one could
- * explain.
- */
+/* Takes the spline's coefficients. They must be numbers: a NaN would make fits fail without a
+ * visible reason. */
 static compute_status take_spline(compute_fit *fit, const float *values) {
   const int32_t *cells = fit->problem.cells;
   const int64_t count = (int64_t)cells[0] * cells[1] * cells[2];
@@ -99,7 +98,7 @@ static compute_status take_maps(compute_fit *fit, const compute_fit_options *o) 
 
 /* ---- Making and releasing ------------------------------------------------------------------ */
 
-/* The problem as it will be computed. */
+/* Stores the problem with the inputs and outputs that the fitter computes. */
 static compute_status take_problem(compute_fit *fit, const compute_fit_options *o) {
   compute_fit_problem problem = o->problem;
   if (o->offset.values) problem.inputs |= COMPUTE_FIT_WITH_OFFSET;
@@ -110,7 +109,7 @@ static compute_status take_problem(compute_fit *fit, const compute_fit_options *
   const compute_status status = fit_problem_take(fit->context, HERE, &problem, &fit->problem);
   if (status) return status;
   fit->wanted = fit->problem.outputs;
-  fit->problem.flags = problem.flags; /* used as soon as there are corners */
+  fit->problem.flags = problem.flags; /* used when corners exist */
   fit->problem.outputs |= FIT_COUNTED;
   fit->corners_in_maps =
       !fit->frames && fit->frame_rows != 0 && (fit->problem.inputs & FIT_MAPS) != 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs: on the caller's thread, or on one of the fitter's own; the graph for stacks of ROIs. */
+/* Runs on the caller's thread or on the fitter's own thread, and the graph for stacks of ROIs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 
 static const char HERE[] = "compute_fit_run";
 
-/* Runs leave a plan in the iterator for each size of a last batch, so it is recreated now and
- * then. */
+/* Runs leave a plan in the iterator for each size of a last batch, so the iterator is recreated
+ * after this many runs. */
 #define MOST_RUNS 256
 
 /* ---- The iterator -------------------------------------------------------------------------- */
@@ -78,13 +78,15 @@ compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times)
       error_if_null(fit ? fit->context : NULL, "compute_fit_times_get", fit, times);
   if (missing) return missing;
   pthread_mutex_lock(&fit->mutex);
-  /* Read before the others, so that they include it: steps add to it meanwhile. */
+  /* `finding` is read before the other times, so that they include it: steps add to it
+   * meanwhile. */
   const double all = 1e-9 * (double)atomic_load(&fit->finding);
   compute_batch_times parts = fit->times;
   if (fit->running) (void)compute_batch_times_get(fit->running, &parts);
   pthread_mutex_unlock(&fit->mutex);
   double finding = fit->find_devices > 0 ? all / (double)fit->find_devices : 0;
-  /* A batch that is repeated on the CPU is searched while its device searches the next one. */
+  /* A batch that is repeated on the CPU may be searched while its device searches the next
+   * batch. */
   if (finding > parts.computing) finding = parts.computing;
   *times = (compute_fit_times){.seconds = parts.seconds,
                                .reading = parts.reading,
@@ -111,7 +113,7 @@ static compute_status run(compute_fit *fit, const compute_fit_run_options *optio
   return status;
 }
 
-/* One run at a time. */
+/* Only one run may be in progress. */
 static compute_status begin(compute_fit *fit, fit_state state) {
   pthread_mutex_lock(&fit->mutex);
   const bool free = fit->state == FIT_IDLE;
@@ -219,7 +221,7 @@ compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) 
   return status;
 }
 
-/* A run that has not reached its iterator yet sees the flag at its first delivery. */
+/* A run that has not reached its iterator yet checks the flag at its first delivery. */
 void compute_fit_cancel(compute_fit *fit) {
   if (IS_INHERITED(fit, context)) return;
   if (!fit) return;
@@ -231,12 +233,12 @@ void compute_fit_cancel(compute_fit *fit) {
 
 /* ---- Stacks of ROIs ------------------------------------------------------------------------ */
 
-/* Stacks of ROIs: each is an item of a batch iterator that compiles the graph itself. Arrays of
- * single ROIs (widths, starts, …) are further inputs with as many items. */
+/* Stacks of ROIs: each ROI is an item of a batch iterator, which compiles the graph itself. Per-ROI
+ * arrays (widths, starts, …) are further inputs with as many items. */
 
-#define PARTS 6 /* inputs of single ROIs */
+#define PARTS 6 /* per-ROI inputs */
 
-/* The inputs of single ROIs, in the order of their bits. */
+/* The per-ROI inputs, in the order of their bits. */
 static const int32_t single[PARTS] = {0, 5, 6, 7, 8, -1};
 
 static void build(void *user, compute_graph *graph, int64_t items, const compute_node *inputs,

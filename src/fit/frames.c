@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames with any number of ROIs each.
  *
- * The items of the iterator are frames, so each crosses the bus once, however many ROIs it has. A
- * step stores its results in a part, in chunks of ROIs with separate memory; the iterator's only
- * output is a byte for each frame, whose delivery means that the frames' parts are complete and
- * next in order. A batch that fails and is repeated, whole, in pieces or on the CPU, creates its
- * parts again. */
+ * The items of the iterator are frames, so each frame crosses the bus once for all its ROIs. A step
+ * stores its results in a part, in chunks of ROIs with separate memory. The iterator's only output
+ * is one byte per frame. Its delivery means that the parts of these frames are complete and next in
+ * order. A failed batch is repeated as a whole, in pieces or on the CPU, and creates its parts
+ * again. */
 #include "fit/frames.h"
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@
 static const char HERE[] = "compute_fit_run";
 
 #define MIB              ((int64_t)1 << 20)
-#define BATCH_BYTES      (32 * MIB) /* of frames: some thousand ROIs, as a rule */
-#define FIND_BATCH_BYTES (8 * MIB)  /* finding needs several times as much besides */
+#define BATCH_BYTES      (32 * MIB) /* of frames: usually some thousand ROIs */
+#define FIND_BATCH_BYTES (8 * MIB)  /* finding also needs several times this memory */
 
 /* ---- Parts --------------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ static void part_free(fit_part *part) {
   base_release(part);
 }
 
-/* Takes the parts of these frames out of the list. */
+/* Removes the parts of these frames from the list and returns them. */
 static fit_part *take_parts(compute_fit *fit, int64_t first, int64_t frames) {
   fit_part *taken;
   pthread_mutex_lock(&fit->parts_mutex);
@@ -68,7 +68,7 @@ static void put_part(compute_fit *fit, fit_part *part) {
 
 /* ---- The step ------------------------------------------------------------------------------ */
 
-/* The first ROI whose frame is not before `frame`. */
+/* Returns the index of the first ROI whose frame is not before `frame`. */
 static int64_t roi_of_frame(const compute_fit_run_options *options, int64_t frame) {
   int64_t low = 0, high = options->count;
   while (low < high) {
@@ -81,7 +81,8 @@ static int64_t roi_of_frame(const compute_fit_run_options *options, int64_t fram
   return low;
 }
 
-/* The corners of a chunk, from those of the run; frames are counted from the batch's first. */
+/* Fills the corners of a chunk from the corners of the run. Frames are counted from the batch's
+ * first one. */
 static void fill_corners(const fit_part *part, const int32_t *from, fit_chunk *chunk) {
   int32_t *to = chunk->host_input[0];
   for (int64_t i = 0; i < chunk->count; i++) {
@@ -166,7 +167,7 @@ static compute_status step(void *user, const compute_batch_step *step) {
     put_part(fit, part);
     return status;
   }
-  compute_error error; /* what was submitted before may still use the chunks */
+  compute_error error; /* wait, because submitted work may still use the chunks */
   compute_error_get(fit->context, &error);
   if (step->queue) (void)compute_queue_wait(step->queue);
   if (error.status == status) error_restore(fit->context, &error);
@@ -176,7 +177,7 @@ static compute_status step(void *user, const compute_batch_step *step) {
 
 /* ---- Delivering ---------------------------------------------------------------------------- */
 
-/* The corners of all parts as one array: the caller's own, or those found. */
+/* Returns the corners of all parts as one array: the caller's array, or the found corners. */
 static compute_status collect_corners(fit_delivery *d, const fit_part *parts, int64_t rois,
                                       int32_t **made, const int32_t **corners) {
   *made = NULL;
@@ -227,8 +228,8 @@ static compute_status deliver(void *user, int64_t first, int64_t items, const vo
 
 /* ---- Making and running -------------------------------------------------------------------- */
 
-/* The default number of frames at a time. The iterator considers only the bytes of frames; here
- * ROIs are the work, and few of them do not fill a device. */
+/* Returns the default number of frames per batch. The iterator considers only the bytes of frames.
+ * Here the work is in the ROIs, and few of them do not fill a device. */
 static int64_t usual_batch(const compute_fit *fit) {
   const int64_t frame =
       fit->frame_rows * fit->frame_columns * (int64_t)compute_dtype_size(fit->dtype);
@@ -236,7 +237,8 @@ static int64_t usual_batch(const compute_fit *fit) {
   return frames < 1 ? 1 : frames > 1024 ? 1024 : frames;
 }
 
-/* Plans that every device will need: compute_fit_create reports their errors. */
+/* Compiles the plans that every device will need, so that compute_fit_create reports their
+ * errors. */
 static compute_status compile_first(compute_fit *fit) {
   compute_batch_device_info info;
   compute_error before;
@@ -270,7 +272,7 @@ compute_status frames_open(compute_fit *fit) {
   return !status ? compile_first(fit) : status;
 }
 
-/* All corners were in frames that there were. */
+/* Checks that all corners were in frames of the source. */
 static compute_status check_end(const compute_fit *fit, const fit_delivery *d) {
   const compute_fit_run_options *options = d->options;
   if (fit->find || d->summary.count == options->count) return COMPUTE_OK;
@@ -295,7 +297,7 @@ compute_status frames_run(compute_fit *fit, const compute_fit_run_options *optio
                                                  .progress_seconds = options->progress_seconds},
                     delivery);
   fit->delivery = NULL;
-  drop_parts(take_parts(fit, 0, INT64_MAX)); /* computed after what made the run end */
+  drop_parts(take_parts(fit, 0, INT64_MAX)); /* computed after the event that ended the run */
   return !status ? check_end(fit, delivery) : status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The inputs of a fit besides pixels, for stacks and frames alike, and the checks of a run before
- * it begins: a corner outside its frame at the end of ten million would otherwise cost an hour. */
+/* The inputs of a fit except pixels, for stacks and frames, and the checks of a run before it
+ * begins. Without the checks, a corner outside its frame at the end of ten million ROIs could cost
+ * an hour. */
 #include <inttypes.h>
 
 #include "core/base/error.h"
@@ -103,7 +104,7 @@ typedef struct corner_check {
   const compute_fit *fit;
   const int32_t *corners;
   int64_t count, frames;
-  int64_t first_bad; /* atomic: the first invalid ROI; INT64_MAX */
+  int64_t first_bad; /* atomic: index of the first invalid ROI, or INT64_MAX */
 } corner_check;
 
 enum { PIECE = 1 << 16 };
@@ -115,7 +116,7 @@ static bool is_inside(const corner_check *c, int64_t i) {
          at[2] <= fit->frame_columns - fit->problem.columns;
 }
 
-/* Whether it is in order, and in an existing frame. */
+/* Returns true if a corner is in order and in an existing frame. */
 static bool is_in_order(const corner_check *c, int64_t i) {
   if (!c->fit->frames) return true;
   return (i == 0 || c->corners[3 * i] >= c->corners[3 * i - 3]) &&
@@ -184,7 +185,7 @@ static compute_status check_count(const compute_fit *fit, const compute_fit_run_
   return COMPUTE_OK;
 }
 
-/* Arrays for each ROI, whose number must be known. */
+/* Checks the per-ROI arrays, which need a known number of ROIs. */
 static compute_status check_arrays(const compute_fit *fit, const compute_fit_run_options *options) {
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
     if (fit_input_array(options, i) == NULL) continue;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The formulas are those of compute/fit_model.h. A pixel's share along an axis is the difference of
- * the error function at its two edges; far out the complement is used, since the difference of two
- * numbers near 1 would lose its digits. */
+/* The model's formulas, as in compute/fit_model.h.
+ *
+ * The light fraction of a pixel along an axis is the difference of the error function at its two
+ * edges. Far from the centre, the complement is used: a difference of two numbers near 1 would lose
+ * its digits. */
 #include "fit/model.h"
 
 #include <math.h>
@@ -9,9 +11,9 @@
 #include "core/base/error.h"
 #include "core/kernel/common/fit_problem.h"
 
-#define LEAST_ALPHA 1e-3 /* so that a width exists however far z goes */
+#define LEAST_ALPHA 1e-3 /* so that a width exists for every z */
 
-/* The integral of a Gaussian of width 1/sqrt 2 from a to b > a. */
+/* Returns the integral of a Gaussian of width 1/sqrt 2 from a to b > a. */
 static double between(double a, double b) {
   if (a > 0) return 0.5 * (erfc(a) - erfc(b));
   if (b < 0) return 0.5 * (erfc(-b) - erfc(-a));
@@ -47,7 +49,7 @@ static void prepare_axis(fit_axis *axis, compute_fit_profile profile, int32_t co
     integrated_axis(axis, count, center, sigma);
 }
 
-/* The width of an astigmatic spot at z along axis 0 (x) or 1 (y), and its derivative. */
+/* Returns the width of an astigmatic spot at z along axis 0 (x) or 1 (y), and its derivative. */
 static double width_at(const compute_fit_problem *p, int axis, double z, double *by_z) {
   const double t = (axis == 0 ? z - p->gamma : z + p->gamma) / p->depth;
   const double a = p->a[axis], b = p->b[axis];

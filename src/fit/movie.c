@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Spots on frames that are already on a device: it filters and marks, the host turns the marks into
- * corners, and the fit reads the same frames. */
+/* Spot finding on frames that are already on a device. The device filters the frames and marks
+ * spots, and the host converts the marks to corners. The fit then reads the same frames. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -10,20 +10,20 @@
 
 static const char HERE[] = "compute_fit_run";
 
-#define FIRST_ROOM 1024               /* spots, before it is known how many there are */
-#define CPU_PIXELS ((int64_t)1 << 21) /* to be searched at a time */
+#define FIRST_ROOM 1024               /* spots in the first attempt, before their number is known */
+#define CPU_PIXELS ((int64_t)1 << 21) /* pixels per search */
 
 static compute_status short_of_memory(const compute_fit *fit) {
   return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for spots");
 }
 
-/* What the device has found, for the host. */
+/* The marks that a device has found, in host memory. */
 typedef struct finding {
   const bool *spots;
   const float *response;
 } finding;
 
-/* The elements of the first `frames` frames of a tensor where the host can read them. */
+/* Makes the first `frames` frames of a tensor readable for the host. */
 static compute_status bring(compute_tensor *tensor, void *copy, int64_t frames, const void **data) {
   compute_tensor *part = NULL;
   *data = copy != NULL ? copy : compute_tensor_data(tensor);
@@ -34,7 +34,7 @@ static compute_status bring(compute_tensor *tensor, void *copy, int64_t frames, 
   return status;
 }
 
-/* `frames` of the step's frames from `first` on, through the plan for that number. */
+/* Searches `frames` of the step's frames from `first` on, with the plan for this number. */
 static compute_status mark_piece(fit_device_plans *device_plans, const compute_batch_step *step,
                                  const fit_marks *marks, int64_t first, int64_t frames) {
   compute_tensor *pixels = NULL, *spots = NULL, *response = NULL;
@@ -54,7 +54,7 @@ static compute_status mark_piece(fit_device_plans *device_plans, const compute_b
         plan->plan, bindings, count,
         &(compute_run_options){.queue = step->queue, .fallback = COMPUTE_FALLBACK_STRICT}, NULL);
   }
-  if (step->queue) { /* also before the views go */
+  if (step->queue) { /* also on failure, before the views are released */
     compute_error error;
     if (status) compute_error_get(device_plans->fit->context, &error);
     const compute_status waited = compute_queue_wait(step->queue);
@@ -92,7 +92,8 @@ static compute_status mark_spots(fit_device_plans *device_plans, const compute_b
   return status;
 }
 
-/* Room for all spots: their number is known the second time. */
+/* Creates an array for all spots. The first attempt returns their number if the array is too
+ * small. */
 static compute_status make_corners(const compute_fit *fit, const finding *f, fit_part *part) {
   int64_t room = FIRST_ROOM;
   compute_status status = COMPUTE_ERROR_OVERFLOW;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The draws. Small Poisson means use inversion: one uniform number, searched for among the
- * cumulative probabilities. From INVERSION_BELOW on, Hörmann's transformed rejection ("The
- * transformed rejection method for generating Poisson random variables", Insurance: Mathematics and
- * Economics 12, 1993), whose cost does not grow with the mean. Gamma: products of uniform numbers
- * for few terms, else Marsaglia and Tsang, "A simple method for generating gamma variables", ACM
- * Transactions on Mathematical Software 26, 2000. Normal: Marsaglia's polar method. */
+/* Random draws.
+ *
+ * - Poisson with a small mean: inversion. One uniform number is searched for among the cumulative
+ *   probabilities.
+ * - Poisson with a mean from INVERSION_BELOW on: Hörmann's transformed rejection ("The transformed
+ *   rejection method for generating Poisson random variables", Insurance: Mathematics and Economics
+ *   12, 1993). Its cost does not grow with the mean.
+ * - Gamma: products of uniform numbers for few terms, otherwise Marsaglia and Tsang ("A simple
+ *   method for generating gamma variables", ACM Transactions on Mathematical Software 26, 2000).
+ * - Normal: Marsaglia's polar method. */
 #include "fit/noise.h"
 
 #include <math.h>
@@ -14,12 +18,12 @@
 #include "core/base/random.h"
 
 #define INVERSION_BELOW 16.0
-#define INVERSION_MOST  120 /* beyond any number that has a chance of 2^−53 at such means */
+#define INVERSION_MOST  120 /* at such means, larger numbers have a probability below 2^−53 */
 #define PRODUCT_TERMS   8
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* Block `attempt` of a place. */
+/* Draws block `attempt` of a place. */
 static inline void draw(const noise_source *source, noise_purpose purpose, uint32_t place,
                         uint32_t attempt, uint32_t words[4]) {
   const uint32_t counter[4] = {(uint32_t)source->item, (uint32_t)(source->item >> 32), place,
@@ -31,7 +35,7 @@ static inline double uniform_53(const uint32_t words[2]) {
   return (double)(((uint64_t)words[1] << 32 | words[0]) >> 11) * 0x1p-53;
 }
 
-/* In the middle of one of 2^32 equal parts: never 0 nor 1. */
+/* Returns the middle of one of 2^32 equal parts, so neither 0 nor 1. */
 static inline double uniform_32(uint32_t word) {
   return ((double)word + 0.5) * 0x1p-32;
 }
@@ -44,7 +48,7 @@ double noise_uniform(const noise_source *source, noise_purpose purpose, uint32_t
 
 /* ---- Poisson --------------------------------------------------------------------------------- */
 
-/* ln n! less the first term of Stirling's series, (n + 1/2) ln n − n + ln(2 pi) / 2. */
+/* Returns ln n! minus the first term of Stirling's series, (n + 1/2) ln n − n + ln(2 pi) / 2. */
 static double stirling_rest(double n) {
   const double r = 1 / n, square = r * r;
   return r * (1.0 / 12 - square * (1.0 / 360 - square * (1.0 / 1260 - square / 1680)));
@@ -68,7 +72,7 @@ static const double reciprocals[INVERSION_MOST + 1] = {
     1.0 / 112, 1.0 / 113, 1.0 / 114, 1.0 / 115, 1.0 / 116, 1.0 / 117, 1.0 / 118, 1.0 / 119,
     1.0 / 120};
 
-/* `zero` is exp(−mean). */
+/* Inverts a uniform number. `zero` is exp(−mean). */
 static inline double poisson_inverted(double uniform, double mean, double zero) {
   double probability = zero;
   int number = 0;
@@ -80,11 +84,11 @@ static inline double poisson_inverted(double uniform, double mean, double zero) 
   return number;
 }
 
-/* ln of the probability of n at this mean, with ln sqrt(2 pi n) left to be added (0 for n = 0).
- * Written in ln(mean / n), so that large numbers do not cancel. */
+/* Returns the logarithm of the probability of n at this mean, plus ln sqrt(2 pi n) (0 for n = 0).
+ * The formula uses ln(mean / n), so that large numbers do not cancel. */
 static double poisson_exponent(double n, double mean) {
   if (n == 0) return -mean;
-  if (n < 10) { /* where Stirling's series is not exact */
+  if (n < 10) { /* Stirling's series is not exact here */
     static const double log_factorials[10] = {0.0,
                                               0.0,
                                               0.69314718055994529,
@@ -101,13 +105,13 @@ static double poisson_exponent(double n, double mean) {
   return n * noise_log(mean / n) + n - mean - stirling_rest(n);
 }
 
-/* Without a call, and without an instruction that not every x86 has. */
+/* Avoids a call, and an instruction that some x86 do not have. */
 static inline double round_down(double x) {
   const double cut = (double)(int64_t)x;
   return cut > x ? cut - 1 : cut;
 }
 
-/* `first`: the two words that the place has from the start. */
+/* Draws a number by rejection. `first`: the first two words of the place. */
 static double poisson_rejected(const noise_source *source, noise_purpose purpose, uint32_t place,
                                double mean, const uint32_t first[2]) {
   const double b = 0.931 + 2.53 * sqrt(mean), a = -0.059 + 0.02483 * b;
@@ -128,8 +132,8 @@ static double poisson_rejected(const noise_source *source, noise_purpose purpose
   }
 }
 
-/* A number starts with two words, so an even place and the next one share a block: number 0 of half
- * the place. Further draws of a place use its own blocks from number 1 on. */
+/* The first attempt uses two words, so an even place and the next one share a block: number 0 of
+ * half the place. Further attempts of a place use its own blocks from number 1 on. */
 double noise_poisson(const noise_source *source, noise_purpose purpose, uint32_t place,
                      double mean) {
   double number;
@@ -137,7 +141,7 @@ double noise_poisson(const noise_source *source, noise_purpose purpose, uint32_t
   return number;
 }
 
-/* Branch-free work is done for all places first, which compilers vectorise and which avoids
+/* The branch-free work is done first for all places: compilers vectorise it, and it avoids
  * mispredictions. */
 void noise_poisson_run(const noise_source *source, noise_purpose purpose, uint32_t place,
                        int32_t count, const double *means, double *numbers) {
@@ -158,7 +162,8 @@ void noise_poisson_run(const noise_source *source, noise_purpose purpose, uint32
 
 /* ---- Normal and gamma ------------------------------------------------------------------------ */
 
-/* A normal number from a point of the square; false if it lies outside of the circle. */
+/* Returns a normal number from a point of the square. Returns false if the point is outside the
+ * circle. */
 static bool polar(uint32_t across, uint32_t down, double *normal) {
   const double x = 2 * uniform_32(across) - 1, y = 2 * uniform_32(down) - 1;
   const double square = x * x + y * y;
@@ -176,7 +181,7 @@ double noise_normal(const noise_source *source, noise_purpose purpose, uint32_t 
   }
 }
 
-/* −ln of the product of uniform numbers. */
+/* Returns −ln of the product of uniform numbers. */
 static double gamma_of_few(const noise_source *source, noise_purpose purpose, uint32_t place,
                            int terms) {
   double product = 1;

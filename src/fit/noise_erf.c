@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The error function from its values and slopes at sixteenths: between them by its Taylor series,
- * whose coefficients are Hermite polynomials times the slope. */
+/* The error function from a table of its values and slopes at multiples of 1/16. Between them its
+ * Taylor series is used. The coefficients of the series are Hermite polynomials times the slope. */
 #include "fit/noise_math.h"
 
-#define STEPS 16 /* to one */
+#define STEPS 16 /* table entries per unit */
 #define LAST  96
-#define TERMS 8 /* of the series after the first: the next is below 1e-17 for a 32nd */
+#define TERMS 8 /* of the series after the first: at 1/32, the next is below 1e-17 */
 
 static const double values[LAST + 1] = {0.0,
                                         0.070431977722387074,
@@ -138,8 +138,8 @@ double noise_erf(double x) {
   const int32_t step = (int32_t)(size * STEPS + 0.5);
   const double near = (double)step / STEPS, d = size - near;
 
-  /* Term n is (−1)^n H_n(near) d^(n+1) / (n + 1)!. The recurrence of H_n with these factors in it
-   * is −term (n + 1) = first[n] near d · term n + second[n] d² · term (n − 1). */
+  /* Term n is (−1)^n H_n(near) d^(n+1) / (n + 1)!. With these factors, the recurrence of H_n is
+   * −term (n + 1) = first[n] near d · term n + second[n] d² · term (n − 1). */
   static const double first[TERMS] = {2.0 / 2, 2.0 / 3, 2.0 / 4, 2.0 / 5,
                                       2.0 / 6, 2.0 / 7, 2.0 / 8, 2.0 / 9};
   static const double second[TERMS] = {

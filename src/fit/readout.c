@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* With k electrons of light in a pixel that shows d, the derivative of ln p(d) by the mean m is
- * E[k | d] / m − 1, and the information is the mean of its square: an integral over d by the
- * trapezoidal rule, with sums over the k that can be behind each d. */
+/* The Fisher information of a pixel with readout noise.
+ *
+ * With k electrons of light in a pixel that reads d, the derivative of ln p(d) by the mean m is E[k
+ * | d] / m − 1. The information is the mean of its square. It is an integral over d by the
+ * trapezoidal rule, with sums over the k that can produce each d. */
 #include "fit/readout.h"
 
 #include <math.h>
 
 #define LEAST  0.05 /* variance */
-#define BRIGHT 1000 /* from this mean on 1 / (m + v) is as good */
-#define REACH  9.0  /* standard deviations that count */
+#define BRIGHT 1000 /* from this mean on, 1 / (m + v) is accurate enough */
+#define REACH  9.0  /* integration range in standard deviations */
 #define SMALL  1e-18
 
-/* Probability density of d and the mean of k, from sums up and down from the k nearest to `around`.
- */
+/* Returns the probability density of d and the mean of k. Sums up and down from the k nearest to
+ * `around`. */
 static double density(double d, double m, double v, double around, double *mean) {
   const double peak = floor(around + 0.5), off = d - peak;
   const double first =
@@ -33,9 +35,9 @@ static double density(double d, double m, double v, double around, double *mean)
   return first * sum;
 }
 
-/* The most likely k, by Newton's method for its logarithm: m e^t + v t = d. */
+/* Returns the most likely k. Newton's method solves m e^t + v t = d for its logarithm t. */
 static double most_likely(double d, double m, double v) {
-  double t = (d - m) / (m + v); /* right of the solution, like every later one */
+  double t = (d - m) / (m + v); /* right of the solution, like all later values */
   if (d > m && log(d / m) < t) t = log(d / m);
   for (int round = 0; round < 60; round++) {
     const double step = (m * exp(t) + v * t - d) / (m * exp(t) + v);

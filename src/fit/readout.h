@@ -3,9 +3,9 @@
 #ifndef FIT_READOUT_H
 #define FIT_READOUT_H
 
-/* The Fisher information about the mean of a Poisson number to which Gaussian noise of this
- * variance is added: an integral, to 1e-4. Infinite for a mean of 0 without noise. As in kernels,
- * variances below 0.05 count as that. */
+/* Returns the Fisher information about the mean of a Poisson number with added Gaussian noise of
+ * this variance, to 1e-4. The information is an integral. It is infinite for a mean of 0 without
+ * noise. As in the kernels, variances below 0.05 are treated as 0.05. */
 double fit_readout_information(double mean, double variance);
 
 #endif

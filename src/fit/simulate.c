@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ROI stacks and movies. The context's threads divide the work in any way, since every draw is
+/* ROI stacks and movies. The context's threads can divide the work freely, since every draw is
  * identified by its ROI or frame and its pixel. */
 #include "fit/simulate.h"
 
@@ -11,7 +11,7 @@
 #include "core/device/device.h"
 
 #define ROIS_OF_TASK 256
-#define BAND_PIXELS  ((int64_t)1 << 16) /* of a frame that one task makes: half a MiB of doubles */
+#define BAND_PIXELS  ((int64_t)1 << 16) /* pixels of a frame per task: half a MiB of doubles */
 
 /* ---- ROIs ------------------------------------------------------------------------------------ */
 
@@ -67,8 +67,8 @@ compute_status compute_simulate_rois(compute_context *context, const compute_sim
 typedef struct movie_work {
   const simulation *s;
   int64_t first;
-  int64_t bands, band_rows; /* of a frame */
-  const int64_t *begins;    /* where each frame's spots begin in `truth` */
+  int64_t bands, band_rows; /* row tiles of a frame */
+  const int64_t *begins;    /* index of each frame's first spot in `truth` */
   void *pixels;
   float *truth;
   int32_t short_of_memory; /* atomic */
@@ -88,7 +88,7 @@ static void write_truth(const movie_work *work, int64_t index, int64_t number,
   memcpy(row + 1, spot->truth, (size_t)parameters * sizeof *row);
 }
 
-/* Each band of a frame draws all of its spots again, which is cheap compared with the pixels'
+/* Each row tile of a frame draws all of its spots again. This is cheap compared with the pixels'
  * noise. */
 static void band_task(void *argument, int64_t task, int32_t worker) {
   movie_work *work = argument;

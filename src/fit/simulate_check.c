@@ -8,7 +8,7 @@
 #include "fit/simulate.h"
 #include "fit/spline.h"
 
-#define MOST_PHOTONS  1e12 /* above this, drawing whole numbers of electrons is pointless */
+#define MOST_PHOTONS  1e12 /* above this, whole numbers of electrons make no difference */
 #define MOST_SPOTS    1e8  /* in one frame */
 #define MOST_EMITTERS 1000000
 
@@ -70,7 +70,7 @@ static compute_status check_size(simulation *s, const char *operation) {
   const compute_simulation *g = &s->given;
   s->rows = s->movie ? g->frame_rows : g->problem.rows;
   s->columns = s->movie ? g->frame_columns : g->problem.columns;
-  /* Pixels of a frame are counted in 32 bits by the noise. */
+  /* The noise counts the pixels of a frame in 32 bits. */
   if (s->rows < 1 || s->columns < 1 || s->rows > UINT32_MAX / s->columns)
     return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "frame_rows, frame_columns: frames of %" PRId64 " × %" PRId64
@@ -115,7 +115,7 @@ compute_status simulation_check(compute_context *context, const compute_simulati
     return error_set(context, COMPUTE_ERROR_DTYPE, operation, "pixels must be u16 or f32");
   checked->whole = given->dtype == COMPUTE_U16;
 
-  /* Options of the fit do not matter here. */
+  /* The simulation does not use these options of the fit. */
   compute_fit_problem problem = given->problem;
   problem.solver = COMPUTE_FIT_FISHER;
   problem.iterations = 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Movies of emitters that stay where they are, blink, and drift together. Whether an emitter is on
- * in a frame is a draw of its own, as everything here, so that frames can be made in any order. */
+/* Movies of emitters at fixed positions that blink and drift together.
+ *
+ * The state of an emitter in a frame is a separate draw, as is every other value, so that frames
+ * can be made in any order. */
 #include <math.h>
 
 #include "fit/simulate.h"
 
-/* The emitter's place, and where its first blink begins; draws of a source of its own. */
+/* The emitter's place and the phase of its first blink. They are drawn from a separate source. */
 enum { PLACE_X, PLACE_Y, PLACE_PHASE, PLACE_Z };
 
 static double draw(const simulation *s, uint32_t emitter, uint32_t place) {
@@ -13,8 +15,8 @@ static double draw(const simulation *s, uint32_t emitter, uint32_t place) {
   return noise_uniform(&source, NOISE_EMITTER, place);
 }
 
-/* Time is cut into pieces of a blink's length, for each emitter at other frames; in each of them it
- * is on or off. */
+/* Time is divided into intervals with the length of a blink, at a different phase for each emitter.
+ * In each interval an emitter is on or off. */
 static bool is_on(const simulation *s, int64_t frame, uint32_t emitter) {
   const compute_simulation *g = &s->given;
   const int64_t blink = g->blink > 0 ? g->blink : 1;

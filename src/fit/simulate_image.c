@@ -8,11 +8,11 @@
 #include "fit/simulate.h"
 #include "fit/spline.h"
 
-#define REACH       5.0  /* sigma from the centre at which spots of movies are cut off */
+#define REACH       5.0  /* spots of movies are cut off at this many sigma from the centre */
 #define LEAST_ALPHA 1e-3 /* of the squared width: limits how narrow astigmatism can make a spot */
-#define RUN         128  /* pixels of an axis that are computed at a time */
+#define RUN         128  /* pixels of an axis per loop */
 
-/* Parameters by kind, which identifies their draws. */
+/* Parameters by kind. The kind identifies their draws. */
 enum { DRAW_X, DRAW_Y, DRAW_Z, DRAW_PHOTONS, DRAW_SIGMA, DRAW_SIGMA_Y, DRAWS = 8 };
 
 static float uniform(const noise_source *source, noise_purpose purpose, uint32_t place, double low,
@@ -25,7 +25,8 @@ float simulation_background(const simulation *s, const noise_source *source) {
   return uniform(source, NOISE_BACKGROUND, 0, range->low, range->high);
 }
 
-/* A position along an axis of `size` pixels: around the middle of an ROI, anywhere in a frame. */
+/* Draws a position along an axis of `size` pixels: near the middle of an ROI, or anywhere in a
+ * frame. */
 static float draw_position(const simulation *s, const noise_source *source, uint32_t place,
                            int64_t size) {
   const double middle = 0.5 * (double)(size - 1), half = 0.5 * (double)size;
@@ -45,7 +46,7 @@ void simulation_place_spot(const simulation *s, simulation_spot *spot) {
   const float *truth = spot->truth;
   spot->x = (double)truth[0];
   spot->y = (double)truth[1];
-  spot->z = (double)truth[2]; /* where the model has one */
+  spot->z = (double)truth[2]; /* only used if the model has z */
   for (int axis = 0; axis < 2; axis++) {
     switch (g->problem.model) {
     case COMPUTE_FIT_XYNB: spot->sigma[axis] = g->problem.sigma[axis]; break;
@@ -91,7 +92,7 @@ void simulation_profile(const simulation *s, double position, double sigma, int6
     }
     return;
   }
-  /* The integral from the middle to each edge, of which neighbours share one. */
+  /* The integrals from the middle to each edge. Neighbouring pixels share an edge. */
   const double scale = 0.7071067811865476 / sigma;
   double before = noise_erf(((double)first - 0.5 - position) * scale);
   for (int32_t i = 0; i < count; i++) {
@@ -101,7 +102,7 @@ void simulation_profile(const simulation *s, double position, double sigma, int6
   }
 }
 
-/* The pixels of an axis that a spot reaches: of an ROI all. */
+/* Finds the pixels of an axis that a spot reaches. In an ROI these are all pixels. */
 static void find_extent(const simulation *s, double position, double sigma, int64_t *first,
                         int64_t *end) {
   if (!s->movie) return;
@@ -138,7 +139,7 @@ void simulation_add_spot(const simulation *s, const simulation_spot *spot, int64
           column_end = s->columns;
   find_extent(s, spot->y, spot->sigma[1], &row_begin, &row_end);
   find_extent(s, spot->x, spot->sigma[0], &column_begin, &column_end);
-  /* In pieces, since a spot may be as large as a frame. */
+  /* The rows are processed in pieces, since a spot may be as large as a frame. */
   for (int64_t row = row_begin; row < row_end; row += RUN) {
     const int32_t high = (int32_t)(row_end - row < RUN ? row_end - row : RUN);
     double down[RUN], across[RUN];
@@ -159,7 +160,7 @@ void simulation_add_spot(const simulation *s, const simulation_spot *spot, int64
 
 /* From expected electrons to the values in the camera's file. */
 
-/* Expected electrons to electrons as the camera has them at its output, in place. */
+/* Converts expected electrons to the electrons at the camera's output, in place. */
 static void add_noise(const simulation *s, const noise_source *source, uint32_t pixel,
                       int32_t count, const double *expected, double *electrons) {
   const compute_fit_problem *problem = &s->given.problem;
@@ -198,7 +199,7 @@ void simulation_expose(const simulation *s, const noise_source *source, int64_t 
   for (int64_t done = 0; done < count; done += NOISE_RUN) {
     const int32_t run = (int32_t)(count - done < NOISE_RUN ? count - done : NOISE_RUN);
     double values[NOISE_RUN], light[NOISE_RUN];
-    for (int32_t i = 0; i < run; i++) light[i] = max_f64(expected[done + i], 0); /* as of splines */
+    for (int32_t i = 0; i < run; i++) light[i] = max_f64(expected[done + i], 0); /* for splines */
     if (s->given.noise_free)
       memcpy(values, light, (size_t)run * sizeof *values);
     else

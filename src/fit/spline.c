@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Cubic splines in three dimensions: from values at nodes to coefficients, and their values.
  *
- * Along each axis the spline is the natural one. Its values and slopes at the nodes follow for one
- * axis after the other, since the operations along different axes commute; between two nodes they
- * determine the polynomial (Hermite's form). */
+ * Along each axis the spline is the natural one. Its values and slopes at the nodes are computed
+ * axis by axis, since operations along different axes commute. Between two nodes they determine the
+ * polynomial (Hermite's form). */
 #include "fit/spline.h"
 
 #include <inttypes.h>
@@ -19,8 +19,8 @@ enum { COEFFICIENTS = COMPUTE_FIT_SPLINE_COEFFICIENTS, LEAST_NODES = 2, MOST_NOD
 
 /* ---- From values to coefficients ----------------------------------------------------------- */
 
-/* Values and slopes at the nodes: of the eight fields, bit 0 of the number says that it is the
- * slope along x, bit 1 along y, bit 2 along z. */
+/* Values and slopes at the nodes, as eight fields. The bits of a field's number select slopes: bit
+ * 0 along x, bit 1 along y, bit 2 along z. */
 typedef struct node_fields {
   int64_t size[3], stride[3]; /* x, y, z */
   int64_t count;
@@ -55,8 +55,8 @@ static void fill_slopes(const node_fields *f, int from, int axis, double *work) 
     }
 }
 
-/* Along one axis of a cell's 4 × 4 × 4 numbers: values at both ends and slopes at both ends to
- * powers 0 to 3. */
+/* Converts a cell's 4 × 4 × 4 numbers along one axis, from values and slopes at both ends to powers
+ * 0 to 3. */
 static void to_powers(double *h, int stride) {
   for (int i = 0; i < COEFFICIENTS; i++) {
     if (i / stride % 4 != 0) continue;
@@ -158,8 +158,8 @@ void spline_reach(const compute_fit_problem *problem, int axis, double position,
   if (high < (double)*end) *end = high > (double)*begin ? (int64_t)high : *begin;
 }
 
-/* The cell that contains `at`, or the nearest of 0 … last, and powers of the place in it. `slope`:
- * the derivative of `at` by the spot's position. */
+/* Returns the cell that contains `at`, or the nearest of 0 … last, and the powers of the position
+ * within it. `slope` is the derivative of `at` by the spot's position. */
 static int64_t powers(double at, int64_t last, double slope, double power[2][4]) {
   const int64_t cell = at >= (double)last ? last : at > 0 ? (int64_t)at : 0;
   const double t = at - (double)cell;
@@ -181,7 +181,8 @@ void spline_put(const compute_fit_problem *problem, const float *coefficients,
   place->first = coefficients + ((plane * cells[1] + row) * cells[2] + column) * COEFFICIENTS;
 }
 
-/* The polynomial with the powers of each axis or (bit of `by`) their derivatives. */
+/* Evaluates the polynomial. Each axis uses its powers, or their derivatives if its bit in `by` is
+ * set. */
 static double polynomial(const spline_place *p, const float *c, int by) {
   double sum = 0;
   for (int k = 0; k < 4; k++)

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Spot finding as a graph: band-pass filter, noise of each frame, local maxima, threshold.
+/* The search for spots as a graph: band-pass filter, noise of each frame, local maxima, threshold.
  *
- * It is recorded in two forms: as one operation, find_spots, for devices that have a kernel for it
- * (kernel kind SPOTS), and made of the graph's other operations, so that it runs wherever graphs
- * run. Both give the same spots: the kernel's sums are those of the composed form, term by term,
- * except those for the noise estimate, which may round differently.
+ * The search is recorded in two forms. One is the operation find_spots, for devices with a kernel
+ * for it (kernel kind SPOTS). The other is composed of the graph's other operations, so that it
+ * runs on every device. Both give the same spots: the kernel computes the sums of the composed form
+ * term by term. Only the sums for the noise estimate may round differently.
  *
- * The composed form is arranged for the planner's fusion:
+ * The composed form is arranged for the planner's fusion. The frames are padded with their edges
+ * once, in their own dtype, wide enough for all later steps. A filter's pass along one axis is a
+ * sum of shifted slices, which are free. The whole sum becomes one kernel, or several if it has
+ * more terms than a kernel has operands. No term is used by two stored sums, since that would store
+ * the term also.
  *
- * The frames are padded by their edges once, in their own dtype, wide enough for all that follows.
- * A filter's pass along one axis is a sum of shifted slices, which are free; the whole sum becomes
- * one kernel, or several if it has more terms than a kernel has operands. No term is used by two
- * stored sums, since that would store the term too.
- *
- * Outside the frame the filtered image is set to zero: a spot is positive, so nothing outside hides
- * one at the border. */
+ * Outside the frame, the filtered image is set to zero. A spot is positive, so nothing outside
+ * hides a spot at the border. */
 #include "compute/spots.h"
 
 #include <math.h>
@@ -27,37 +26,41 @@
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
 
-/* A filter has about sigma · 15 terms, each several nodes of the graph. */
+/* A filter has about sigma · 15 terms. Each term is several nodes of the graph. */
 #define SPOT_MOST_SIGMA    50
 #define SPOT_MOST_DISTANCE 100
 
 static const char operation[] = "find_spots";
 
-/* The noise is the root mean square of values within CLIP times it, iterated from the mean absolute
- * value for ROUNDS rounds. CLIPPED is the fraction of normal noise's standard deviation that
- * remains after clipping, SIZE its standard deviation over its mean absolute value. QUIET limits
- * how far below the first estimate the noise can be, which matters in images without noise. */
+/* Constants of the noise estimate. The noise is the root mean square of all values within CLIP
+ * times the noise. The estimate starts with the mean absolute value and takes ROUNDS rounds. For
+ * normal noise, CLIPPED is the fraction of the standard deviation that remains after clipping, and
+ * SIZE is the standard deviation over the mean absolute value. QUIET limits how far the noise can
+ * fall below the first estimate, which matters in images without noise. */
 #define CLIP          2.5
 #define CLIPPED       0.9546038
 #define SIZE          1.2533141
 #define QUIET         1e-3
 #define ROUGH         6.0
-#define MOST_VARIANCE 1e30 /* its multiples are finite */
-/* TILE: large enough for the noise to be known to a few per cent, small enough for a background
- * that varies. In frames of HALVED pixels every other row is enough for that. */
+#define MOST_VARIANCE 1e30 /* its multiples are finite in f32 */
+/* TILE is large enough to estimate the noise to a few per cent, and small enough for a background
+ * that varies. In frames of at least HALVED pixels, every second row is sufficient. */
 enum { ROUNDS = 3, TILE = 24, HALVED = 1 << 14 };
 
-/* The wide Gaussian's sigma over the narrow one's. A wider one knows the background better, but
- * follows one that varies less. Of 400 photons on 200 the best filter for a known background sees 6
- * standard deviations, this one 5.5 and one of twice sigma 5.2. */
+/* The wide Gaussian's sigma over the narrow one's. A larger ratio estimates a constant background
+ * better, but follows a varying one less well. Measured for 400 photons on a background of 200: the
+ * best filter for a known background gives 6 standard deviations, this ratio 5.5 and a ratio of two
+ * 5.2. */
 #define WIDE 3.0
 
-/* Where the Gaussians are cut off, in their own sigma. The wide one only estimates a background. */
+/* The cut-off of the Gaussians, in units of their sigma. The wide one only estimates a
+ * background. */
 #define CUT      3.0
 #define CUT_WIDE 2.0
 enum { LONGEST = 18 * SPOT_MOST_SIGMA }; /* > 2 (CUT + CUT_WIDE WIDE) sigma, both rounded up */
 
-/* Where 400 photons on up to 300 are found and hardly anything else: docs/guide/fitting.md. */
+/* Finds 400 photons on a background of up to 300, and hardly anything else:
+ * docs/guide/fitting.md. */
 #define USUAL_THRESHOLD 4.2
 
 typedef struct finder {
@@ -67,8 +70,8 @@ typedef struct finder {
   int32_t distance;
   int32_t margin; /* padding of the frames on each side */
   double threshold;
-  double gain;        /* of the filter for noise that is white */
-  compute_node edges; /* its variance at each pixel, relative to gain² */
+  double gain;        /* of the filter, for white noise */
+  compute_node edges; /* variance of the filtered noise at each pixel, relative to gain² */
   compute_spots_attributes search;
 } finder;
 
@@ -100,7 +103,7 @@ static compute_node continue_axis(const finder *f, compute_node x, int32_t axis)
   return compute_concat(f->graph, parts, 3, axis);
 }
 
-/* 1 in the frame, 0 in `distance` elements before and after it, along one axis. */
+/* Returns 1 in the frame and 0 in `distance` elements before and after it, along one axis. */
 static compute_node frame_mask(const finder *f, int32_t axis) {
   compute_shape shape = COMPUTE_SHAPE(1, 1, 1);
   const int64_t size = shape_at(f->shape, axis);
@@ -111,8 +114,8 @@ static compute_node frame_mask(const finder *f, int32_t axis) {
 
 /* ---- Filters ------------------------------------------------------------------------------- */
 
-/* Elements `shift` and −shift away from the `count` elements of the result, added. Integers are
- * added as such, which is exact and saves a conversion. */
+/* Adds the elements at distance `shift` and −shift from the `count` elements of the result.
+ * Integers are added as integers, which is exact and saves a conversion. */
 static compute_node pair(const finder *f, compute_node x, int32_t axis, int32_t radius,
                          int32_t shift, int64_t count) {
   const bool whole = compute_node_dtype(f->graph, x) != COMPUTE_F32;
@@ -148,7 +151,7 @@ static compute_node blur(const finder *f, compute_node x, double sigma, int32_t 
   return blur_axis(f, blur_axis(f, x, 1, sigma, radius), 2, sigma, radius);
 }
 
-/* Both parts of a filter along one axis: its response is a(y) a(x) − b(y) b(x). */
+/* Both parts of a filter along one axis. Its response is a(y) a(x) − b(y) b(x). */
 typedef struct parts {
   int32_t reach;
   double a[LONGEST], b[LONGEST]; /* 2 reach + 1 */
@@ -174,8 +177,8 @@ static void box_parts(int32_t radius, int32_t wide, parts *p) {
   for (int32_t i = -wide; i <= wide; i++) p->b[wide + i] = 1.0 / (2 * wide + 1);
 }
 
-/* [pixels, 3]: compute_spots_edges of each pixel of an axis, over `unit`. Pixels far from both ends
- * are like the middle of an axis that is as long as the filter. */
+/* [pixels, 3]: compute_spots_edges of each pixel of an axis, divided by `unit`. Pixels far from
+ * both ends use the middle of an axis that has the filter's length. */
 static compute_node axis_edges(const finder *f, const parts *p, int64_t pixels, double unit,
                                double sign) {
   compute_graph *g = f->graph;
@@ -191,12 +194,12 @@ static compute_node axis_edges(const finder *f, const parts *p, int64_t pixels, 
   const compute_node middle = compute_scalar_i64(g, COMPUTE_I64, p->reach);
   const compute_node last = compute_scalar_i64(g, COMPUTE_I64, pixels - 1 - p->reach);
   const compute_node behind =
-      compute_sub(g, compute_maximum(g, at, last), last); /* steps into the far end */
+      compute_sub(g, compute_maximum(g, at, last), last); /* position within the far end */
   return compute_gather(g, edges, compute_add(g, compute_minimum(g, at, middle), behind), 0);
 }
 
-/* What the filter makes of white noise of size 1: `gain` of the noise far inside a frame, and
- * [height, width] of the variance elsewhere, relative to that. */
+/* Computes the response of the filter to white noise of size 1. `gain` is the noise far inside a
+ * frame. `edges` [height, width] is the variance at each pixel relative to gain². */
 static void find_noise(finder *f, const parts *p) {
   double inner[3 * LONGEST];
   const int64_t whole = 2 * (int64_t)p->reach + 1;
@@ -208,7 +211,7 @@ static void find_noise(finder *f, const parts *p) {
   f->edges = compute_matmul(f->graph, down, compute_transpose(f->graph, along, COMPUTE_AXES(1, 0)));
 }
 
-/* A Gaussian of sigma less a wide one, which is the first one blurred again. */
+/* A Gaussian of sigma minus a wide one. The wide one blurs the first one again. */
 static compute_node gaussians(finder *f, compute_node frames, double sigma) {
   const double more = sqrt(WIDE * WIDE - 1) * sigma;
   const int32_t radius = (int32_t)ceil(CUT * sigma), wide = (int32_t)ceil(CUT_WIDE * more);
@@ -225,8 +228,8 @@ static compute_node gaussians(finder *f, compute_node frames, double sigma) {
   return compute_sub(f->graph, inner(f, x, wide), blur(f, x, more, wide));
 }
 
-/* Sums of 2 · radius + 1 elements; the smaller radius is an intermediate result of the larger, so
- * one kernel gives both. */
+/* Sums of 2 · radius + 1 elements. The smaller radius is an intermediate result of the larger one,
+ * so one kernel computes both. */
 static compute_node box_axis(const finder *f, compute_node x, int32_t axis, int32_t from,
                              int32_t to, int32_t margin, compute_node sum) {
   const int64_t count = shape_at(compute_node_shape(f->graph, x), axis) - 2 * (int64_t)margin;
@@ -237,8 +240,8 @@ static compute_node box_axis(const finder *f, compute_node x, int32_t axis, int3
   return sum;
 }
 
-/* The mean of a square less that of a larger one, of odd sides near 2 and 8 sigma. A square of 4
- * sigma would hold most of the spot, too, and leave a tenth of its light. */
+/* The mean of a small square minus the mean of a large one, with odd sides near 2 and 8 sigma. A
+ * square of 4 sigma would also contain most of the spot, and leave a tenth of its light. */
 static compute_node boxes(finder *f, compute_node frames, double sigma) {
   const int32_t radius = (int32_t)fmax(0, round(sigma - 0.5));
   const int32_t wide = (int32_t)fmax(radius + 1, round(4 * sigma - 0.5));
@@ -260,7 +263,7 @@ static compute_node boxes(finder *f, compute_node frames, double sigma) {
 
 /* ---- Noise --------------------------------------------------------------------------------- */
 
-/* before − 2 · here + behind, without a multiplication. */
+/* Computes before − 2 · here + behind without a multiplication. */
 static compute_node curvature(const finder *f, const compute_node at[3]) {
   const compute_node twice = compute_add(f->graph, at[1], at[1]);
   return compute_sub(f->graph, compute_add(f->graph, at[0], at[2]), twice);
@@ -270,10 +273,11 @@ static int64_t sample_step(const finder *f) {
   return shape_at(f->shape, 1) * shape_at(f->shape, 2) >= HALVED ? 2 : 1;
 }
 
-/* The absolute second difference along columns of that along rows. With independent noise in each
- * pixel, as in cameras, its noise is ROUGH times a pixel's; it nearly removes anything as smooth as
- * spots, so that a frame full of spots has the noise of an empty one (Immerkær, "Fast noise
- * variance estimation", 1996). Of every step-th row. */
+/* The absolute value of the second difference along columns of the second difference along rows,
+ * for every step-th row. If the noise of the pixels is independent, as in cameras, the result has
+ * ROUGH times the noise of a pixel. It nearly removes features as smooth as spots, so that a frame
+ * full of spots has the noise of an empty one (Immerkær, "Fast noise variance estimation",
+ * 1996). */
 static compute_node roughness(const finder *f, compute_node frames) {
   const int64_t height = shape_at(f->shape, 1), width = shape_at(f->shape, 2),
                 step = sample_step(f);
@@ -290,8 +294,8 @@ static compute_node roughness(const finder *f, compute_node frames) {
   return f->whole ? compute_cast(f->graph, rough, COMPUTE_F32) : rough;
 }
 
-/* The samples along one axis, of which there may be several kinds, in their tiles: that axis
- * becomes two, tiles and samples of one. */
+/* Divides the samples along one axis into tiles. The axis becomes two axes: tiles, and the samples
+ * of a tile. Tiles may overlap. */
 static compute_node in_tiles(const finder *f, compute_node x, int32_t axis,
                              const compute_spots_tiles *t) {
   compute_graph *g = f->graph;
@@ -310,13 +314,13 @@ static compute_node in_tiles(const finder *f, compute_node x, int32_t axis,
   return compute_reshape(g, x, shape);
 }
 
-/* [pixels, tiles]: how much each tile's value counts at each pixel. */
+/* [pixels, tiles]: the weight of each tile's value at each pixel. */
 static compute_node tile_weights(const finder *f, int64_t pixels, const compute_spots_tiles *t) {
   compute_graph *g = f->graph;
   const compute_shape table = COMPUTE_SHAPE(pixels, t->count);
   compute_node at = compute_index(g, COMPUTE_F32, table, 0);
   at = compute_sub(g, at, number(f, t->origin));
-  at = compute_div(g, at, number(f, t->apart)); /* exact at the middle of a tile */
+  at = compute_div(g, at, number(f, t->apart)); /* exact in the middle of a tile */
   at = compute_maximum(g, at, number(f, 0));
   at = compute_minimum(g, at, number(f, (double)(t->count - 1)));
   const compute_node away =
@@ -330,9 +334,9 @@ static compute_node over_tile(const finder *f, compute_node x,
   return fold(f->graph, x, COMPUTE_AXES(2, 4), true);
 }
 
-/* Of the filtered frames, [n, tiles down, tiles along]. NaN is ignored. The two sums of a round
- * express the same condition in two ways because a node shared by two reductions would be stored.
- */
+/* Variances of the filtered frames, [n, tiles down, tiles along]. NaN is ignored. The two sums of a
+ * round express the same condition in two ways, because a node shared by two reductions would be
+ * stored. */
 static compute_node tile_variances(const finder *f, compute_node frames,
                                    const compute_spots_tiles *down,
                                    const compute_spots_tiles *along) {
@@ -360,7 +364,7 @@ static compute_node tile_variances(const finder *f, compute_node frames,
                          COMPUTE_SHAPE(shape_at(f->shape, 0), down->count, along->count));
 }
 
-/* 1 / noise of the filtered frames at each pixel; 0 where there is none. */
+/* 1 / noise of the filtered frames at each pixel; 0 where there is no noise. */
 static compute_node inverse_noise(const finder *f, compute_node frames) {
   compute_graph *g = f->graph;
   const compute_spots_tiles down =
@@ -380,7 +384,7 @@ static compute_node inverse_noise(const finder *f, compute_node frames) {
 
 /* ---- Maxima -------------------------------------------------------------------------------- */
 
-/* The maximum of slices from … to − 1 along an axis, and of `most` if that is a node. */
+/* The maximum of slices from … to − 1 along an axis, and of `most` if it is a node. */
 static compute_node maximum_of(const finder *f, compute_node most, compute_node x, int32_t axis,
                                int32_t from, int32_t to, int64_t count) {
   for (int32_t i = from; i < to; i++) {
@@ -390,8 +394,9 @@ static compute_node maximum_of(const finder *f, compute_node most, compute_node 
   return most;
 }
 
-/* Whether a pixel is larger than those before it in its square, in row-major order, and no smaller
- * than those after it. So no two spots are within one square, and equal neighbours make one. */
+/* A pixel is a maximum if it is larger than all pixels before it in its square, in row-major order,
+ * and not smaller than the pixels after it. So a square contains at most one spot, and equal
+ * neighbours make one spot. */
 static compute_node is_maximum(const finder *f, compute_node filtered) {
   const int64_t height = shape_at(f->shape, 1), width = shape_at(f->shape, 2);
   const int32_t d = f->distance, all = 2 * d + 1;
@@ -409,7 +414,7 @@ static compute_node is_maximum(const finder *f, compute_node filtered) {
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-/* The error in the options, as text; NULL if none. */
+/* Returns the error in the options as text, or NULL. */
 static const char *spot_options_refusal(const compute_spot_options *options) {
   if (!options) return "options is NULL";
   if (options->filter != COMPUTE_SPOT_GAUSSIANS && options->filter != COMPUTE_SPOT_BOXES)
@@ -459,7 +464,7 @@ static bool accept(compute_graph *graph, compute_node frames, const compute_spot
   return true;
 }
 
-/* The operation for the kernel SPOTS, with the parameters of the composed form. */
+/* Records the operation for the kernel SPOTS, with the parameters of the composed form. */
 static compute_node as_kernel(const finder *f, compute_node frames, compute_node composed) {
   uint32_t inputs[2];
   const compute_node operands[] = {frames, composed};
@@ -486,7 +491,7 @@ static compute_node as_kernel(const finder *f, compute_node frames, compute_node
   return build_node(f->graph, operation, &node, inputs, 2);
 }
 
-/* `x` inside the frame, and 0 outside, whatever is there. */
+/* Returns `x` inside the frame, and 0 outside for any value of `x`. */
 static compute_node framed(const finder *f, compute_node x) {
   const compute_node mask = compute_mul(f->graph, frame_mask(f, 1), frame_mask(f, 2));
   return compute_select(f->graph, compute_greater(f->graph, mask, number(f, 0)), x, number(f, 0));
@@ -519,8 +524,8 @@ compute_node compute_find_spots(compute_graph *graph, compute_node frames,
 
 static const char corners_operation[] = "compute_spot_corners";
 
-/* From marked pixels to corners of ROIs, on the host: a pass over mostly zero bytes, which memchr
- * does at memory speed. */
+/* From marked pixels to corners of ROIs, on the host. Most bytes are zero, so memchr makes the pass
+ * at memory speed. */
 
 typedef struct spot {
   float response;
@@ -532,11 +537,12 @@ typedef struct corner_list {
   int32_t rows, columns;
   int32_t *corners;
   int64_t capacity, count;
-  spot *kept; /* a heap, the dimmest first; NULL without a limit */
+  spot *kept; /* a heap with the dimmest spot first; NULL without a limit */
   int64_t limit;
 } corner_list;
 
-/* The first pixel of an ROI with the spot in its middle, or as near to that as the frame allows. */
+/* Returns the first pixel of an ROI whose middle is the spot, or is as near to it as the frame
+ * allows. */
 static int32_t corner(int64_t spot_at, int32_t side, int64_t size) {
   int64_t first = spot_at - side / 2;
   if (first > size - side) first = size - side;
@@ -553,7 +559,7 @@ static void add_corner(corner_list *list, int64_t frame, int64_t pixel) {
   list->count++;
 }
 
-/* The next marked pixel at or after `from`, or `pixels`. */
+/* Returns the next marked pixel at or after `from`, or `pixels`. */
 static int64_t next_spot(const bool *spots, int64_t from, int64_t pixels) {
   const bool *found = from < pixels ? memchr(spots + from, 1, (size_t)(pixels - from)) : NULL;
   return found ? found - spots : pixels;
@@ -561,7 +567,7 @@ static int64_t next_spot(const bool *spots, int64_t from, int64_t pixels) {
 
 /* ---- The brightest of a frame -------------------------------------------------------------- */
 
-/* Of equally bright ones the first counts as brighter, so that the choice is always the same. */
+/* Of equally bright spots, the first counts as brighter, so that the choice is always the same. */
 static bool is_dimmer(const spot *a, const spot *b) {
   if (a->response != b->response) return a->response < b->response;
   return a->pixel > b->pixel;

@@ -20,7 +20,7 @@ static compute_node softmax(compute_graph *graph, compute_node x) {
 static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
                           const compute_node *parameters);
 
-/* A kind for each, for its name in summaries and errors. */
+/* Each activation has its own kind, so that summaries and errors can name it. */
 typedef struct activation {
   layer_kind kind;
   compute_node (*function)(compute_graph *graph, compute_node x);
@@ -66,7 +66,7 @@ static compute_node apply_flatten(const compute_layer *layer, layer_record *reco
   if (shape.rank < 1)
     return graph_fail(record->graph, COMPUTE_ERROR_SHAPE, "flatten",
                       "x is a scalar; it needs a batch axis");
-  /* Multiplied out, as −1 would be ambiguous for an empty batch. */
+  /* The product is computed here because −1 would be ambiguous for an empty batch. */
   int64_t product = 1;
   for (int32_t i = 1; i < shape.rank; i++) {
     if (!checked_multiply(product, shape_at(shape, i), &product))

@@ -15,8 +15,8 @@ static compute_node apply_sequential(const compute_layer *layer, layer_record *r
   return x;
 }
 
-/* Parts with different shapes are an error even if their sum would broadcast: it is always a
- * mistake in the network. */
+/* Parts with different shapes are an error even if their sum would broadcast. A broadcast here is
+ * always a mistake in the network. */
 static compute_node apply_residual(const compute_layer *layer, layer_record *record, compute_node x,
                                    const compute_node *parameters) {
   (void)parameters;
@@ -37,7 +37,7 @@ static const layer_kind residual = {"residual", apply_residual};
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
-/* The parts of a composition, and an error while it is created. */
+/* The arguments of one constructor call. Checks and errors use them. */
 typedef struct composition {
   const char *operation;
   const layer_kind *kind;
@@ -52,8 +52,8 @@ static compute_context *context_of(const composition *c) {
   return NULL;
 }
 
-/* The failing constructor has recorded why. Layers without weights have no context, so their error
- * is now recorded in that of their neighbours. */
+/* The failing constructor has already recorded the reason. Layers without weights have no context,
+ * so this error is recorded in the context of their neighbours. */
 static compute_status fail_missing(const composition *c, size_t index) {
   compute_context *context = context_of(c);
   compute_error error;
@@ -101,7 +101,7 @@ static compute_status name_parts(const composition *c, compute_layer *layer) {
   return COMPUTE_OK;
 }
 
-/* Takes the parts over only when nothing more can fail. */
+/* Takes ownership of the parts only when nothing more can fail. */
 static compute_layer *make(const composition *c) {
   compute_layer *layer = layer_create(c->kind, c->operation, context_of(c));
   if (!layer) return NULL;
@@ -129,8 +129,7 @@ static compute_layer *make(const composition *c) {
   return layer;
 }
 
-/* Releases each part once (at its last occurrence), and none that belongs to another
- * composition. */
+/* Releases each part once (at its last occurrence). Parts of another composition are kept. */
 static void release_parts(const composition *c) {
   for (size_t i = 0; i < c->count; i++) {
     compute_layer *part = c->parts[i];

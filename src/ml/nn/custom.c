@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The caller's own layers. */
+/* Layers with a function and parameters from the caller. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -55,7 +55,7 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
   return COMPUTE_OK;
 }
 
-/* The layer with its own kind, whose name follows it in memory. */
+/* Creates the layer and its own kind. The name follows the kind in the same allocation. */
 static compute_layer *create(const char *operation, const char *name, compute_context *context) {
   const size_t length = strlen(name) + 1;
   layer_kind *kind = base_allocate(1, sizeof *kind + length);

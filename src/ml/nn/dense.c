@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of one matrix: dense, and the embedding. */
+/* Layers with one weight matrix: dense and embedding. */
 #include "graph/builders/build.h"
 #include "ml/nn/layer.h"
 
@@ -46,8 +46,8 @@ compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t out
 
 /* ---- Embedding ----------------------------------------------------------------------------- */
 
-/* The embedding: rows of a table, selected by the input; its integers cannot determine the
- * precision of the following layers. */
+/* The embedding selects rows of a table. Its integer input cannot determine the precision of the
+ * following layers. */
 
 static compute_node apply_embedding(const compute_layer *layer, layer_record *record,
                                     compute_node x, const compute_node *parameters) {

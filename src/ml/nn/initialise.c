@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* First values of weights.
+/* Initial values of weights.
  *
  * Element i of parameter number s is a function of only the seed, s and i: block (i, s, 0) of
- * Philox with the seed as key. All four words are used for one element, so that uniform numbers
- * have 53 bits before they round to the weight's dtype. The host computes them in double and
- * uploads them, so that every device starts from the same bits. */
+ * Philox with the seed as key. An element uses all four words, so that uniform numbers have 53 bits
+ * before they round to the weight's dtype. The host computes the values in double and uploads them,
+ * so that every device starts from the same bits. */
 #include <math.h>
 
 #include "core/base/alloc.h"
@@ -22,7 +22,7 @@ typedef enum draw_form { DRAW_CONSTANT, DRAW_UNIFORM, DRAW_NORMAL } draw_form;
 
 typedef struct draw {
   draw_form form;
-  double scale; /* the constant, half of the range, the standard deviation */
+  double scale; /* the constant, half the range, or the standard deviation */
 } draw;
 
 bool layer_initializer_is_valid(compute_initializer initializer) {
@@ -56,13 +56,13 @@ static draw choose(const layer_parameter *p, compute_initializer initializer) {
   }
 }
 
-/* In [0, 1), with 53 bits. */
+/* Uniform in [0, 1), with 53 bits. */
 static double unit(uint32_t low, uint32_t high) {
   return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 
-/* The words of elements first … first + count − 1, one of the arrays after the other: compilers
- * make vectors of such loops. */
+/* The words of elements first … first + count − 1, in four separate arrays: compilers vectorise
+ * such loops. */
 enum { PART = 512 };
 
 static void draw_words(uint64_t seed, uint32_t stream, uint64_t first, size_t count,
@@ -101,8 +101,7 @@ static void store(compute_dtype dtype, const double *values, size_t count, unsig
   }
 }
 
-/* Threads share a tensor in pieces; each piece is drawn a part at a time, which stays in a cache.
- */
+/* Threads share a tensor in pieces. A piece is drawn in small parts that stay in a cache. */
 enum { PIECE = 1 << 16 };
 
 typedef struct drawing {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The layer as an object: creating, naming, listing and freeing. */
+/* The layer object: create, name, list and free. */
 #include "ml/nn/layer.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ compute_layer *layer_create(const layer_kind *kind, const char *operation,
   return layer;
 }
 
-/* Room for one more parameter, which is *place then. */
+/* Makes room for one more parameter and returns its address in *place. */
 static compute_status grow(compute_layer *layer, const char *operation, const char *name,
                            layer_parameter **place) {
   void *own = layer->own;
@@ -54,7 +54,7 @@ compute_status layer_add(compute_layer *layer, const char *operation, compute_de
   place->fan_in = wish->fan_in;
   place->fan_out = wish->fan_out;
   place->trainable = !wish->fixed;
-  /* Private: a memory scope of the caller's must not release a layer's weights. */
+  /* The tensor is private: a memory scope of the caller must not release a layer's weights. */
   return tensor_create_private(device, wish->dtype, wish->shape, &place->tensor);
 }
 

@@ -11,10 +11,10 @@
 #include "graph/builders/build.h"
 #include "ml/nn/layer.h"
 
-/* Own parameters of a batch norm: gain and bias if affine, and then these. */
+/* A batch norm's own parameters are gain and bias if affine, followed by these. */
 enum { STATISTIC_MEAN, STATISTIC_VARIANCE, STATISTIC_BATCHES };
 
-/* The statistic moved by `momentum` toward the batch's. */
+/* Moves the statistic by `momentum` toward the batch's value. */
 static void move(layer_record *record, compute_node statistic, compute_node batch,
                  double momentum) {
   compute_graph *graph = record->graph;
@@ -25,7 +25,7 @@ static void move(layer_record *record, compute_node statistic, compute_node batc
   layer_update_to(record, statistic, compute_add(graph, kept, moved));
 }
 
-/* Normalises x by its own statistics, or those of the ranks' shares together. */
+/* Normalises x by its own statistics, or by the joint statistics of all ranks. */
 static compute_node normalise_batch(const compute_layer *layer, const layer_record *record,
                                     compute_node x, compute_node gain, compute_node bias,
                                     compute_node *mean, compute_node *variance,
@@ -38,7 +38,7 @@ static compute_node normalise_batch(const compute_layer *layer, const layer_reco
                           mean, variance, count);
 }
 
-/* One value has no variance. Several ranks have at least one each. */
+/* A single value has no variance. Several ranks have at least one value each. */
 static bool has_several_values(const layer_record *record, compute_node x) {
   compute_group_info info = {.size = 1};
   const compute_shape shape = compute_node_shape(record->graph, x);
@@ -60,7 +60,8 @@ static compute_node batch_norm_training(const compute_layer *layer, layer_record
   compute_node mean, variance, count;
   const compute_node y = normalise_batch(layer, record, x, gain, bias, &mean, &variance, &count);
   if (graph->status || !has_several_values(record, x)) return y;
-  /* The running statistic is the unbiased estimate; the batch is normalised by the biased one. */
+  /* The running statistic is the unbiased estimate. The batch itself is normalised by the biased
+   * one. */
   const compute_node one = compute_scalar(graph, compute_node_dtype(graph, count), 1);
   const compute_node unbiased = compute_div(graph, count, compute_sub(graph, count, one));
   move(record, statistics[STATISTIC_MEAN], mean, layer->as.norm.momentum);
@@ -114,7 +115,7 @@ static compute_status read_options(compute_context *context, const char *operati
   *o = given ? *given : (compute_norm_options){0};
   if (o->epsilon == 0) o->epsilon = 1e-5;
   if (o->momentum == 0) o->momentum = 0.1;
-  /* Statistics are at least f32, whatever the data's dtype. */
+  /* Statistics are at least f32, so epsilon must be finite in f32 for any data dtype. */
   if (!isfinite(o->epsilon) || o->epsilon < 0 || !dtype_holds(COMPUTE_F32, o->epsilon))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "epsilon is %g; it must be finite in f32 and not negative", o->epsilon);
@@ -142,7 +143,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
   layer->as.norm.size = size;
   layer->as.norm.affine = !o.no_affine;
   const compute_shape shape = COMPUTE_SHAPE(size);
-  /* Sums over many steps: statistics of narrow weights are f32. */
+  /* The statistics accumulate over many steps, so narrow weights have f32 statistics. */
   const compute_dtype wide = dtype_compute_type(o.dtype);
   const layer_wish wishes[] = {
       {.name = "weight", .dtype = o.dtype, .shape = shape, .role = ROLE_ONE},
@@ -174,9 +175,9 @@ compute_layer *compute_layer_norm_layer(compute_device *device, int64_t size,
 
 /* ---- Dropout ------------------------------------------------------------------------------- */
 
-/* A stream unused by anything else with the same seed, be it another dropout of this network, the
- * same network again, or the caller's random numbers: the next after the last in use. Graphs
- * recorded identically get the same streams. */
+/* Returns the stream after the last one in use with the same seed. Another dropout of this network,
+ * a second application of the network, or the caller's random numbers may use the others. Graphs
+ * with identical recordings get the same streams. */
 static uint32_t free_stream(const compute_graph *graph, compute_node seed) {
   uint32_t stream = 0;
   for (size_t i = 0; i < graph->count; i++) {

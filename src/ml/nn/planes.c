@@ -27,7 +27,7 @@ static compute_node apply_transpose(const compute_layer *layer, layer_record *re
 static const layer_kind conv2d = {"conv2d", apply};
 static const layer_kind conv2d_transpose = {"conv2d_transpose", apply_transpose};
 
-/* What a constructor determines before it creates a layer. */
+/* Values that a constructor computes before it creates a layer. */
 typedef struct conv_call {
   const char *operation;
   compute_context *context;
@@ -52,7 +52,7 @@ static int64_t step_of(const int64_t *given, int i) {
   return given[i] ? given[i] : i && given[0] ? given[0] : 1;
 }
 
-/* Checks strides, dilation and padding, which the graph's builder would refuse only when the layer
+/* Checks strides, dilation and padding. The graph's builder would refuse them only when the layer
  * is used. */
 static compute_status check_steps(const conv_call *call, bool transposed) {
   const compute_conv2d_options *o = &call->conv;
@@ -86,7 +86,7 @@ static compute_status read_call(conv_call *call, int64_t kernel,
   call->conv.groups = o->groups == 0 ? 1 : o->groups;
   for (int i = 0; i < 2; i++) {
     call->kernel[i] = o->kernel[i] == 0 ? kernel : o->kernel[i];
-    /* {1} with a square kernel means both. */
+    /* With a square kernel, {1} means both axes. */
     const bool same = i == 1 && (o->padding[1] == -1 || (square && o->padding[1] == 0));
     call->conv.padding[i] = same ? o->padding[0] : o->padding[i];
     call->conv.padding_more[i] = o->padding_more[i];
@@ -111,7 +111,8 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
                     .inputs = inputs,
                     .outputs = outputs};
   if (read_call(&call, kernel, given, transposed)) return NULL;
-  /* As in PyTorch, also for the transposed form: of the tensor, not of the arithmetic. */
+  /* As in PyTorch, the fans of the transposed form follow the tensor's shape, not the
+   * arithmetic. */
   const int64_t first = transposed ? inputs : outputs;
   const int64_t second = (transposed ? outputs : inputs) / call.conv.groups;
   int64_t area, fan_in, fan_out;
@@ -174,7 +175,8 @@ static const layer_kind max_pool = {"max_pool", apply_pool};
 static const layer_kind average_pool = {"average_pool", apply_pool};
 static const layer_kind global_average_pool = {"global_average_pool", apply_global_pool};
 
-/* Why the options are invalid, or NULL; the builder would report it only when the layer is used. */
+/* Returns the reason why the options are invalid, or NULL. The builder would report it only when
+ * the layer is used. */
 static const char *pool_problem(const compute_pool2d_options *o, bool average) {
   for (int i = 0; i < 2; i++) {
     if (o->size[i] < 1) return "size must be at least 1";
@@ -195,7 +197,7 @@ static compute_layer *create_pool(const char *operation, const layer_kind *kind,
   const bool square = o.size[0] == 0 && o.size[1] == 0;
   for (int i = 0; i < 2; i++)
     if (o.size[i] == 0) o.size[i] = i == 1 && !square ? o.size[0] : size;
-  /* {1} with a square window means both. */
+  /* With a square window, {1} means both axes. */
   if (o.padding[1] == -1 || (square && o.padding[1] == 0)) o.padding[1] = o.padding[0];
   if (error_if_reserved(NULL, operation, "options", o.reserved)) return NULL;
   const char *wrong = pool_problem(&o, average);

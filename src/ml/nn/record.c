@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Recording a network into a graph.
+/* Records a network into a graph.
  *
  * A recording walks the layers with shared state: the path for names and messages, and the current
  * values of running statistics. If a layer is applied twice, its statistics are updated twice in
- * sequence, and assigned once. */
+ * sequence and assigned once. */
 #include <stdio.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ static const char *path_text(const layer_record *record) {
   return record->path.data ? record->path.data : "";
 }
 
-/* Prefixes the message of a failed operation with the layer. */
+/* Adds the layer's name in front of the message of a failed operation. */
 static void locate_error(layer_record *record, const compute_layer *layer) {
   compute_graph *graph = record->graph;
   if (!graph->status || record->located) return;
@@ -104,7 +104,7 @@ static void locate_error(layer_record *record, const compute_layer *layer) {
   error_restore(graph->context, &graph->error);
 }
 
-/* The layer's own parameters as nodes, called by their dotted names. */
+/* Creates the nodes of the layer's own parameters under their dotted names. */
 static bool make_nodes(layer_record *record, const compute_layer *layer, compute_node *nodes) {
   const size_t length = record->path.length;
   for (size_t i = 0; i < layer->own_count; i++) {

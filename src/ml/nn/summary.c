@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A network as a table. It is recorded once for inference, into a graph that is never compiled;
- * each leaf gives a row with the shape of its result and the arithmetic of the nodes that it
- * added. */
+/* Prints a network as a table.
+ *
+ * The network is recorded once for inference, into a graph that is never compiled. Each leaf gives
+ * a row with its result shape and the arithmetic of the nodes that it added. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +20,8 @@ static int64_t last_size(compute_shape shape) {
   return shape.rank > 0 ? shape_at(shape, shape.rank - 1) : 1;
 }
 
-/* Products of matrices, convolutions, attention and recurrent layers; elementwise work does not
- * count. */
+/* Counts products of matrices, convolutions, attention and recurrent layers. Elementwise work does
+ * not count. */
 static double multiply_adds(const compute_graph *graph, const graph_node *node) {
   const double result = (double)shape_count(node->shape);
   switch (node->op) {
@@ -41,7 +42,7 @@ static double multiply_adds(const compute_graph *graph, const graph_node *node) 
     const double width = (double)last_size(node->shape);
     return width > 0 ? result * keys * (1 + (double)last_size(q) / width) : 0;
   }
-  case OP_recurrent: { /* each state once by all of its weights */
+  case OP_recurrent: { /* each state multiplies all of its weights once */
     const compute_recurrent_attributes *a = node->constant;
     const double steps = (double)(shape_at(node->shape, 0) - compute_recurrent_states(a->cell));
     return steps * (double)shape_at(node->shape, 1) * (double)shape_at(node->shape, 2) *
@@ -83,7 +84,7 @@ void trace_release(layer_trace *trace) {
 
 enum { COLUMNS = 5, CELL = 192 };
 
-/* Columns of text at the left, of numbers at the right. */
+/* Text columns are left-aligned; number columns are right-aligned. */
 static void add_line(text_buffer *text, const int *width, const char *const *cells) {
   for (int i = 0; i < COLUMNS; i++)
     text_add(text, i < 3 ? "%s%-*s" : "%s%*s", i > 0 ? "  " : "", width[i], cells[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The parameters of a network: listed, counted, as nodes of a graph, and as a file of named
- * tensors. A tensor that two layers share is in the file under both names, as in PyTorch's
- * state_dict, and one of them is enough for reading. */
+/* The parameters of a network as a list, as nodes of a graph, and as a file of named tensors.
+ *
+ * If two layers share a tensor, the file contains it under both names, as in PyTorch's state_dict.
+ * One of the names is sufficient to load it. */
 #include "compute/io.h"
 #include "core/base/alloc.h"
 #include "core/base/error.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients on their way to the other ranks while the backward pass continues, in batches that end
- * in an update.
+/* Overlaps the reduction of gradients with the backward pass, in batches that end in an update.
  *
- * The weights are divided into buckets, the last ones first, as their gradients are computed in
- * this order. In the plan of a device that computes on this thread, each bucket ends in a call,
- * which copies the gradients to their places in trainer->sum and begins to reduce them. Calls run
- * in the order in which they were recorded, so all ranks reduce the buckets in the same order: also
- * those with a GPU or several devices, which reduce theirs when the step has ended, and those whose
- * step fails, as the others wait for them before they learn of the failure. */
+ * The weights are divided into buckets. The last weights come first, because the backward pass
+ * computes their gradients first. If the plan's device computes on this thread, each bucket ends in
+ * a call. The call copies the gradients to their places in trainer->sum and begins to reduce them.
+ * Calls run in the order of their recording, so all ranks reduce the buckets in the same order.
+ * Ranks with a GPU or several devices reduce their buckets when the step has ended. Ranks whose
+ * step fails also reduce them, since the others wait for them before they learn of the failure. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -16,14 +15,15 @@
 #include "ml/train/trainer.h"
 
 #define HERE         "compute_trainer_create"
-#define BUCKET_BYTES (1 << 20) /* a bucket is closed when it has so many */
+#define BUCKET_BYTES (1 << 20) /* a bucket with this many bytes is closed */
 
 struct train_bucket {
   compute_trainer *trainer;
   size_t first_weight, weight_count;
-  int64_t first, count; /* elements of trainer->sum; a multiple of the ranks if these divide it */
-  compute_tensor *part; /* a view of them */
-  compute_tensor *own;  /* of this rank's block, if the ranks divide it */
+  int64_t first, count; /* elements of trainer->sum; padded to a multiple of the ranks if they
+                         * divide the state */
+  compute_tensor *part; /* a view of these elements */
+  compute_tensor *own;  /* a view of this rank's block, if the ranks divide the state */
   compute_group_request *request;
 };
 
@@ -39,7 +39,7 @@ static void count_elements(compute_trainer *trainer) {
   }
 }
 
-/* From the last weight to the first. */
+/* Fills the buckets from the last weight to the first. */
 static void fill_buckets(compute_trainer *trainer) {
   const int64_t most = BUCKET_BYTES / (int64_t)compute_dtype_size(trainer->dtype);
   const int64_t blocks = trainer->divides ? trainer->ranks : 1;
@@ -59,7 +59,7 @@ static void fill_buckets(compute_trainer *trainer) {
   }
 }
 
-/* The vector has the weights in their order. */
+/* Gives each bucket its range: the flat vector has the weights in their order. */
 static void place(compute_trainer *trainer) {
   int64_t end = trainer->flat_elements;
   for (size_t b = 0; b < trainer->bucket_count; b++) {
@@ -131,7 +131,7 @@ static compute_status begin(compute_trainer *trainer) {
                                   NULL, &bucket->request);
 }
 
-/* The call in the plan: the gradients of a bucket, in the order of the weights. */
+/* The call in the plan. Its inputs are the gradients of a bucket, in the order of the weights. */
 static compute_status take_bucket(void *user, const compute_call_arguments *arguments, int32_t part,
                                   int32_t parts) {
   const train_bucket *bucket = user;

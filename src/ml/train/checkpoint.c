@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints: one file of named tensors with everything that a run needs to continue bit for bit:
- * the model's parameters and statistics ("model."), what the trainer keeps from step to step
- * ("optimizer.", "gradients.", "loss_scale.") and its counters ("trainer.counters").
+/* Checkpoints: one file of named tensors with the complete state of a run, so that it continues bit
+ * for bit.
  *
- * Reading checks every name, dtype and shape and has everything in memory before anything changes.
- */
+ * The file contains the model's parameters and statistics ("model."), the trainer's state between
+ * steps ("optimizer.", "gradients.", "loss_scale.") and its counters ("trainer.counters"). Reading
+ * checks every name, dtype and shape, and loads everything into memory before anything changes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,20 +20,20 @@
 #include "ml/train/trainer.h"
 
 #define LAYOUT 1
-/* Limit of the counters, so that continuing does not overflow. */
+/* Limit of the counters, so that a continued run does not overflow. */
 #define MOST_COUNTED (INT64_C(1) << 53)
 
 enum { COUNTER_LAYOUT, COUNTER_UPDATES, COUNTER_BATCHES, COUNTER_EPOCHS, COUNTER_SEED, COUNTERS };
 
-/* Everything that a checkpoint holds. */
+/* The tensors of a checkpoint and their names. */
 typedef struct checkpoint {
   compute_trainer *trainer;
   const char *operation;
-  restore_entry *entries; /* the model's, the trainer's, the counters; and on rank 0, state that the
-                           * ranks divide, as a whole */
+  restore_entry *entries; /* the model's tensors, the trainer's tensors, the counters; on rank 0
+                           * then the whole tensors of divided state */
   char **names;           /* owned */
   size_t count, name_count;
-  size_t whole_count; /* entries at the end that only rank 0 has */
+  size_t whole_count; /* entries at the end, on rank 0 only */
   compute_tensor *counters;
 } checkpoint;
 
@@ -46,7 +46,7 @@ compute_status train_check_path(const compute_trainer *trainer, const char *oper
                           path);
 }
 
-/* The number of entries that all ranks have; the counters are the last of them. */
+/* Returns the number of entries that all ranks have. The counters are the last of them. */
 static size_t common(const checkpoint *c) {
   return c->count - c->whole_count;
 }
@@ -109,7 +109,7 @@ static compute_status open_checkpoint(checkpoint *c, compute_trainer *trainer,
   return status;
 }
 
-/* Collective: between the whole tensors and the ranks' parts. */
+/* Collective: copies divided state between the whole tensors and the ranks' parts. */
 static compute_status move_state(const checkpoint *c, bool spread) {
   const size_t wholes = train_shards_count(c->trainer);
   compute_status status = COMPUTE_OK;
@@ -133,7 +133,7 @@ static compute_named_tensor named(const checkpoint *c, size_t index) {
   return (compute_named_tensor){c->entries[index].name, c->entries[index].tensor};
 }
 
-/* The counters come last. */
+/* The counters are the last of the common entries. */
 static compute_status write_all(const checkpoint *c, const char *path) {
   compute_named_tensor *tensors = base_allocate(c->count, sizeof *tensors);
   if (!tensors) return no_memory(c);
@@ -196,7 +196,7 @@ static compute_status read_all(checkpoint *c, restore *restoring) {
   return status ? status : restore_put(restoring);
 }
 
-/* Rank 0 of a group reads, and all get what it has read. */
+/* In a group, rank 0 reads the file and sends the tensors to all ranks. */
 static compute_status load(checkpoint *c, restore *restoring) {
   compute_trainer *trainer = c->trainer;
   int64_t counters[COUNTERS];

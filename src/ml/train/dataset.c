@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: pairs of items in host memory, which splitting shares and gathering copies. */
+/* Datasets: pairs of items in host memory. A split shares the data; gathering copies it. */
 #include "ml/train/dataset.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ compute_status dataset_create(compute_context *context, const char *operation,
   return COMPUTE_OK;
 }
 
-/* A copy of a tensor in host memory. */
+/* Copies a tensor to host memory. */
 static compute_status copy_to_host(compute_context *context, const char *operation,
                                    const compute_tensor *tensor, compute_tensor **copy) {
   compute_device *host;
@@ -148,8 +148,8 @@ static uint64_t multiply_high(uint64_t a, uint64_t b) {
   return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/* Fisher and Yates' shuffle as Durstenfeld wrote it (CACM 7, 1964, algorithm 235), with the random
- * numbers of Philox's counters. The bias of a 64-bit number is count / 2⁶⁴. */
+/* The Fisher-Yates shuffle in Durstenfeld's form (CACM 7, 1964, algorithm 235), with random numbers
+ * from Philox counters. The bias of a 64-bit number is count / 2⁶⁴. */
 void dataset_shuffle(int64_t *items, int64_t count, uint64_t seed, uint32_t epoch,
                      uint32_t stream) {
   uint32_t words[4] = {0};
@@ -179,12 +179,12 @@ static int compare_items(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The index of an item in the shared data. */
+/* Returns the index of an item in the shared data. */
 static int64_t place_of(const compute_dataset *dataset, int64_t item) {
   return dataset->items ? dataset->items[item] : item;
 }
 
-/* Draws the items of `taken`; both it and `kept` are ascending. */
+/* Draws the items of `taken`; the others go to `kept`. Both are sorted in ascending order. */
 static void draw(const compute_dataset *dataset, uint64_t seed, int64_t *drawn, int64_t *kept,
                  int64_t kept_count, int64_t *taken, int64_t taken_count) {
   dataset_shuffle(drawn, dataset->count, seed, 0, STREAM_SPLIT);
@@ -240,7 +240,7 @@ compute_status compute_dataset_split(compute_dataset *dataset, double fraction, 
 
 /* ---- Gathering ----------------------------------------------------------------------------- */
 
-#define TASK_BYTES 262144 /* less is not worth waking a thread */
+#define TASK_BYTES 262144 /* a smaller task does not justify waking a thread */
 
 typedef struct gather_call {
   const compute_dataset *dataset;
@@ -251,7 +251,7 @@ typedef struct gather_call {
   char *data;
 } gather_call;
 
-/* Items are divided into equal shares. */
+/* The tasks divide the items into equal shares. */
 static void gather_share(void *argument, int64_t task, int32_t worker) {
   (void)worker;
   const gather_call *call = argument;
@@ -312,7 +312,7 @@ static bool is_convertible(compute_dtype from, compute_dtype to) {
   return dtype_is_float(to) || to == COMPUTE_I32 || to == COMPUTE_I64;
 }
 
-/* Whether a dtype of integers holds all values of another. */
+/* Returns true if an integer dtype can represent all values of another one. */
 static bool holds_all(compute_dtype dtype, compute_dtype other) {
   int64_t low, other_low;
   uint64_t high, other_high;
@@ -321,7 +321,7 @@ static bool holds_all(compute_dtype dtype, compute_dtype other) {
   return low <= other_low && high >= other_high;
 }
 
-/* Integers for a port whose dtype is narrower. */
+/* Checks the range of integers for a port with a narrower dtype. */
 static compute_status check_range(const compute_dataset *dataset, dataset_part part,
                                   compute_dtype to, const char *operation) {
   const compute_dtype from = dataset_port(dataset, part).dtype;
@@ -374,7 +374,7 @@ compute_status dataset_check_labels(const compute_dataset *dataset, int64_t clas
   const compute_dtype dtype = dataset->data->part[DATASET_TARGET].dtype;
   const int64_t each =
       dataset->data->part[DATASET_TARGET].item_bytes / (int64_t)compute_dtype_size(dtype);
-  if (each != 1) return COMPUTE_OK; /* refused elsewhere, with the shapes */
+  if (each != 1) return COMPUTE_OK; /* another check refuses it and reports the shapes */
   for (int64_t first = 0; first < dataset->count; first += SOME) {
     int64_t items[SOME], labels[SOME];
     const int64_t count = dataset->count - first < SOME ? dataset->count - first : SOME;
@@ -398,7 +398,7 @@ compute_status dataset_check_labels(const compute_dataset *dataset, int64_t clas
 static compute_status read_array(compute_device *host, const char *operation, const char *path,
                                  compute_tensor **tensor) {
   unsigned char start[6] = {0};
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* other paths are refused below */
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* other file types are refused below */
   if (file < 0) return file_error(host->context, operation, path, "open", errno);
   int code = file_read_at(file, 0, start, sizeof start);
   close(file);
@@ -513,7 +513,7 @@ compute_status compute_dataset_from_csv(compute_context *context, const char *pa
   const compute_status missing = error_if_null(context, operation, context, path, dataset);
   if (missing) return missing;
   compute_device *host;
-  compute_tensor *values; /* as f64, which holds every f32 and every label */
+  compute_tensor *values; /* as f64, which represents every f32 and every label exactly */
   compute_status status = dataset_host(context, operation, &host);
   if (!status) status = compute_csv_read(host, path, COMPUTE_F64, NULL, &values);
   if (status) return status;

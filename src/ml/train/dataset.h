@@ -23,45 +23,47 @@ struct compute_dataset {
   compute_context *context;
   dataset_data *data;
   int64_t count;
-  int64_t *items; /* which of the data's, ascending; NULL: all */
+  int64_t *items; /* indices into the data, ascending; NULL: all items */
 };
 
-/* Creates a dataset from two such tensors, which it takes over; on failure it releases them. */
+/* Creates a dataset from two such tensors and takes ownership of them. Releases them on failure. */
 compute_status dataset_create(compute_context *context, const char *operation,
                               compute_tensor *inputs, compute_tensor *targets,
                               compute_dataset **dataset);
 
-/* The context's CPU, which holds the data. */
+/* Returns the context's CPU, whose memory contains the data. */
 compute_status dataset_host(compute_context *context, const char *operation, compute_device **host);
 
-/* dtype and shape of one item. */
+/* Returns the dtype and shape of one item. */
 compute_batch_port dataset_port(const compute_dataset *dataset, dataset_part part);
 
-/* Writes the numbers of all items, 0 … count−1, to `items`: shuffled for an epoch, each order
- * equally likely, a function of only seed, epoch and count. The same on every machine. */
+/* Writes the numbers of all items, 0 … count−1, to `items`, shuffled for an epoch. Each order is
+ * equally likely and depends only on seed, epoch and count. The order is the same on every
+ * machine. */
 void dataset_order(const compute_dataset *dataset, uint64_t seed, uint32_t epoch, int64_t *items);
 
-/* The same for any count and purpose; `stream` separates purposes. */
+/* As dataset_order, for any count and purpose. Each purpose has its own `stream`. */
 void dataset_shuffle(int64_t *items, int64_t count, uint64_t seed, uint32_t epoch, uint32_t stream);
 
-/* Whether items can be gathered for these ports: shapes match apart from axes of size 1, and dtypes
- * convert without changing values beyond float rounding: between floats, from integers and bool to
- * floats, from those to i32 and i64 (if all fit). COMPUTE_ERROR_SHAPE, _DTYPE, _OVERFLOW. */
+/* Checks that items can be gathered for these ports. Shapes must match apart from axes of size 1.
+ * Dtypes must convert without a change of value beyond float rounding: between floats, from
+ * integers and bool to floats, and from integers and bool to i32 and i64 (if all values fit).
+ * Returns COMPUTE_ERROR_SHAPE, _DTYPE or _OVERFLOW otherwise. */
 compute_status dataset_check(const compute_dataset *dataset, const compute_batch_port *input,
                              const compute_batch_port *target, const char *operation);
 
-/* Whether every target is a class: 0 … classes−1. COMPUTE_ERROR_INDEX. */
+/* Checks that every target is a class, 0 … classes−1. Returns COMPUTE_ERROR_INDEX otherwise. */
 compute_status dataset_check_labels(const compute_dataset *dataset, int64_t classes,
                                     const char *operation);
 
-/* Writes the items numbered items[0 … count−1], of 0 … dataset count−1, to `inputs` and `targets`,
- * dense, in the ports' dtypes, which dataset_check has accepted. With several threads if they are
- * many. Thread-safe. */
+/* Writes the items numbered items[0 … count−1] (each in 0 … dataset count−1) to `inputs` and
+ * `targets`. The result is dense and has the dtypes of the ports, which dataset_check must have
+ * accepted. Uses several threads for many items. Thread-safe. */
 compute_status dataset_gather(const compute_dataset *dataset, const int64_t *items, int64_t count,
                               const compute_batch_port *input, const compute_batch_port *target,
                               void *inputs, void *targets);
 
-/* The shape of this many items. */
+/* Returns the shape of a batch with this many items. */
 static inline compute_shape dataset_batch_shape(compute_shape item, int64_t items) {
   compute_shape shape = {.rank = item.rank + 1, .size = {items}};
   for (int32_t i = 0; i < item.rank; i++) shape.size[i + 1] = item.size[i];

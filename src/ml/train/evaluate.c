@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inference with a trainer's model on its first device: scores and predictions, a batch at a time.
- * The ranks of a group take the batches of a score in turn. */
+/* Inference with a trainer's model on its first device: scores and predictions, one batch at a
+ * time. The ranks of a group take turns with the batches of a score. */
 #include <inttypes.h>
 #include <math.h>
 #include <time.h>
@@ -26,7 +26,7 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
   }
 }
 
-/* Then nothing is in progress, and the first replica has the model's weights. */
+/* Ends all work in progress and gives the first replica the model's weights. */
 static compute_status settle(compute_trainer *trainer) {
   const compute_status status = train_drain(trainer);
   return !status && train_has_copies(trainer) ? train_spread(trainer) : status;
@@ -34,9 +34,9 @@ static compute_status settle(compute_trainer *trainer) {
 
 /* ---- Scores -------------------------------------------------------------------------------- */
 
-/* One batch for the model. */
+/* The host tensors of one batch. */
 typedef struct score_batch {
-  compute_tensor *inputs, *targets; /* on the host, for at most a batch */
+  compute_tensor *inputs, *targets; /* on the host, with room for one batch */
   int64_t *order;
 } score_batch;
 
@@ -214,7 +214,7 @@ compute_status compute_trainer_predict(compute_trainer *trainer, const compute_t
   compute_tensor *made = NULL;
   for (int64_t first = 0; !status && first < count; first += most) {
     const int64_t items = count - first < most ? count - first : most;
-    /* A view is a new handle for the same elements; inputs are only read. */
+    /* The cast is safe: a view is a new handle for the same elements, and inputs are only read. */
     status = predict_items(trainer, (compute_tensor *)inputs, first, items, &made);
   }
   if (status)

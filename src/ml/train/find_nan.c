@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the first operation with a non-finite result.
+/* Finds the first operation with a non-finite result.
  *
- * The forward pass is recorded again, with a check of every node: one flag each, all in one vector.
- * The weights are those of the batch, since the step was not applied. */
+ * The forward pass is recorded again with a check of every node. Each check gives one flag, and all
+ * flags form one vector. The weights are unchanged since the batch, because the step was not
+ * applied. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +18,8 @@
 
 typedef struct inquiry {
   train_record record;
-  uint32_t *nodes;     /* that have a flag */
-  compute_node *flags; /* [1] each, i32: 1 where all elements are finite */
+  uint32_t *nodes;     /* the nodes with a flag */
+  compute_node *flags; /* [1] each, i32: 1 if all elements are finite */
   size_t count;
   compute_node all;
 } inquiry;
@@ -80,7 +81,7 @@ static compute_status run_flags(inquiry *q, const train_slot *slot, compute_tens
   return status;
 }
 
-/* "conv2d [64,16,8,8] (with 0.weight)" */
+/* Writes a text such as "conv2d [64,16,8,8] (with 0.weight)". */
 static void describe_node(const compute_graph *graph, uint32_t index, char *text, size_t bytes) {
   const graph_node *node = &graph->nodes[index];
   char shape[128];
@@ -106,7 +107,7 @@ compute_status train_find_nan(compute_trainer *trainer, const train_replica *rep
   inquiry q = {.count = 0};
   compute_status status = train_record_start(&q.record, trainer, replica);
   if (status) return status;
-  q.record.apart = true; /* the other ranks may have nothing to look for */
+  q.record.apart = true; /* local to this process: the other ranks may have no non-finite loss */
   train_record_forward(&q.record, replica->items, true, true);
   status = compute_graph_status(q.record.graph);
   if (!status) status = record_flags(&q);

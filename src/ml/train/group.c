@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Training by a group of processes: shares of a batch, what all ranks must have in common, and how
- * they learn that one of them has failed. */
+/* Training by a group of processes: shares of a batch, agreement on the model and options, and
+ * reports of a failed rank to the others. */
 #include <inttypes.h>
 
 #include "core/base/alloc.h"
@@ -97,7 +97,7 @@ static void add_model(text_buffer *text, const compute_layer *model) {
   }
 }
 
-/* Compares a text, which is released. */
+/* Compares a text across the ranks and releases it. */
 static compute_status compare(const compute_trainer *trainer, const char *operation,
                               text_buffer *text) {
   compute_status status = COMPUTE_OK;
@@ -118,7 +118,7 @@ compute_status train_group_agree(const compute_trainer *trainer) {
   return compare(trainer, HERE, &text);
 }
 
-/* Of the items in their order, for both parts. */
+/* Hashes the items in their order, inputs and targets. */
 static uint64_t hash_items(const compute_dataset *dataset) {
   uint64_t hash = 0;
   for (int part = 0; part < 2; part++) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient checkpointing: activations are not kept for the backward pass but recomputed, as in Chen
- * et al. 2016 (arXiv 1604.06174).
+/* Gradient checkpointing: the backward pass recomputes activations instead of keeping them (Chen et
+ * al. 2016, arXiv 1604.06174).
  *
- * The n parts of a sequential network are grouped into about √n segments. Only a segment's result
- * is kept. Where the backward pass first needs another value of it, the segment's nodes are
- * duplicated, with its input behind a gate: a select whose outcome is always the same, but depends
- * on a value that only the backward pass has. So the duplicate is neither merged with the original
- * nor computed too early. The last segment is not duplicated: the backward pass begins there.
+ * The n parts of a sequential network are grouped into about √n segments. Only the result of a
+ * segment is kept. When the backward pass first needs another value of a segment, the segment's
+ * nodes are duplicated with a gate on their input. The gate is a select with a constant outcome
+ * whose condition depends on a value of the backward pass. So the duplicate is neither merged with
+ * the original nor computed too early. The last segment is not duplicated, because the backward
+ * pass begins there.
  *
- * A node must follow its operands, so the graph is copied to a new one instead of being modified.
- */
+ * A node must follow its operands, so the graph is copied to a new one instead of being
+ * modified. */
 #include <math.h>
 #include <string.h>
 
@@ -54,19 +55,19 @@ compute_node train_record_model(train_record *record, compute_node x, compute_fo
 typedef struct transform {
   const train_record *record;
   compute_graph *from, *to;
-  uint32_t *map;      /* for each old node the new one */
-  uint32_t *again;    /* for each duplicated node the duplicate; or NONE */
-  uint32_t *operands; /* of the current node */
-  uint32_t latest;    /* the last float of the backward pass; or NONE */
+  uint32_t *map;      /* new node of each old node */
+  uint32_t *again;    /* duplicate of each duplicated node; or NONE */
+  uint32_t *operands; /* operands of the current node */
+  uint32_t latest;    /* last float node of the backward pass; or NONE */
 } transform;
 
-/* A copy of old node `index` with new operands. */
+/* Copies old node `index` with new operands. */
 static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   const graph_node *old = &t->from->nodes[index];
   graph_node node = *old;
   node.inputs = NULL;
   node.name = NULL;
-  node.whole = (graph_whole){0}; /* gradients have been taken */
+  node.whole = (graph_whole){0}; /* gradients are already recorded */
   node.constant = graph_constant_retain(old->constant);
   node.tensor = old->tensor ? compute_tensor_retain(old->tensor) : NULL;
   const compute_node made = build_node(t->to, HERE, &node, operands, old->input_count);
@@ -74,13 +75,13 @@ static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   return made.id - 1; /* NONE after an error */
 }
 
-/* Nodes that must not run twice in a step, or are available anyway. */
+/* Returns true for a node that must not run twice in a step, or is available anyway. */
 static bool is_unrepeatable(const transform *t, uint32_t index) {
   const graph_node *node = &t->from->nodes[index];
   return node->input_count == 0 || graph_has_effects(t->from, node);
 }
 
-/* The segment of a node that is not kept. */
+/* Returns the segment of a node that is not kept, or NULL for a kept node. */
 static const train_segment *segment_of(const transform *t, uint32_t index) {
   for (size_t s = 0; s < t->record->segment_count; s++) {
     const train_segment *p = &t->record->segments[s];
@@ -90,7 +91,7 @@ static const train_segment *segment_of(const transform *t, uint32_t index) {
   return NULL;
 }
 
-/* Always true, but not known before `token` is. */
+/* Returns a bool that is always true but is computed only after `token`. */
 static compute_node always(compute_graph *graph, uint32_t token) {
   const compute_node flat = compute_reshape(graph, graph_handle(graph, token), COMPUTE_SHAPE(-1));
   const compute_node one =
@@ -128,7 +129,8 @@ static void repeat(transform *t, const train_segment *segment, uint32_t token) {
   }
 }
 
-/* A node of the backward pass; the forward values that it needs are kept, or duplicated first. */
+/* Copies a node of the backward pass. Its forward operands are kept values, or are duplicated
+ * first. */
 static void move_backward(transform *t, uint32_t index) {
   const graph_node *node = &t->from->nodes[index];
   uint32_t token = t->latest;
@@ -170,7 +172,7 @@ static void renew(const transform *t, compute_node *node) {
   if (node->id != 0) *node = graph_handle(t->to, t->map[node->id - 1]);
 }
 
-/* Origins name nodes of the old graph. */
+/* Origins contain node numbers of the old graph; this maps them to the new one. */
 static void renew_origins(const transform *t) {
   for (size_t i = 0; i < t->to->count; i++) {
     graph_origin *origin = &t->to->nodes[i].origin;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs of a trainer under construction, and the plans that they become. */
+/* Construction of a trainer's graphs, and their compilation to plans. */
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "graph/node/graph.h"
@@ -29,7 +29,7 @@ void train_record_release(train_record *record) {
   *record = (train_record){0};
 }
 
-/* Replaces the model's tensor by the replica's. */
+/* Replaces the model's tensor by the replica's tensor. */
 static compute_status choose_own(void *user, compute_tensor *tensor, compute_tensor **own) {
   const train_record *record = user;
   for (size_t k = 0; k < record->trainer->tensor_count; k++) {
@@ -41,7 +41,7 @@ static compute_status choose_own(void *user, compute_tensor *tensor, compute_ten
 }
 
 void train_record_localise(train_record *record) {
-  (void)graph_replace_tensors(record->graph, choose_own, record); /* it never fails */
+  (void)graph_replace_tensors(record->graph, choose_own, record); /* cannot fail */
 }
 
 compute_status train_record_compile(train_record *record, const compute_node *outputs, size_t count,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The devices of a trainer, and each one's copy of the model.
+/* The devices of a trainer and their copies of the model.
  *
- * The first device works on the model's own tensors if they are there. Every other device has
- * copies, which are updated at the beginning of a step, so that the caller's changes between two
- * steps apply as well. With several devices the first one has copies of the running statistics,
- * too, so that a step that fails elsewhere does not change the model's. */
+ * The first device works on the model's own tensors if they are on this device. Every other device
+ * has copies. A step updates the copies when it begins, so that the caller's changes between two
+ * steps apply to them. With several devices, the first one also has copies of the running
+ * statistics, so that a failure on another device does not change the model. */
 
 #include "core/base/alloc.h"
 #include "core/base/error.h"
@@ -17,7 +17,7 @@
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
-/* The replica's tensor for one of the model's: the same, or a copy. */
+/* Sets the replica's tensor for a tensor of the model: the same tensor or a copy. */
 static compute_status take_tensor(const compute_trainer *trainer, train_replica *replica,
                                   size_t index) {
   compute_layer_parameter p;
@@ -35,7 +35,7 @@ static compute_status take_tensor(const compute_trainer *trainer, train_replica 
   return status ? status : compute_tensor_copy(replica->tensors[index], p.tensor);
 }
 
-/* The small tensors of a slot; inputs and targets are created when needed. */
+/* Creates the small tensors of a slot. Inputs and targets are created on first use. */
 static compute_status create_slot(const compute_trainer *trainer, const train_replica *replica,
                                   train_slot *slot) {
   compute_device *device = replica->device;

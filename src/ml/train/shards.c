@@ -2,11 +2,11 @@
 /* An optimizer's state divided over the ranks of a group (ZeRO stage 1; Rajbhandari et al. 2020,
  * arXiv 1910.02054).
  *
- * Each bucket of gradients is cut into as many equal blocks as there are ranks, by zeros at its end
- * if need be, and a rank updates what is in its own block: a piece of each weight, or none. So the
- * gradients are reduce-scattered instead of all-reduced, and the weights gathered afterwards, each
- * within the flat vector that had the gradients. The optimizer sees the pieces as parameters, views
- * of the weights; its state is as large as they are. */
+ * Each bucket of gradients is cut into one block per rank. The blocks have equal size; zeros pad
+ * the bucket if necessary. A rank updates only the weight elements in its own block: one piece of a
+ * weight, or none. So the gradients are reduce-scattered instead of all-reduced, and the weights
+ * are gathered afterwards. Both use the same flat vector. The optimizer gets the pieces as
+ * parameters that are views of the weights, so its state has the size of the pieces. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* What of a weight belongs to a rank. */
+/* The part of a weight that a rank owns. */
 typedef struct piece_range {
   int64_t first, count;
 } piece_range;
@@ -33,8 +33,8 @@ typedef struct piece_range {
 struct train_piece {
   size_t weight;
   piece_range range;     /* elements of the weight */
-  compute_tensor *own;   /* the weight's, as a view */
-  compute_tensor *place; /* the same elements of trainer->sum */
+  compute_tensor *own;   /* a view of these elements of the weight */
+  compute_tensor *place; /* a view of the same elements of trainer->sum */
 };
 
 static piece_range range_of(const compute_trainer *trainer, size_t weight, int32_t rank) {
@@ -120,8 +120,9 @@ void train_record_pieces(train_record *record) {
   train_record_scale(record);
 }
 
-/* The sum of the squares of this rank's gradients, and how many are not finite: what the factor and
- * the count for the update are made from, in the same two tensors. */
+/* Computes the sum of squares and the number of non-finite elements of this rank's gradients. The
+ * update's clip factor and overflow count are computed from them, and stored in the same two
+ * tensors. */
 static size_t record_measures(train_record *record, compute_node *outputs) {
   compute_graph *graph = record->graph;
   train_record_pieces(record);
@@ -141,7 +142,7 @@ static size_t record_measures(train_record *record, compute_node *outputs) {
   return 2;
 }
 
-/* The pieces' weights to their places in the flat vector. */
+/* Copies the weights of the pieces to their places in the flat vector. */
 static size_t record_packing(train_record *record, compute_node *outputs) {
   const compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
@@ -155,7 +156,7 @@ static size_t record_packing(train_record *record, compute_node *outputs) {
   return 1;
 }
 
-/* All weights from the flat vector. */
+/* Copies all weights from the flat vector. */
 static size_t record_unpacking(train_record *record, compute_node *outputs) {
   const compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
@@ -187,7 +188,7 @@ static compute_status create_plan(compute_trainer *trainer, record_function func
   return status;
 }
 
-/* Whether the update depends on the gradients of all ranks. */
+/* Returns true if the update depends on the gradients of all ranks. */
 static bool measures(const compute_trainer *trainer) {
   return trainer->options.clip_norm > 0 || trainer->replicas[0].scale;
 }
@@ -225,7 +226,7 @@ compute_status train_shards_measure(compute_trainer *trainer) {
   compute_status status = run_measure(trainer, &measured);
   status = train_group_outcome(trainer, "compute_trainer_step", status, &measured);
   if (status) return status;
-  const double share = trainer->options.clip_norm / sqrt(measured.loss); /* of 0: infinite */
+  const double share = trainer->options.clip_norm / sqrt(measured.loss); /* infinite for norm 0 */
   dtype_store(trainer->dtype, &element, share > 1 ? 1 : share);
   status = compute_tensor_write(trainer->clip_factor, &element, compute_dtype_size(trainer->dtype));
   if (!status)
@@ -243,7 +244,7 @@ compute_status train_shards_gather(compute_trainer *trainer, compute_status stat
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* State tensors of a weight. */
+/* Returns the number of state tensors of a weight. */
 static size_t states_of_weight(const compute_trainer *trainer) {
   return trainer->piece_count > 0 ? trainer->divided_states / trainer->piece_count : 0;
 }
@@ -252,13 +253,13 @@ size_t train_shards_count(const compute_trainer *trainer) {
   return trainer->weight_count * states_of_weight(trainer);
 }
 
-/* Number `index` of a piece's state. */
+/* Returns state tensor `index` of a piece. */
 static const train_state *state_of(const compute_trainer *trainer, size_t piece, size_t index) {
   const size_t first = trainer->state_count - trainer->divided_states;
   return &trainer->states[first + piece * states_of_weight(trainer) + index];
 }
 
-/* What the graph calls a weight's state begins so. */
+/* Writes the prefix of the names of a weight's state tensors. */
 static compute_status name_state(const compute_trainer *trainer, size_t weight, char *text,
                                  size_t bytes) {
   compute_layer_parameter p;
@@ -271,7 +272,7 @@ static compute_status name_state(const compute_trainer *trainer, size_t weight, 
 compute_status train_shards_whole(const compute_trainer *trainer, size_t index, char **name,
                                   compute_tensor **whole) {
   const size_t each = states_of_weight(trainer), weight = index / each;
-  const train_state *like = state_of(trainer, 0, index % each); /* of the first piece */
+  const train_state *like = state_of(trainer, 0, index % each); /* from the first piece */
   char own[256], prefix[256];
   compute_device *host;
   compute_layer_parameter p;
@@ -292,14 +293,14 @@ compute_status train_shards_whole(const compute_trainer *trainer, size_t index, 
                                      compute_tensor_shape(p.tensor), whole);
 }
 
-/* This rank's state for a weight, or NULL. */
+/* Returns this rank's state tensor for a weight, or NULL. */
 static compute_tensor *find_state(const compute_trainer *trainer, size_t weight, size_t index) {
   for (size_t k = 0; k < trainer->piece_count; k++)
     if (trainer->pieces[k].weight == weight) return state_of(trainer, k, index)->tensor;
   return NULL;
 }
 
-/* Between rank 0 and the rank whose part of the whole it is. */
+/* Copies a part between rank 0 and the rank that owns it. */
 static compute_status move_part(const compute_trainer *trainer, int32_t rank, compute_tensor *part,
                                 compute_tensor *own, bool spread) {
   compute_process_group *group = trainer->group;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recording the plans of a trainer: forward and loss, gradients of a share, the whole step. */
+/* Recording of a trainer's plans: forward pass and loss, gradients of a share, and the whole
+ * step. */
 #include <math.h>
 
 #include "core/base/alloc.h"
@@ -19,7 +20,7 @@ static compute_node as_dtype(compute_graph *graph, compute_node x, compute_dtype
 }
 
 /* Converts floats to the dtype of the computation, and images of small integers to floats. Wider
- * integers are unchanged: they are indices. */
+ * integers are indices and stay unchanged. */
 static compute_node for_model(const train_record *record, compute_node x) {
   const compute_trainer_options *o = &record->trainer->options;
   const compute_dtype dtype = compute_node_dtype(record->graph, x);
@@ -33,8 +34,8 @@ static compute_node count_true(compute_graph *graph, compute_node condition) {
   return compute_sum(graph, compute_cast(graph, condition, COMPUTE_I64), COMPUTE_ALL_AXES, false);
 }
 
-/* A host detects an invalid label before the update. A device only records it: there the step
- * itself must skip its update, and the loss tells its reader to check the queue. */
+/* A host detects an invalid label before the update. A device only records the error, so the step
+ * itself must skip its update. The outcome then signals that the queue has the error. */
 static void record_label_check(train_record *record, compute_node labels, int64_t classes) {
   compute_graph *graph = record->graph;
   if (record->replica->host || graph->status) return;
@@ -66,7 +67,7 @@ static void record_cross_entropy(train_record *record, compute_node logits) {
   record_label_check(record, labels, record->trainer->classes);
 }
 
-/* The other losses compare element by element; broadcasting would hide a mistake. */
+/* The other losses compare element by element. Broadcasting would hide a mistake. */
 static void record_comparison(train_record *record, compute_node result) {
   compute_graph *graph = record->graph;
   const compute_trainer_options *o = &record->trainer->options;
@@ -106,7 +107,7 @@ void train_record_forward(train_record *record, int64_t items, bool training, bo
       graph, compute_input(graph, o->input.dtype, dataset_batch_shape(o->input.item, items)),
       "input");
   nodes->seed = compute_input(graph, COMPUTE_I64, COMPUTE_SCALAR);
-  /* First, so that they have their full names. */
+  /* The weights come first, so that they get their full names. */
   compute_layer_nodes(o->model, graph, record->weights, record->trainer->weight_count);
   compute_node x = nodes->x;
   if (o->prepare != NULL) x = o->prepare(o->user, graph, x, training, nodes->seed);
@@ -132,8 +133,8 @@ void train_record_forward(train_record *record, int64_t items, bool training, bo
 
 /* ---- Gradients ----------------------------------------------------------------------------- */
 
-/* The gradients of these items' share in the mean over all batches of an update, times the loss
- * scale. */
+/* Records the gradients of this share: its part of the mean over all batches of an update, times
+ * the loss scale. */
 static void record_gradients(train_record *record) {
   compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
@@ -147,7 +148,7 @@ static void record_gradients(train_record *record) {
   train_record_recompute(record);
 }
 
-/* Adds zeros up to an element of the vector that begins at *at. */
+/* Adds zeros from element *at of the vector up to element `to`. */
 static size_t pad(const train_record *record, compute_node *parts, size_t count, int64_t *at,
                   int64_t to) {
   if (*at < to)
@@ -157,7 +158,7 @@ static size_t pad(const train_record *record, compute_node *parts, size_t count,
   return count;
 }
 
-/* Concatenates all into one vector: one copy between devices instead of many. */
+/* Concatenates all gradients into one vector, so that devices exchange one copy instead of many. */
 static compute_node flatten_gradients(train_record *record) {
   compute_graph *graph = record->graph;
   const compute_trainer *trainer = record->trainer;
@@ -178,7 +179,7 @@ static compute_node flatten_gradients(train_record *record) {
   return flat;
 }
 
-/* The outputs with a value, and then the groups. */
+/* The outputs with a value, followed by the groups. */
 typedef struct output_list {
   compute_node nodes[4];
   size_t count;
@@ -219,7 +220,7 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
 
 /* ---- Plans --------------------------------------------------------------------------------- */
 
-/* The sum over this process's replicas, for a group. */
+/* In a group, the sum over this process's replicas. */
 static compute_status create_local_plan(compute_trainer *trainer) {
   train_record record;
   compute_status s = train_record_start(&record, trainer, &trainer->replicas[0]);
@@ -233,7 +234,7 @@ static compute_status create_local_plan(compute_trainer *trainer) {
   return s;
 }
 
-/* The whole step on one device, or the end of one on several. */
+/* The whole step on one device, or the end of a step on several devices. */
 static compute_status create_step_plan(compute_trainer *trainer, bool update, train_plan *plan) {
   train_record record;
   const train_replica *first = &trainer->replicas[0];

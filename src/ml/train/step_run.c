@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Running the plans of a step.
+/* Runs the plans of a step.
  *
- * With one device a batch is submitted to its queue, and reading the loss waits. With several,
- * asynchronous devices get their shares first, then those that compute on this thread; when all are
- * done, the first device sums and updates. In a group the ranks first tell each other whether all
- * is well, so that none waits for one that has failed. */
+ * With one device, a batch is submitted to its queue, and reading the loss waits for it. With
+ * several devices, asynchronous devices get their shares first. Devices that compute on this thread
+ * follow. When all have finished, the first device sums the gradients and updates the weights. In a
+ * group, the ranks first exchange their status, so that no rank waits for a failed one. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -20,7 +20,7 @@
 /* ---- Numbers ----------------------------------------------------------------------------------
  */
 
-/* Two numbers well mixed (the finishing steps of SplitMix64; Steele et al. 2014). */
+/* Mixes two numbers with the final steps of SplitMix64 (Steele et al. 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t z = a + (b + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -33,7 +33,7 @@ static double rate_now(const compute_trainer *trainer) {
                     trainer->updates, trainer->schedule_end);
 }
 
-/* Seed and learning rate of the next batch. */
+/* Writes the seed and learning rate of the next batch. */
 static compute_status write_numbers(const compute_trainer *trainer, train_slot *slot,
                                     size_t replica) {
   const uint64_t seed = mix(mix(trainer->options.seed, (uint64_t)trainer->batches),
@@ -86,8 +86,8 @@ static void bind(binding_list *list, compute_node node, compute_tensor *tensor) 
   if (node.id != 0) list->items[list->count++] = (compute_binding){node, tensor};
 }
 
-/* Waits for work that a failed batch has left in progress: the caller does not know the queue, and
- * may write to the weights next. */
+/* Waits for work that a failed batch has left in progress. The caller cannot wait for this internal
+ * queue, and may write to the weights next. */
 static compute_status settle(compute_trainer *trainer, compute_status status) {
   compute_error error;
   if (!status) return status;
@@ -126,8 +126,8 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
   if (!status) status = train_read_number(slot->loss, &outcome->loss);
   if (!status && trainer->update.correct.id != 0)
     status = train_read_integer(slot->correct, &outcome->correct);
-  /* Reports an invalid label. The queue has the details, unless an earlier batch has already waited
-   * for it. */
+  /* A negative count reports an invalid label. The queue has the details, unless an earlier batch
+   * has already waited for it. */
   if (!status && outcome->correct < 0) {
     status = compute_queue_wait(trainer->replicas[0].queue);
     if (!status)
@@ -141,7 +141,7 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
 
 /* ---- Several devices ----------------------------------------------------------------------- */
 
-/* A replica's part of a batch, as views that live until its work is done. */
+/* Creates views of a replica's part of a batch. They live until its work is finished. */
 static compute_status take_share(train_replica *replica, compute_tensor *inputs,
                                  compute_tensor *targets) {
   compute_tensor *batch[2] = {inputs, targets};
@@ -181,7 +181,7 @@ static compute_status submit_share(compute_trainer *trainer, train_replica *repl
   return compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
 }
 
-/* Runs the shares on their devices; waits for all, even if one has failed. */
+/* Runs the shares on their devices. Waits for all devices, even if one has failed. */
 static compute_status run_shares(compute_trainer *trainer, compute_tensor *inputs,
                                  compute_tensor *targets) {
   compute_status first = COMPUTE_OK;
@@ -203,7 +203,7 @@ static compute_status run_shares(compute_trainer *trainer, compute_tensor *input
   return first;
 }
 
-/* The mean loss over the whole batch; in a group, this process's part of it. */
+/* Reads the mean loss over the whole batch; in a group, only this process's part of the mean. */
 static compute_status read_shares(compute_trainer *trainer, train_outcome *outcome) {
   compute_status status = COMPUTE_OK;
   *outcome = (train_outcome){0};
@@ -223,7 +223,7 @@ static compute_status read_shares(compute_trainer *trainer, train_outcome *outco
   return status;
 }
 
-/* In a group, the gradients of this process's replicas, in trainer->sum. */
+/* In a group, sums the gradients of this process's replicas into trainer->sum. */
 static compute_status sum_replicas(compute_trainer *trainer) {
   compute_binding few[TRAIN_MOST_DEVICES + 1];
   const size_t count = trainer->replica_count;
@@ -262,7 +262,8 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   trainer->reduces = update;
   if (!status) status = train_spread(trainer);
   if (status)
-    plan_skip_calls(trainer->replicas[0].gradients.plan, 0); /* those of a group: it has one */
+    plan_skip_calls(trainer->replicas[0].gradients.plan, 0); /* only a group has calls in its
+                                                              * plan */
   else
     status = run_shares(trainer, inputs, targets);
   if (!status) status = read_shares(trainer, &trainer->outcome);
@@ -273,13 +274,14 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
   const compute_status reduced = update ? train_buckets_wait(trainer) : COMPUTE_OK;
   if (!status) status = reduced;
-  /* The others have updated, or will: they learn of a failure here with the next batch. */
+  /* The other ranks update now. They learn of a failure here with the next batch. */
   if (status) return status;
   trainer->pending = run_sum(trainer, update);
   compute_group_info info;
   const bool broken =
       trainer->pending && !compute_group_query(trainer->group, &info) && info.broken;
-  return broken ? trainer->pending : COMPUTE_OK; /* nothing has to agree any more */
+  return broken ? trainer->pending : COMPUTE_OK; /* a broken group cannot exchange a status with
+                                                  * the next batch */
 }
 
 /* ---- Either -------------------------------------------------------------------------------- */
@@ -315,7 +317,7 @@ compute_status train_finish(compute_trainer *trainer, size_t slot, compute_tenso
   }
   const compute_status status = finish_alone(trainer, p, inputs, targets, outcome);
   if (!status) return status;
-  trainer->batches--; /* it has changed nothing */
+  trainer->batches--; /* the batch has changed nothing */
   trainer->updates -= p->updates;
   return status;
 }
@@ -355,8 +357,7 @@ static compute_status check_batch(const compute_trainer *trainer, const char *wh
                    compute_shape_text(shape, b, sizeof b));
 }
 
-/* A batch that is not waited for is copied, since the caller may modify the tensors.
- */
+/* A batch that runs later is copied, since the caller may modify the tensors. */
 static compute_status step_later(compute_trainer *trainer, const compute_tensor *inputs,
                                  const compute_tensor *targets) {
   const size_t slot = (size_t)(trainer->batches % TRAIN_SLOTS);
@@ -376,7 +377,7 @@ compute_status compute_trainer_step(compute_trainer *trainer, const compute_tens
   if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "trainer is NULL");
   compute_status status = check_batch(trainer, "inputs", &trainer->options.input, inputs);
   if (!status) status = check_batch(trainer, "targets", &trainer->options.target, targets);
-  if (trainer->group) { /* where the others learn it, too */
+  if (trainer->group) { /* the next batch reports the error to all ranks */
     if (!trainer->pending) trainer->pending = status;
     status = COMPUTE_OK;
   }
@@ -385,7 +386,7 @@ compute_status compute_trainer_step(compute_trainer *trainer, const compute_tens
   if (!loss && train_depth(trainer) > 1 && !copies) return step_later(trainer, inputs, targets);
   status = train_drain(trainer);
   if (!status && copies && !trainer->together) status = train_spread(trainer);
-  /* Bindings are never written to when they are inputs. */
+  /* The cast is safe: a run never writes to the bindings of inputs. */
   compute_tensor *x = (compute_tensor *)inputs, *target = (compute_tensor *)targets;
   train_outcome outcome = {0};
   if (!status) status = train_submit(trainer, 0, x, target);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tensors of a trainer: making, listing and reading them. */
+/* The tensors of a trainer: creation, listing and reading. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -66,7 +66,7 @@ compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index)
 }
 
 compute_status train_read_number(const compute_tensor *tensor, double *value) {
-  double element = 0; /* aligned for every dtype */
+  double element = 0; /* a double is aligned for every dtype */
   const compute_dtype dtype = compute_tensor_dtype(tensor);
   const compute_status status = compute_tensor_read(tensor, &element, compute_dtype_size(dtype));
   *value = status ? 0 : dtype_load(dtype, &element);

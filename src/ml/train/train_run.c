@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Epochs over a dataset. While a device works on one batch, the next ones are gathered. */
+/* Training epochs over a dataset. The next batches are gathered while a device works on one
+ * batch. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -19,10 +20,10 @@ typedef struct training_run {
   compute_trainer *trainer;
   const compute_dataset *dataset;
   const compute_trainer_run_options *options;
-  int64_t *order;         /* of an epoch's items */
-  void *inputs, *targets; /* a batch, where the device cannot be written to directly */
-  int64_t epoch, steps;   /* steps of an epoch */
-  int64_t known;          /* batches of this epoch whose outcome is in the sums */
+  int64_t *order;         /* the items of an epoch in their order */
+  void *inputs, *targets; /* one batch, if the device's memory cannot be written directly */
+  int64_t epoch, steps;   /* steps per epoch */
+  int64_t known;          /* batches of this epoch whose outcomes are in the sums */
   double loss;
   int64_t correct;
   double began, epoch_began;
@@ -74,7 +75,7 @@ static compute_status add_outcome(training_run *run, size_t slot) {
   return COMPUTE_OK;
 }
 
-/* Puts a batch into a slot's tensors. */
+/* Gathers a batch into a slot's tensors. */
 static compute_status gather(training_run *run, int64_t first, size_t slot) {
   compute_trainer *trainer = run->trainer;
   const compute_trainer_options *o = &trainer->options;
@@ -150,7 +151,7 @@ static void set_order(training_run *run) {
   for (int64_t i = 0; i < count; i++) run->order[i] = i;
 }
 
-/* In a group, what fails on this rank alone is left to the next batch, where all ranks learn it. */
+/* In a group, keeps an error of this rank for the next batch, which reports it to all ranks. */
 static compute_status leave(compute_trainer *trainer, compute_status status) {
   if (!trainer->group || !status) return status;
   if (!trainer->pending) trainer->pending = status;
@@ -173,7 +174,7 @@ static compute_status run_epoch(training_run *run) {
     if (!status && !trainer->pending)
       status = leave(trainer, gather(run, step * trainer->options.batch, slot));
     if (!status) status = train_submit(trainer, slot, p->x, p->target);
-    /* Progress must not report an unknown loss: the first batch of an epoch is waited for. */
+    /* Progress must not report an unknown loss, so the first batch of an epoch is waited for. */
     const bool wait = depth == 1 || (run->options->progress && run->known == 0);
     if (!status && wait) status = add_outcome(run, slot);
     const bool last = step + 1 == run->steps;
@@ -217,7 +218,7 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
   }
   compute_error error;
   if (status) compute_error_get(trainer->context, &error);
-  /* Also after a failure: the model has the weights of the last step. */
+  /* This also runs after a failure, so that the model gets the weights of the last step. */
   compute_status end = train_drain(trainer);
   if (spread && copies && !trainer->together) {
     const compute_status collected = train_collect(trainer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Trainers as objects: creation, queries, release; checks of their options, and the learning rate.
- */
+/* Trainer objects: creation, queries and release. Also the checks of their options, and the
+ * learning rate. */
 #include "ml/train/trainer.h"
 
 #include <inttypes.h>
@@ -31,7 +31,8 @@ static void count_weights(compute_trainer *trainer) {
   }
 }
 
-/* Sums accumulated until an update: on the first device, in a dtype that can hold sums. */
+/* Creates the sums that accumulate gradients until an update. They are on the first device, in a
+ * dtype that is wide enough for sums. */
 static compute_status create_sums(compute_trainer *trainer) {
   trainer->sums = base_allocate(trainer->weight_count, sizeof *trainer->sums);
   if (!trainer->sums)
@@ -71,7 +72,7 @@ static compute_status build(compute_trainer *trainer, compute_device *const *dev
   return status ? status : train_plans_create(trainer);
 }
 
-/* This process's part of creating a trainer. */
+/* Creates the local part of a trainer, before the group exchanges anything. */
 static compute_status create(compute_context *context, const compute_trainer_options *options,
                              compute_trainer **trainer) {
   compute_trainer_options o = *options;
@@ -94,7 +95,8 @@ static compute_status create(compute_context *context, const compute_trainer_opt
   return status ? status : build(made, devices);
 }
 
-/* In a group, the others learn of a failure of this process, and all have the same weights. */
+/* In a group, reports a failure of this process to the others, and gives all ranks the same
+ * weights. */
 static compute_status join_ranks(compute_process_group *group, compute_trainer *trainer,
                                  compute_status status) {
   status = compute_group_check(group, HERE, status);
@@ -152,8 +154,8 @@ void compute_trainer_release(compute_trainer *trainer) {
 
 /* ---- Queries ------------------------------------------------------------------------------- */
 
-/* The memory of a step on the first device: all persistent tensors, a batch's tensors, and the
- * temporaries of the larger plan. */
+/* Adds up the memory of a step on the first device: all persistent tensors, a batch's tensors, and
+ * the temporaries of the larger plan. */
 static compute_status measure_memory(const compute_trainer *trainer, compute_trainer_info *info) {
   const train_replica *replica = &trainer->replicas[0];
   const bool alone = !trainer->together;
@@ -205,10 +207,12 @@ compute_status compute_trainer_query(const compute_trainer *trainer, compute_tra
 
 /* ---- The learning rate over time ----------------------------------------------------------- */
 
-/* The learning rate over time: linear growth at the beginning (warm-up), then constant, in steps,
- * or down along half a cosine (Loshchilov and Hutter 2017, arXiv 1608.03983, without restarts). */
+/* The learning rate over time. It grows linearly at the beginning (warm-up). Then it is constant,
+ * falls in steps, or falls along half a cosine (Loshchilov and Hutter 2017, arXiv 1608.03983,
+ * without restarts). */
 
-/* From 1 at the end of the warm-up down to `factor` at the end of the period, and then constant. */
+/* Falls from 1 at the end of the warm-up to `factor` at the end of the period, then stays
+ * constant. */
 static double cosine(const compute_schedule *schedule, int64_t update, int64_t period) {
   if (period <= 0) return 1;
   const int64_t length = period - schedule->warm_up;
@@ -222,7 +226,7 @@ static double cosine(const compute_schedule *schedule, int64_t update, int64_t p
 
 double train_rate(const compute_schedule *schedule, double rate, int64_t update, int64_t period) {
   if (schedule->period > 0) period = schedule->period;
-  /* The first update already has a nonzero rate: with 0 it would be wasted. */
+  /* The first update already has a nonzero rate; a rate of 0 would waste it. */
   if (update < schedule->warm_up) rate *= (double)(update + 1) / (double)schedule->warm_up;
   switch (schedule->kind) {
   case COMPUTE_SCHEDULE_CONSTANT: return rate;
@@ -236,7 +240,7 @@ double train_rate(const compute_schedule *schedule, double rate, int64_t update,
 
 #define refuse(context, status, ...) error_set((context), (status), HERE, "" __VA_ARGS__)
 
-/* The range of an option, besides being representable in the dtype of the weights. */
+/* The range of an option. The option must also be representable in the dtype of the weights. */
 typedef enum allowed { NOT_NEGATIVE, BELOW_ONE, UP_TO_ONE } allowed;
 
 static compute_status check_number(compute_context *context, compute_dtype dtype, const char *name,
@@ -256,7 +260,7 @@ static compute_status check_number(compute_context *context, compute_dtype dtype
                 dtype_refusal(dtype, value, why, sizeof why));
 }
 
-/* The dtype of the updates that holds least: f64 if all weights are, else f32. */
+/* Returns the narrowest dtype of the updates: f64 if all weights are f64, otherwise f32. */
 static compute_dtype narrowest(const compute_layer *model) {
   const size_t count = compute_layer_parameter_count(model);
   for (size_t i = 0; i < count; i++) {
@@ -378,7 +382,8 @@ static compute_status check_devices(compute_context *context, const compute_trai
                 "a batch of %" PRId64 " is too small for %zu devices", o->batch, o->device_count);
 }
 
-/* Usually creating a layer has failed unnoticed: the error of that is more useful. */
+/* Usually the caller did not check a failed layer constructor. The error of the constructor is more
+ * useful. */
 static compute_status refuse_no_model(compute_context *context) {
   compute_error before;
   compute_error_get(context, &before);

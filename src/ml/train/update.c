@@ -3,9 +3,9 @@
  * guards against bad batches.
  *
  * Gradients of f16 activations are too small for f16 unless the loss is scaled up. The scale adapts
- * (Micikevicius et al. 2018, arXiv 1710.03740): an update whose gradients are not all finite is
- * skipped and halves it; 2000 finite ones in a row double it. It is stored in tensors on the
- * device, so that the host need not wait for it. */
+ * (Micikevicius et al. 2018, arXiv 1710.03740). If any gradient is not finite, the update is
+ * skipped and the scale is halved. After 2000 finite updates in a row, the scale is doubled. The
+ * scale is stored in tensors on the device, so that the host need not wait for it. */
 #include <stdio.h>
 
 #include "core/base/alloc.h"
@@ -14,7 +14,7 @@
 #include "ml/train/trainer.h"
 
 #define STEADY_UPDATES 2000
-#define LARGEST_SCALE  16777216.0 /* 2^24: f32 itself must hold the sums */
+#define LARGEST_SCALE  16777216.0 /* 2^24; f32 itself must represent the sums */
 
 static compute_node as_dtype(compute_graph *graph, compute_node x, compute_dtype dtype) {
   return compute_node_dtype(graph, x) == dtype ? x : compute_cast(graph, x, dtype);
@@ -32,7 +32,7 @@ compute_node train_guard(compute_graph *graph, compute_node group, compute_node 
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
                       "not enough memory for %u assignments", (unsigned)count);
   for (uint32_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
-    /* Nodes move while others are added. */
+    /* The node is read by index here, because nodes move when others are added. */
     const uint32_t index = single ? group.id - 1 : graph->nodes[group.id - 1].inputs[i];
     if (graph->nodes[index].op != OP_assign) {
       guarded[i] = train_guard(graph, graph_handle(graph, index), ok);
@@ -63,7 +63,7 @@ void train_record_unscale(train_record *record) {
     record->gradients[i] = compute_mul(graph, record->gradients[i], factor);
 }
 
-/* Whether the gradients are all finite; those of other ranks, too. */
+/* Returns a bool: all gradients are finite, on this rank and on the others. */
 static compute_node are_finite(const train_record *record) {
   compute_graph *graph = record->graph;
   compute_node all = {0};
@@ -78,7 +78,7 @@ static compute_node are_finite(const train_record *record) {
   return compute_greater(graph, all, compute_scalar(graph, COMPUTE_I32, 0));
 }
 
-/* The new values of the scale and its counters. */
+/* Records the new values of the scale and its counters. */
 static compute_node adapt_scale(train_record *record, compute_node ok) {
   compute_graph *graph = record->graph;
   const compute_trainer *trainer = record->trainer;
@@ -138,7 +138,7 @@ static compute_node apply_optimizer(train_record *record) {
   }
 }
 
-/* The optimizer's own tensors. */
+/* Lists the optimizer's own tensors for checkpoints. */
 static void keep_state(train_record *record) {
   compute_graph *graph = record->graph;
   for (size_t i = 0; i < graph->state_count && graph->status == COMPUTE_OK; i++) {
@@ -148,12 +148,13 @@ static void keep_state(train_record *record) {
     if (train_keep(record->trainer, "optimizer.", node->name ? node->name : number, node->tensor))
       graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
                  "not enough memory for the list of the optimizer's tensors");
-    /* That of pieces comes last; what all weights share is a scalar. */
+    /* The state of pieces comes last. State that all weights share is a scalar. */
     record->trainer->divided_states += record->trainer->divides && node->shape.rank > 0;
   }
 }
 
-/* Limits the norm of all gradients, which the ranks have found together if each has only some. */
+/* Limits the norm of all gradients. If the ranks divide the state, they have already computed the
+ * common factor. */
 static void clip(train_record *record) {
   compute_graph *graph = record->graph;
   const double limit = record->trainer->options.clip_norm;
@@ -180,7 +181,7 @@ void train_record_earlier(train_record *record) {
   }
 }
 
-/* The sums become the gradients, or with `update` zero. */
+/* The sums become the gradients, or zero with `update`. */
 static compute_node keep_sums(train_record *record, bool update) {
   compute_graph *graph = record->graph;
   const compute_trainer *trainer = record->trainer;
@@ -211,7 +212,7 @@ compute_node train_record_tail(train_record *record, bool update, compute_node o
   if (trainer->sums != NULL && !trainer->together) train_record_earlier(record);
   if (trainer->sums != NULL) kept = keep_sums(record, update);
   if (!update) return train_guard(graph, kept, ok);
-  /* Sums are cleared after an overflow, too, but not for a batch that is rejected. */
+  /* The sums are also cleared after an overflow, but not for a rejected batch. */
   if (kept.id != 0) groups[count++] = train_guard(graph, kept, ok);
   compute_node fine = {0};
   if (trainer->divides) {

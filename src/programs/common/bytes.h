@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes of memory for people. */
+/* Memory sizes as readable text. */
 #ifndef PROGRAMS_BYTES_H
 #define PROGRAMS_BYTES_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* "22.9 GiB", "512 bytes" in `text`, which is returned. */
+/* Writes "22.9 GiB" or "512 bytes" to `text`, and returns `text`. */
 static inline const char *bytes_text(uint64_t bytes, char *text, size_t text_size) {
   static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = (double)bytes;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Times that a program measures. */
+/* The clock that programs use for measurements. */
 #ifndef PROGRAMS_CLOCK_H
 #define PROGRAMS_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since an unspecified start; steps of the wall clock do not change it. */
+/* Returns nanoseconds since an unspecified start. Steps of the wall clock do not change it. */
 static inline int64_t clock_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

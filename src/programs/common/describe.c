@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words for what a context reports; see describe.h. */
+/* Texts for the properties that a context reports; see describe.h. */
 #include "programs/common/describe.h"
 
 #include <stdio.h>

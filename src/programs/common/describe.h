@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts for what a context reports, shared by the command-line programs. */
+/* Texts for the properties that a context reports, shared by the command-line programs. */
 #ifndef TOOLS_DESCRIBE_H
 #define TOOLS_DESCRIBE_H
 
@@ -18,11 +18,11 @@ extern const describe_capability describe_capabilities[];
 
 const char *describe_device_type(compute_device_type type);
 
-/* Where caches are kept: COMPUTE_CACHE_DIR, $XDG_CACHE_HOME/compute or ~/.cache/compute, in
- * `text`; empty if none of the variables is set. */
+/* Writes the folder of the caches to `text`: COMPUTE_CACHE_DIR, $XDG_CACHE_HOME/compute or
+ * ~/.cache/compute. The text is empty if none of the variables is set. */
 void describe_cache_folder(char *text, size_t text_bytes);
 
-/* Whether "NAME=value" sets one of the variables that control OpenBLAS or OpenMP. */
+/* Returns true if "NAME=value" sets one of the variables that control OpenBLAS or OpenMP. */
 bool describe_is_blas_variable(const char *assignment);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings of any bytes as JSON strings: the environment, paths and error messages of other
- * libraries are not always UTF-8, but JSON must be. */
+/* JSON strings from any bytes. The environment, paths and error messages of other libraries are not
+ * always UTF-8, but JSON must be. */
 #include "programs/common/json_text.h"
 
 #include <errno.h>
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* How many bytes of `text`, which is not empty, are one character of UTF-8; 0: none. */
+/* Returns the bytes of the first UTF-8 character of `text`, which must not be empty; 0: not
+ * UTF-8. */
 static size_t character_length(const char *text) {
   for (size_t length = 1; length <= 4 && text[length - 1]; length++) {
     json_t *character = json_stringn(text, length);
@@ -49,7 +50,8 @@ static int dump(const json_t *root, FILE *file) {
   return fputc('\n', file) == EOF || fflush(file) ? -1 : result;
 }
 
-/* What is there and is not a plain file, such as a pipe or a link, is written in place. */
+/* Returns true for an existing file that is not a plain file, such as a pipe or a link. Such a file
+ * is written in place. */
 static bool is_special(const char *path) {
   struct stat status;
   return lstat(path, &status) == 0 && !S_ISREG(status.st_mode);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Command lines: a program's table of options, one row each, drives parsing, messages, --help, the
- * manual page and shell completions. Every program has --help (-h) and --version, and --help-all if
- * it has options for developers; options are given as "--opt value" or "--opt=value", and "--" ends
- * them. Nothing here needs libcompute, so that the generator of the pages can be built for the
- * build machine. */
+/* Command lines. Each program has a table of options with one row per option. The table drives
+ * parsing, messages, --help, the manual page and shell completions.
+ *
+ * Every program has --help (-h) and --version. It also has --help-all if it has options for
+ * developers. Options have the forms "--opt value" or "--opt=value", and "--" ends them. This
+ * header does not need libcompute, so that the generator of the pages can be built for the build
+ * machine. */
 #ifndef TOOLS_OPTION_H
 #define TOOLS_OPTION_H
 
@@ -18,7 +20,7 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 typedef enum option_kind {
   OPTION_FLAG,    /* bool */
-  OPTION_TEXT,    /* const char *: any text that is not empty */
+  OPTION_TEXT,    /* const char *: any non-empty text */
   OPTION_NAMES,   /* const char *: text with commas; `choices` are only suggestions */
   OPTION_FILE,    /* const char * */
   OPTION_DEVICE,  /* const char *: the name of a device */
@@ -32,7 +34,7 @@ typedef enum option_kind {
   OPTION_SIZE,    /* size_value: RxC or N, each within least … most */
   OPTION_LIST,    /* list_value: up to `most` numbers separated by commas, each above `least` */
   OPTION_RANGE,   /* compute_range: LOW:HIGH or one number, each within least … most */
-  OPTION_MAP      /* map_value: a number within least … most, or a file */
+  OPTION_MAP      /* map_value: a number within least … most, or the name of a file */
 } option_kind;
 
 typedef struct size_value {
@@ -57,39 +59,39 @@ typedef struct text_list {
 /* A number, or a file with one number per pixel. */
 typedef struct map_value {
   double number;
-  const char *file; /* NULL: the number */
+  const char *file; /* NULL: `number` is used */
 } map_value;
 
 typedef struct option_row {
   const char *name; /* "--roi" */
   option_kind kind;
-  size_t offset;              /* of its field in the program's arguments */
-  uint32_t commands;          /* bits of the commands that have it; 0: all */
+  size_t offset;              /* of the option's field in the program's arguments */
+  uint32_t commands;          /* bits of the commands that accept it; 0: all */
   char letter;                /* 'o' for -o; 0: none */
   const char *value;          /* as shown in the help; NULL for flags */
   const char *help;           /* a phrase, for the help and the manual page */
   const char *more;           /* sentences only for the manual page; may be NULL */
-  double least, most;         /* both 0: any finite number */
+  double least, most;         /* limits; both 0: any finite number */
   const char *const *choices; /* ends with NULL */
-  bool neutral;               /* does not affect the bytes of a result */
+  bool neutral;               /* does not change the bytes of a result */
   bool internal;              /* for developers: only --help-all shows it */
-  bool many;           /* may be given more than once; TEXT or FILE: the field is a text_list */
-  const char *section; /* heading, for the first option of a group */
+  bool many;                  /* may be repeated; TEXT or FILE: the field is a text_list */
+  const char *section;        /* heading, in the first row of a group */
 } option_row;
 
-#define MANY_COUNT 9e15 /* the largest count: a double still holds it exactly */
+#define MANY_COUNT 9e15 /* the largest count; a double represents it exactly */
 
 /* A subcommand. */
 typedef struct option_command {
   const char *name;
   uint32_t bit;
-  const char *arguments; /* "INPUT -o RESULT"; "" for none */
-  option_kind operand;   /* OPTION_FILE or OPTION_DEVICE; OPTION_FLAG: none is taken */
+  const char *arguments; /* "INPUT -o RESULT"; "" if it has none */
+  option_kind operand;   /* OPTION_FILE or OPTION_DEVICE; OPTION_FLAG: no operand */
   const char *text;      /* "fits the spots of a movie" */
 } option_command;
 
-/* A section of the manual page. A line of `text` is a paragraph; with a tab, "term\tmeaning"; after
- * two spaces, verbatim. Words between `…` are bold. */
+/* A section of the manual page. Each line of `text` is a paragraph. A line with a tab is
+ * "term\tmeaning". A line that begins with two spaces is verbatim. Words between `…` are bold. */
 typedef struct option_section {
   const char *heading;
   const char *text;
@@ -101,55 +103,57 @@ typedef struct option_program {
   const char *summary;            /* for the page's NAME: "fit Gaussian spots in camera images" */
   const char *const *synopsis;    /* lines after the name, ends with NULL; NULL if there are
                                    * commands */
-  const char *description;        /* paragraphs as in a section; shown by --help, too */
+  const char *description;        /* paragraphs as in a section; --help also shows them */
   const option_command *commands; /* ends with a row of zeros; NULL: none */
-  option_kind operand;            /* of a program without commands */
+  option_kind operand;            /* for a program without commands */
   const option_row *rows;
   size_t row_count;
   const option_section *sections; /* ends with a row of zeros */
 } option_program;
 
-/* What was on the command line, besides the options' values. The first member of every program's
+/* The parsed command line, except the options' values. It is the first member of every program's
  * struct of arguments. */
 typedef struct option_line {
   const option_program *program;
   uint32_t command;     /* the bit of the subcommand */
-  uint64_t given[2];    /* bit i: row i was on the command line */
-  uint64_t fingerprint; /* of the options that are not neutral, as written, in any order */
-  const char *operand;  /* the one argument that is not an option; NULL: none */
+  uint64_t given[2];    /* bit i: the command line has row i */
+  uint64_t fingerprint; /* of the options that are not neutral, as written, independent of their
+                         * order */
+  const char *operand;  /* the argument that is not an option; NULL: none */
 } option_line;
 
-/* Reads argv[1] … argv[argc − 1] into `arguments`, whose first member is an option_line and whose
- * other fields hold their defaults. True if the program should run. False if it should end with
- * *status: help or the version was printed, or the arguments are wrong and a message on standard
- * error says so. */
+/* Reads argv[1] … argv[argc − 1] into `arguments`. The first member of `arguments` is an
+ * option_line, and the other fields must contain their defaults. Returns true if the program should
+ * run. Otherwise the program should end with *status: help or the version was printed, or a message
+ * on standard error has reported wrong arguments. */
 bool option_read(const option_program *program, int argc, char **argv, void *arguments,
                  int *status);
 
-/* Whether option `name` ("--roi") was on the command line. */
+/* Returns true if the command line has option `name` ("--roi"). */
 bool option_given(const option_line *line, const char *name);
 
-/* "fit", "simulate", …; "" without a command. */
+/* Returns "fit", "simulate", …; "" without a command. */
 const char *option_command_name(const option_line *line);
 
 /* Writes "compute-fit: " and the message as a line to standard error. */
 void option_say(const option_program *program, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
-/* The nearest of `words` (ends with NULL) to `word`, or NULL if none is near. */
+/* Returns the word of `words` (ends with NULL) that is most similar to `word`, or NULL if none is
+ * similar. */
 const char *option_nearest(const char *word, const char *const *words);
 
 /* ---- Output of the table --------------------------------------------------------------------- */
 
-/* Whether a command has an option; command 0: none, or all. */
+/* Returns true if a command accepts an option. Command 0: no command, or all. */
 bool option_applies(const option_row *row, uint32_t command);
 
-/* The i-th of --help, --version and --help-all as rows; NULL past the end. */
+/* Returns the i-th of --help, --version and --help-all as a row; NULL past the end. */
 const option_row *option_common(const option_program *program, size_t index);
 
-/* Each prints on standard output: the help of a command (0: of the program), … */
+/* Print on standard output: the help of a command (0: of the program), the manual page, … */
 void option_print_help(const option_program *program, uint32_t command, bool internal);
 void option_print_manual(const option_program *program);
-/* … or the completions for "bash", "zsh" or "fish"; false for another shell. */
+/* … and the completions for "bash", "zsh" or "fish". Returns false for another shell. */
 bool option_print_completion(const option_program *program, const char *shell);
 
 #endif

@@ -7,15 +7,15 @@
 
 enum { COLUMNS = 79, HELP_COLUMN = 26 };
 
-/* Characters, not bytes. */
+/* Counts characters, not bytes. */
 static int width_of(const char *text, size_t bytes) {
   int width = 0;
   for (size_t i = 0; i < bytes; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
   return width;
 }
 
-/* Prints wrapped text from `column` on, with further lines indented to `indent`, and ends the line.
- * Backquotes, which mark bold words in the manual page, are omitted. */
+/* Prints text from `column` on, wraps it, and ends the line. Further lines are indented to
+ * `indent`. Backquotes mark bold words in the manual page and are omitted here. */
 static void print_wrapped(const char *text, size_t bytes, int indent, int column) {
   const char *end = text + bytes;
   bool first = true;
@@ -40,7 +40,7 @@ static void print_wrapped(const char *text, size_t bytes, int indent, int column
   putchar('\n');
 }
 
-/* The lines of a section's text. */
+/* Prints the lines of a section's text. */
 static void print_text(const char *text, int indent) {
   while (*text) {
     const size_t length = strcspn(text, "\n"), term = strcspn(text, "\t");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a command line by a program's table of options: converts text to values, and describes what
- * is allowed in error messages. */
+/* Reads a command line with a program's table of options. Converts text to values, and describes
+ * the allowed values in error messages. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -109,7 +109,7 @@ static bool parse_words(const option_row *row, const char *text) {
   }
 }
 
-/* Anything but a number is a file name; a number out of bounds is an error. */
+/* Any text except a number is a file name. A number out of bounds is an error. */
 static bool parse_map(const option_row *row, const char *text, map_value *value) {
   value->file = NULL;
   if (parse_number(row, text, &value->number)) return true;
@@ -119,7 +119,8 @@ static bool parse_map(const option_row *row, const char *text, map_value *value)
   return *text && *end;
 }
 
-/* Reads `text` into the option's field; false if it is not allowed. Not for flags. */
+/* Reads `text` into the option's field. Returns false if the value is not allowed. Not for
+ * flags. */
 static bool parse_value(const option_row *row, const char *text, void *field) {
   switch (row->kind) {
   case OPTION_FLAG: return false;
@@ -171,7 +172,7 @@ static void add_bounds(words *w, const option_row *row) {
     words_add(w, " from %g to %g", row->least, row->most);
 }
 
-/* Appends a description: "a number above 0". */
+/* Appends a description of the allowed values: "a number above 0". */
 static void add_allowed(words *w, const option_row *row) {
   switch (row->kind) {
   case OPTION_FLAG: words_add(w, "given without a value"); break;
@@ -224,8 +225,8 @@ static size_t least_of(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* The number of insertions, deletions, replacements and swaps of neighbours that turn one word into
- * the other. */
+/* Returns the number of insertions, deletions, replacements and swaps of neighbours that change one
+ * word into the other. */
 static size_t distance(const char *a, const char *b) {
   const size_t n = strlen(a), m = strlen(b);
   size_t row[3][LONGEST_WORD + 1];
@@ -244,7 +245,8 @@ static size_t distance(const char *a, const char *b) {
   return row[n % 3][m];
 }
 
-/* 0 if the word is a prefix of it; SIZE_MAX if it is not near. */
+/* Returns the distance of two words: 0 if `word` is a prefix of the candidate, SIZE_MAX if they are
+ * not similar. */
 static size_t farness(const char *word, const char *candidate) {
   const size_t length = strlen(word), apart = distance(word, candidate);
   if (length > 1 && !strncmp(word, candidate, length)) return 0;
@@ -265,7 +267,7 @@ const char *option_nearest(const char *word, const char *const *choices) {
 
 /* ---- Tables -------------------------------------------------------------------------------- */
 
-/* Options of every program; --help-all only where it shows more. */
+/* Options of every program. --help-all exists only if it shows more than --help. */
 static const option_row common[] = {
     {"--help", OPTION_FLAG, 0, .letter = 'h', .help = "prints this help"},
     {"--version", OPTION_FLAG, 0, .help = "prints the version"},
@@ -292,7 +294,7 @@ static bool is_called(const option_row *row, const char *name, size_t length) {
   return strlen(row->name) == length && !strncmp(row->name, name, length);
 }
 
-/* The command's own row if there is one; commands may have options of the same name. */
+/* Returns the command's own row if there is one. Commands may have options with the same name. */
 static const option_row *find_row(const option_line *line, const char *name, size_t length) {
   const option_program *program = line->program;
   const option_row *row, *other = NULL;
@@ -345,7 +347,7 @@ void option_say(const option_program *program, const char *format, ...) {
   va_end(list);
 }
 
-/* The same, returning false: the arguments are wrong. */
+/* As option_say, for wrong arguments. Returns false. */
 static bool wrong(const option_line *line, const char *format, ...) COMPUTE_PRINTF(2, 3);
 static bool wrong(const option_line *line, const char *format, ...) {
   va_list list;
@@ -355,7 +357,7 @@ static bool wrong(const option_line *line, const char *format, ...) {
   return false;
 }
 
-/* "compute-fit crlb --help" */
+/* Writes "compute-fit crlb --help". */
 static const char *help_command(const option_line *line, char *text, size_t bytes) {
   const option_command *command = command_of(line);
   snprintf(text, bytes, "%s%s%s --help", line->program->name, command ? " " : "",
@@ -420,8 +422,8 @@ static uint64_t hash_option(const char *name, const char *value) {
   return hash;
 }
 
-/* Parts of an argument that begins with '-': the length of the option's name, and its value, after
- * '=' or a single letter; NULL: none. */
+/* Splits an argument that begins with '-'. *length is the length of the option's name. Returns the
+ * value after '=' or a single letter; NULL: none. */
 static const char *split(const option_line *line, const char *argument, size_t *length) {
   *length = strlen(argument);
   if (argument[1] == '-') {
@@ -437,18 +439,18 @@ static const char *split(const option_line *line, const char *argument, size_t *
   return argument + 2 + (argument[2] == '=');
 }
 
-/* Whether the next argument is an option, so that the value is missing. */
+/* Returns true if the next argument is an option, so that the value is missing. */
 static bool is_option(const option_line *line, const char *argument) {
   return !strncmp(argument, "--", 2) &&
          (!argument[2] || find_row(line, argument, strcspn(argument, "=")));
 }
 
-/* Where the next value of an option is stored; NULL if there are too many. */
+/* Returns the place for the next value of an option; NULL if there are too many values. */
 static const char **next_of_list(text_list *list) {
   return list->count < TEXT_LIST_MOST ? &list->value[list->count++] : NULL;
 }
 
-/* Reads the option at argv[*i], and its value, which may be the next argument. */
+/* Reads the option at argv[*i] and its value, which may be the next argument. */
 static bool parse_option(option_line *line, int argc, char **argv, int *i) {
   size_t length;
   const char *value = split(line, argv[*i], &length);
@@ -501,7 +503,7 @@ static bool parse_operand(option_line *line, char *argument) {
   return true;
 }
 
-/* --help, --version and --help-all, which end the program wherever they occur. */
+/* Handles --help, --version and --help-all. They end the program at any position. */
 static bool print_common(const option_line *line, const char *argument, int *status) {
   const option_row *row = NULL;
   for (size_t i = 0; (row = option_common(line->program, i)); i++)

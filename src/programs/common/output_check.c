@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the system about an output file; see output_check.h. */
+/* Asks the system whether an output file can be written; see output_check.h. */
 #include "programs/common/output_check.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 0, or why not, as an errno. */
+/* Returns 0, or the obstacle as an errno. */
 static int find_obstacle(const char *path) {
   char folder[PATH_MAX];
   struct stat found;

@@ -37,11 +37,11 @@ static bool begins_character(char c) {
   return ((unsigned char)c & 0xC0) != 0x80;
 }
 
-/* How many bytes of the text go onto a line of `room` characters. Folders of a path stay whole, and
- * a number stays with its "%". */
+/* Returns the number of bytes of the text that fit on a line of `room` characters. Folders of a
+ * path stay whole, and a number stays with its "%". */
 static size_t bytes_that_fit(const char *text, size_t room) {
   size_t at = 0, characters = 0, space = 0, joint = 0, slash = 0;
-  bool content = false; /* spaces at the beginning are no place to break */
+  bool content = false; /* a line cannot break at its leading spaces */
   for (; text[at]; at++) {
     if (begins_character(text[at]) && ++characters > room) break;
     if (text[at] != ' ')
@@ -92,8 +92,8 @@ bool progress_due(const progress_bar *bar) {
   return bar->drawn <= 0 || clock_seconds() - bar->drawn >= pause;
 }
 
-/* "[####....] 50% " before a text of `length` characters. The bar shrinks if the line is short; one
- * column stays free, since a full line would wrap. */
+/* Writes "[####....] 50% " for a text of `length` characters. The bar shrinks if the line is short.
+ * One column stays free, since a full line would wrap. */
 static void draw_bar(double fraction, int length, char *text, size_t bytes) {
   char drawn[BAR_WIDTH + 1];
   const int around = 9, room = terminal_columns(stderr) - 1 - length - around;

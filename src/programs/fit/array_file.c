@@ -18,7 +18,8 @@
 
 /* ---- Single elements ----------------------------------------------------------------------- */
 
-/* Every dtype is converted through double: these arrays are small, or read once. */
+/* Every dtype is converted through double. This is fast enough: these arrays are small, or read
+ * once. */
 
 static float from_f16(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -28,8 +29,8 @@ static float from_f16(uint16_t bits) {
   return (float)(bits >> 15 ? -size : size);
 }
 
-/* The element at `at`, of a dtype that .npy supports, as double. `swapped`: its bytes are in the
- * opposite order. An integer above 2^53 is rounded. */
+/* Returns the element at `at` as double. Its dtype must be one that .npy supports. `swapped`: its
+ * bytes are in the opposite order. An integer above 2^53 is rounded. */
 static double element_load(compute_dtype dtype, bool swapped, const unsigned char *at) {
   size_t size = compute_dtype_size(dtype);
   unsigned char bytes[8];
@@ -51,8 +52,8 @@ static double element_load(compute_dtype dtype, bool swapped, const unsigned cha
   return 0;
 }
 
-/* Stores `value` at values[index] of f64, f32, i32 or u8. false if that dtype cannot hold it: not a
- * whole number, or too large. */
+/* Stores `value` at values[index] of f64, f32, i32 or u8. Returns false if the dtype cannot
+ * represent it: not a whole number, or too large. */
 static bool element_store(compute_dtype dtype, double value, void *values, int64_t index) {
   switch (dtype) {
   case COMPUTE_F64: ((double *)values)[index] = value; return true;
@@ -89,7 +90,7 @@ static compute_status refuse_value(const char *path, compute_dtype dtype, int64_
                      dtype == COMPUTE_U8 ? "whole numbers from 0 to 255" : "whole numbers");
 }
 
-/* The C-order index of the element at index `place` in Fortran order. */
+/* Returns the C-order index of the element at index `place` in Fortran order. */
 static int64_t c_place(const compute_shape *shape, int64_t place) {
   int64_t stride = 1, result = 0;
   for (int32_t i = 0; i < shape->rank; i++) stride *= shape->size[i];
@@ -157,7 +158,7 @@ static compute_status read_npy(const char *path, compute_dtype dtype, int32_t le
   return status;
 }
 
-/* A picture of one page. */
+/* Reads an image file with one page. */
 static compute_status read_picture(const char *path, compute_dtype dtype, int32_t least,
                                    int32_t most, array_data *array, failure *why) {
   movie *picture;
@@ -276,7 +277,7 @@ compute_status array_reader_read(array_reader *reader, int64_t first, int64_t co
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-/* The header has room for any number of items and is written again at the end. */
+/* The header has room for any number of items and is rewritten at the end. */
 
 #define HEAD_BYTES 512
 
@@ -289,7 +290,8 @@ struct array_writer {
   int64_t count;
 };
 
-/* The header for `count` items; its length is constant. 0 for a dtype that NumPy lacks. */
+/* Writes the header for `count` items. Its length is constant. Returns 0 for a dtype that NumPy
+ * lacks. */
 static size_t make_head(const array_writer *writer, char *text) {
   static const struct {
     compute_dtype dtype;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Beads stay where they are, so that their localisations in all frames are clusters a pixel wide.
- */
+/* Finds beads, which do not move. Their localisations in all frames are therefore clusters a pixel
+ * wide. */
 #include "programs/fit/bead_stack.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* ---- Finding ------------------------------------------------------------------------------- */
 
-/* The bead nearest to a position, if it is near enough. */
+/* Returns the bead nearest to a position, or NULL if none is near enough. */
 static bead *bead_at(const bead_stack *stack, double x, double y) {
   bead *found = NULL;
   double least = SAME_PLACE * SAME_PLACE;
@@ -60,7 +60,7 @@ static bool is_inside(const bead_stack *stack, const bead *b, int64_t rows, int6
          floor(b->x + 0.5) + half < (double)columns && floor(b->y + 0.5) + half < (double)rows;
 }
 
-/* Copies the beads for which `keep` is set; what is not kept owns nothing yet. */
+/* Removes the beads whose `keep` is not set. They own no memory yet. */
 static void keep_only(bead_stack *stack, const bool *keep) {
   int64_t kept = 0;
   for (int64_t i = 0; i < stack->count; i++)
@@ -128,7 +128,7 @@ static bool on_border(int64_t pixel, int64_t window) {
   return i == 0 || j == 0 || i == window - 1 || j == window - 1;
 }
 
-/* Sums over the middle third of the frames, where spots are small. */
+/* Estimates photons and background from the middle third of the frames, where spots are small. */
 static void estimate_light(const bead_stack *stack, bead *b) {
   const int64_t window = stack->window, all = window * window;
   const int64_t first = stack->frames / 3, end = stack->frames - first;
@@ -191,7 +191,7 @@ static void find_slopes(line *l) {
   for (int64_t i = n - 1; i-- > 0;) l->slope[i] -= l->work[i] * l->slope[i + 1];
 }
 
-/* Beyond its ends a line goes on as it ends. */
+/* Evaluates the spline. Beyond the ends, the line keeps its last value. */
 static double value_at(const line *l, double at) {
   at = fmin(fmax(at, 0), (double)(l->count - 1));
   const int64_t i = at < (double)(l->count - 1) ? (int64_t)at : l->count - 2;
@@ -200,7 +200,7 @@ static double value_at(const line *l, double at) {
          t * t * ((1 + 2 * s) * l->value[i + 1] - s * l->slope[i + 1]);
 }
 
-/* A block of numbers, [outer, along, inner], of which `along` is moved: wanted[i] = given[first +
+/* Moves a block of numbers, [outer, along, inner], along its middle axis: wanted[i] = given[first +
  * i]. */
 static void move_axis(const double *given, int64_t outer, int64_t along, int64_t inner,
                       double first, int64_t wanted, line *l, double *result) {

@@ -6,8 +6,8 @@
 #include "programs/fit/options.h"
 #include "programs/fit/table.h"
 
-/* Makes the spline of the beads whose positions are in the table, with z = 0 at frame `zero`; NaN:
- * in the middle. Writes the output and the summary. Returns an exit status. */
+/* Makes the spline of the beads whose positions are in the table. z is 0 at frame `zero`; NaN: in
+ * the middle. Writes the output and the summary. Returns an exit status. */
 int calibrate_spline(const fit_arguments *a, const spots *s, double zero);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* compute-fit calibrate --model SPLINE: the mean of all beads as a spline.
  *
- * Beads are moved on top of each other and averaged, and each of their images is fitted with the
- * spline through the average, which says how far the beads are still apart; that is repeated. */
+ * Beads are moved on top of each other and averaged. Each of their images is then fitted with the
+ * spline through the average, which gives the remaining shifts of the beads. These steps are
+ * repeated. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,13 +17,13 @@
 
 enum {
   USUAL_ROI = 13,
-  REACH = 4,  /* pixels by which a spot may be off the middle of the ROI */
-  INNER = 2,  /* the same for aligning: what is left of the margin is more light to align by */
-  ROUNDS = 4, /* of averaging */
+  REACH = 4,  /* maximum distance of a spot from the middle of the ROI, in pixels */
+  INNER = 2,  /* the same for aligning; the rest of the margin gives it more light */
+  ROUNDS = 4, /* of averaging and aligning */
   P = 5
 };
-#define NODE_STEP 0.05 /* um from plane to plane, at least: finer structure there is none */
-#define SHORTEST  0.25 /* um: the period in z that smoothing halves */
+#define NODE_STEP 0.05 /* um between planes, at least: spots have no finer structure */
+#define SHORTEST  0.25 /* um: the period in z that smoothing reduces by half */
 
 typedef struct spline_job {
   const fit_arguments *a;
@@ -30,19 +31,18 @@ typedef struct spline_job {
   double zero; /* frame */
   bead_stack stack;
   double *average;      /* [frames, side, side] */
-  spline_values spline; /* of all frames; at last the planes that are written */
+  spline_values spline; /* of all frames; at the end only the planes to write */
   compute_fit_problem problem;
   session session;
   float *rois, *start, *parameters;
   uint8_t *status;
-  double spread[3]; /* root mean square of what the last round has moved, um in z */
+  double spread[3]; /* root mean square of the last round's moves, um in z */
 } spline_job;
 
 /* ---- The average --------------------------------------------------------------------------- */
 
-/* Smooths n values, `stride` apart, by the least of Σ (s − v)² + weight Σ (second differences of
- * s)², of which the normal equations are solved by L D Lᵀ with two diagonals beside the main one.
- */
+/* Smooths n values, `stride` apart. Minimises Σ (s − v)² + weight Σ (second differences of s)². The
+ * normal equations are solved by L D Lᵀ with two diagonals beside the main one. */
 static void smooth(double *v, int64_t n, int64_t stride, double weight, double *work) {
   double *d = work, *l1 = work + n, *l2 = work + 2 * n;
   for (int64_t i = 0; i < n; i++) {
@@ -85,7 +85,7 @@ static int average_beads(spline_job *job) {
 
 /* ---- Aligning ------------------------------------------------------------------------------ */
 
-/* All images of a bead, cut to the ROI, with their heights as starts. */
+/* Cuts all images of a bead to the ROI. Their heights are the starting values. */
 static void take_rois(const spline_job *job, const bead *b) {
   const int64_t window = job->stack.window, rows = job->problem.rows;
   const int64_t first = (window - rows) / 2;
@@ -103,8 +103,8 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Where the middle half of a bead's images say that it is; false if too few of them could be
- * fitted. */
+/* Measures the position of a bead from the middle half of its images. Returns false if too few of
+ * them could be fitted. */
 static bool measure(const spline_job *job, double shift[3]) {
   const int64_t frames = job->stack.frames, first = frames / 4, end = frames - first;
   double *values = malloc((size_t)frames * sizeof *values);
@@ -124,7 +124,7 @@ static bool measure(const spline_job *job, double shift[3]) {
   return 2 * count >= end - first;
 }
 
-/* The beads together stay where they are: only what they have moved against each other counts. */
+/* Moves the beads relative to each other. Their mean position does not change. */
 static void move_beads(spline_job *job, double (*shift)[3]) {
   bead_stack *stack = &job->stack;
   for (int axis = 0; axis < 3; axis++) {
@@ -183,7 +183,7 @@ static int align_beads(spline_job *job) {
 
 /* ---- The result ---------------------------------------------------------------------------- */
 
-/* Turns the planes round where the stage goes down. */
+/* Reverses the order of the planes, for a stage that moves down. */
 static void turn_round(spline_values *s) {
   const int64_t plane = (int64_t)s->rows * s->columns;
   for (int64_t k = 0; k < s->planes / 2; k++)
@@ -196,7 +196,8 @@ static void turn_round(spline_values *s) {
   s->z_first = -(s->z_first + (s->planes - 1) * s->z_step);
 }
 
-/* The planes that all beads have, thinned; z ascends, and the plane at z = 0 has a sum of 1. */
+/* Selects the planes that all beads have, and thins them. z ascends, and the plane at z = 0 has a
+ * sum of 1. */
 static void finish(spline_job *job) {
   spline_values *s = &job->spline;
   const int64_t plane = (int64_t)s->rows * s->columns;
@@ -206,7 +207,7 @@ static void finish(spline_job *job) {
     farthest = fmax(farthest, fabs(job->stack.beads[i].shift[2]));
   const int64_t lost = (int64_t)ceil(farthest - 0.01);
   const int64_t first = lost < job->stack.frames / 4 ? lost : job->stack.frames / 4;
-  const double most = (double)(job->stack.frames - 1 - 2 * first); /* two nodes at least */
+  const double most = (double)(job->stack.frames - 1 - 2 * first); /* keeps at least two nodes */
   const int64_t thin = step < NODE_STEP ? (int64_t)fmin(NODE_STEP / step, most) : 1;
   const int64_t planes = (job->stack.frames - 1 - 2 * first) / thin + 1;
   const int64_t middle = (int64_t)(job->zero + 0.5);
@@ -291,7 +292,7 @@ static void describe(spline_job *job) {
   const int32_t side = job->stack.side, roi = side - 2 * INNER;
   const double step = fabs(job->a->z_step);
   job->problem.rows = job->problem.columns = roi;
-  job->problem.start_set = 1 << 2; /* each has its own */
+  job->problem.start_set = 1 << 2; /* each ROI has its own start of z */
   job->spline.planes = (int32_t)job->stack.frames;
   job->spline.rows = job->spline.columns = side;
   job->spline.spot[0] = job->spline.spot[1] = (side - 1) / 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See cluster.h. The leader's own blocks set the pace: when one of them is complete, it takes the
- * blocks that follow from the other ranks, and then goes on. */
+/* See cluster.h. The leader's own blocks set the pace. When one of them is complete, the leader
+ * takes the next blocks from the other ranks, and then continues. */
 #include "programs/fit/cluster_private.h"
 
 #include <inttypes.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks large enough that messages are few, and small enough that all ranks are busy. */
+/* Blocks are large enough that messages are few, and small enough that all ranks are busy. */
 enum { MOST_FRAMES = 256, MOST_ROIS = 1 << 16, ROUNDS = 16 };
 
-/* How a rank has opened everything. */
+/* The result of a rank's opening phase. */
 typedef struct report {
   int32_t result; /* exit status */
   char words[1020];
@@ -21,24 +21,25 @@ struct cluster {
   fit_job *job;
   compute_process_group *group;
   compute_group_info info;
-  bool complete; /* the leader's output */
+  bool complete; /* the leader has completed its output */
 
   const compute_fit_run_options *whole; /* for all ranks together */
   bool frames;                          /* items are frames */
   division part;
   int64_t own_items, own_rois;
-  int32_t *corners; /* of this rank's ROIs, with its own numbers of frames */
+  int32_t *corners; /* of this rank's ROIs, with its own frame numbers */
   float *start;
 
   cluster_message message;
-  int32_t *piece_corners; /* of a piece, with frames as all ranks count them */
-  int64_t piece_room;     /* ROIs for which it has room */
-  int64_t own_next;       /* own items before it are taken, or sent */
-  int64_t next;           /* items before it are taken: the leader's */
+  int32_t *piece_corners; /* of a piece, with the frame numbers of the whole run */
+  int64_t piece_room;     /* capacity in ROIs */
+  int64_t own_next;       /* own items before it are taken or sent */
+  int64_t next;           /* on the leader: items before it are taken */
   int64_t taken;          /* ROIs */
   report opening;         /* of this rank */
-  int32_t failed_rank; /* on the leader: the rank that waits for it to have written what it has */
-  failure failed;      /* of another rank, or of what connects this one to it */
+  int32_t failed_rank;    /* on the leader: the failed rank that waits until the leader's output is
+                        * on disk */
+  failure failed;         /* of another rank, or of the connection to it */
 };
 
 bool cluster_leads(const fit_job *job) {
@@ -66,7 +67,7 @@ int cluster_open(fit_job *job) {
   *c = (cluster){.job = job, .group = group, .info = info};
   job->cluster = c;
   if (info.rank > 0) fit_keep_words(c->opening.words, sizeof c->opening.words);
-  if (job->a->saturation > 0) { /* only the rank that has read an image knows its pixels */
+  if (job->a->saturation > 0) { /* only the rank that reads an image has its pixels */
     fit_say("--saturation: not with several processes");
     return EXIT_USAGE;
   }
@@ -111,7 +112,7 @@ static uint64_t hash_map(uint64_t from, const compute_fit_map *map) {
   return hash(from, map->values, (size_t)(map->rows * map->columns) * sizeof *map->values);
 }
 
-/* Of what spots look like. */
+/* Hashes the shape of the spots. */
 static uint64_t hash_shape(uint64_t from, const compute_fit_problem *p) {
   const double numbers[] = {p->depth, p->gamma, p->a[0],     p->a[1],
                             p->b[0],  p->b[1],  p->sigma[0], p->sigma[1]};
@@ -122,7 +123,8 @@ static uint64_t hash_shape(uint64_t from, const compute_fit_problem *p) {
   return hash(from, p->spline, cells * COMPUTE_FIT_SPLINE_COEFFICIENTS * sizeof *p->spline);
 }
 
-/* Whether all ranks fit the same: the movie by its size, other files by what they hold. */
+/* Checks that all ranks fit the same. The movie is compared by its size, other files by their
+ * contents. */
 static compute_status agree(const cluster *c) {
   const fit_job *job = c->job;
   const camera_maps *m = &job->maps;
@@ -160,7 +162,7 @@ static compute_status share_start(const cluster *c) {
   return status;
 }
 
-/* All ranks' reports, in their order. */
+/* Gathers the reports of all ranks, in their order. */
 static compute_status gather_reports(cluster *c, report *all) {
   const int64_t bytes = sizeof *all;
   compute_device *cpu = NULL;
@@ -178,7 +180,7 @@ static compute_status gather_reports(cluster *c, report *all) {
   return status;
 }
 
-/* The exit status of the first rank that has failed. The leader says why. */
+/* Returns the exit status of the first failed rank. The leader prints its reason. */
 static int judge(const cluster *c, const report *all) {
   int32_t rank = 0;
   while (rank < c->info.size && !all[rank].result) rank++;
@@ -205,15 +207,15 @@ int cluster_start(fit_job *job, int result) {
   if (!result && !status) status = share_start(c);
   if (!result && !status) return EXIT_GOOD;
   if (!result && cluster_leads(job)) fit_say_error(NULL, job->session.context);
-  /* A launcher ends all when one ends: they wait until the leader has said why, and has removed its
-   * unused output. */
+  /* A launcher ends all ranks when one ends. So they wait until the leader has printed the reason
+   * and removed its unused output. */
   results_file_abandon(job->results, NULL);
   job->results = NULL;
   (void)compute_group_barrier(c->group);
   return result ? result : EXIT_FAILED;
 }
 
-/* The status of a rank that has said what is wrong. */
+/* Returns the status of a rank that has already printed its error. */
 static compute_status status_of(int result) {
   return result ? COMPUTE_ERROR_INVALID_STATE : COMPUTE_OK;
 }
@@ -253,7 +255,7 @@ static compute_status read_own(void *user, int64_t first, int64_t items, void *d
   return COMPUTE_OK;
 }
 
-/* A rank that did not answer. */
+/* Records that a rank did not answer. */
 static compute_status lost(cluster *c, compute_status status, const char *what, int32_t rank) {
   compute_error error = {0};
   compute_error_get(c->job->session.context, &error);
@@ -291,7 +293,7 @@ static compute_status take_block(cluster *c, int32_t from) {
   return COMPUTE_OK;
 }
 
-/* The blocks of the other ranks up to the leader's next one. */
+/* Takes the blocks of the other ranks up to the leader's next block. */
 static compute_status take_others(cluster *c) {
   compute_status status = COMPUTE_OK;
   for (int32_t rank = 1; !status && rank < c->part.ranks && c->next < c->part.items; rank++) {
@@ -307,7 +309,7 @@ static compute_status take_others(cluster *c) {
 
 /* ---- Giving results ------------------------------------------------------------------------ */
 
-/* How many ROIs the next piece takes, from `done` on: whole frames, and at least one. */
+/* Returns the number of ROIs of the next piece from `done` on: whole frames, and at least one. */
 static int64_t piece_length(const cluster *c, const cluster_rois *rois, int64_t done) {
   const int64_t left = rois->count - done;
   if (left <= CLUSTER_PIECE || !c->frames) return left < CLUSTER_PIECE ? left : CLUSTER_PIECE;
@@ -319,7 +321,7 @@ static int64_t piece_length(const cluster *c, const cluster_rois *rois, int64_t 
   return count;
 }
 
-/* Counts frames as all ranks do. */
+/* Converts the frame numbers of a piece to numbers of the whole run. */
 static compute_status map_corners(cluster *c, cluster_rois *piece) {
   if (!piece->corners) return COMPUTE_OK;
   if (piece->count > c->piece_room) {
@@ -346,13 +348,13 @@ static compute_status send_piece(cluster *c, const cluster_rois *piece, int64_t 
   return status ? lost(c, status, "rank", 0) : COMPUTE_OK;
 }
 
-/* Results of own items up to `stop`, all of one block; `ends`: of which they are the last. */
+/* Gives the results of own items before `stop`, all in one block. `ends`: they end the block. */
 static compute_status give(cluster *c, const cluster_rois *rois, int64_t stop, bool ends) {
   const bool leads = c->info.rank == 0;
   const int64_t next = stop > 0 ? division_item(&c->part, stop - 1) + 1 : 0;
   compute_status status = COMPUTE_OK;
   int64_t done = 0;
-  bool last = rois->count == 0 && !ends && !leads; /* nothing to say */
+  bool last = rois->count == 0 && !ends && !leads; /* no news */
   while (!status && !last) {
     const int64_t count = piece_length(c, rois, done);
     cluster_rois piece = cluster_part(rois, done, count, c->message.parameters);
@@ -370,7 +372,8 @@ static compute_status give(cluster *c, const cluster_rois *rois, int64_t stop, b
   return !status && leads && ends ? take_others(c) : status;
 }
 
-/* How many of the ROIs belong to own items before `stop`; the first is of item own_next. */
+/* Returns the number of ROIs whose own items are before `stop`. The first ROI is of item
+ * own_next. */
 static int64_t count_before(const cluster *c, const cluster_rois *rois, int64_t stop) {
   if (!c->frames) return stop - c->own_next;
   int64_t count = 0;
@@ -378,7 +381,7 @@ static int64_t count_before(const cluster *c, const cluster_rois *rois, int64_t 
   return count;
 }
 
-/* Gives results of whole items, and what is known now: all own items before `end` are complete. */
+/* Gives the results of whole items. All own items before `end` are now complete. */
 static compute_status advance(cluster *c, const cluster_rois *rois, int64_t end) {
   compute_status status = COMPUTE_OK;
   cluster_rois left = *rois;
@@ -416,7 +419,7 @@ static void divide(cluster *c) {
   c->own_items = division_count(&c->part, items);
 }
 
-/* Corners and starts of the rank's own ROIs, in the order of all. */
+/* Selects corners and starts of the rank's own ROIs, in the original order. */
 static void pick_rows(cluster *c) {
   const size_t parameters = (size_t)c->message.parameters;
   const int32_t *corner = c->whole->corners;
@@ -463,8 +466,9 @@ static compute_status fit_own(cluster *c) {
   return status ? status : advance(c, &none, c->own_items);
 }
 
-/* Tells the leader, which speaks for all, unless it cannot be reached. A launcher ends the other
- * ranks when this one has ended, so it waits until the leader has left the output in order. */
+/* Sends the failure to the leader, which prints it. If the leader cannot be reached, this rank
+ * prints it. A launcher ends the other ranks when this one has ended, so it waits until the leader
+ * has completed its part of the output. */
 static void report_failure(cluster *c, compute_status status) {
   const failure *read = &c->job->read_failure;
   char words[900];

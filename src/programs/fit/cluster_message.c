@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Results from rank to rank. */
+/* Messages with results between ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +18,13 @@ int64_t division_count(const division *d, int64_t items) {
 
 /* ---- Arrays -------------------------------------------------------------------------------- */
 
-/* One of the arrays of results: where its address is kept, and the bytes for each ROI. */
+/* One array of the results: the location of its address, and the bytes per ROI. */
 typedef struct array {
   void *place;
   size_t bytes;
 } array;
 
-/* Bytes come last, so that all are aligned side by side. */
+/* Arrays of bytes come last, so that contiguous arrays are all aligned. */
 static void list_arrays(cluster_rois *rois, int32_t parameters, array list[ARRAYS]) {
   compute_fit_results *r = &rois->results;
   const size_t p = (size_t)parameters, number = sizeof(float);
@@ -81,7 +81,7 @@ static bool make_room(cluster_message *m, size_t bytes) {
   return true;
 }
 
-/* The bytes of `count` ROIs with the arrays of `present`. */
+/* Returns the bytes of `count` ROIs with the arrays in `present`. */
 static size_t bytes_of(const cluster_message *m, int64_t count, int64_t present) {
   cluster_rois none = {0};
   array list[ARRAYS];
@@ -99,7 +99,7 @@ void cluster_message_free(cluster_message *m) {
 
 typedef enum direction { SEND, RECEIVE } direction;
 
-/* Sends memory as it is to another rank, or receives it. */
+/* Sends memory to another rank without conversion, or receives it. */
 static compute_status move(const cluster_message *m, compute_process_group *group, direction way,
                            int32_t rank, void *data, size_t bytes) {
   compute_tensor *tensor = NULL;
@@ -144,7 +144,7 @@ compute_status cluster_send_failure(cluster_message *m, compute_process_group *g
   return status ? status : move(m, group, SEND, 0, m->data, WORDS);
 }
 
-/* Where the arrays lie in a message. */
+/* Sets the addresses of the arrays within a message. */
 static void spread(const cluster_message *m, cluster_rois *rois) {
   array list[ARRAYS];
   char *at = m->data;

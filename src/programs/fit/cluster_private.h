@@ -8,7 +8,8 @@
 
 /* ---- Division ------------------------------------------------------------------------------ */
 
-/* `items` in blocks, block b with rank b modulo `ranks`. A rank numbers its own items from 0. */
+/* `items` are divided into blocks. Block b belongs to rank b modulo `ranks`. A rank numbers its own
+ * items from 0. */
 typedef struct division {
   int64_t items, block;
   int32_t rank, ranks;
@@ -18,52 +19,53 @@ static inline int32_t division_owner(const division *d, int64_t item) {
   return (int32_t)(item / d->block % d->ranks);
 }
 
-/* The item that is number `own` of this rank; for the end of a block, the end of it. */
+/* Returns the item with number `own` on this rank. For the end of a block, returns the end of
+ * it. */
 static inline int64_t division_item(const division *d, int64_t own) {
   return (own / d->block * d->ranks + d->rank) * d->block + own % d->block;
 }
 
-/* The number that its owner gives an item. */
+/* Returns the number of an item on its owner. */
 static inline int64_t division_own(const division *d, int64_t item) {
   return item / d->block / d->ranks * d->block + item % d->block;
 }
 
-/* How many of the first `items` are this rank's. */
+/* Returns the number of this rank's items among the first `items`. */
 int64_t division_count(const division *d, int64_t items);
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-/* ROIs in a message at most, unless one frame has more: each holds whole frames, so that the output
- * may end after any of them. */
+/* The maximum number of ROIs in a message, unless one frame has more. A message contains whole
+ * frames, so that the output may end after any message. */
 enum { CLUSTER_PIECE = 8192 };
 
-/* Results of some ROIs, with their corners if they have any. */
+/* Results of some ROIs, with corners if they have any. */
 typedef struct cluster_rois {
   int64_t count;
   compute_fit_results results;
   const int32_t *corners;
 } cluster_rois;
 
-/* `count` of them from `first` on. */
+/* Returns `count` of them from `first` on. */
 cluster_rois cluster_part(const cluster_rois *all, int64_t first, int64_t count,
                           int32_t parameters);
 
 typedef enum cluster_news {
   CLUSTER_RESULTS = 0,
-  CLUSTER_BLOCK_ENDS = 1, /* results, the last of a block */
-  CLUSTER_FAILED = 2      /* no results: the words of an error */
+  CLUSTER_BLOCK_ENDS = 1, /* the last results of a block */
+  CLUSTER_FAILED = 2      /* no results, but an error message */
 } cluster_news;
 
 /* A message: a header, then the arrays. Each array holds `count` entries. */
 typedef struct cluster_message {
-  int64_t header[4]; /* news, ROIs, the item that follows, which arrays there are (bits) */
+  int64_t header[4]; /* news, ROIs, the next item, present arrays (bits) */
   compute_device *device;
   int32_t parameters;
   char *data; /* grows as needed */
   size_t room;
 } cluster_message;
 
-/* `cpu` holds the messages. Out of memory: false. */
+/* Creates a message with memory on `cpu`. Returns false when out of memory. */
 bool cluster_message_create(cluster_message *m, compute_device *cpu, int32_t parameters);
 void cluster_message_free(cluster_message *m);
 
@@ -72,11 +74,12 @@ compute_status cluster_send(cluster_message *m, compute_process_group *group, cl
 compute_status cluster_send_failure(cluster_message *m, compute_process_group *group,
                                     const char *words);
 
-/* `rois` lies in the message until the next one. After CLUSTER_FAILED m->data holds the words. */
+/* Receives a message. `rois` points into the message and is valid until the next one. After
+ * CLUSTER_FAILED, m->data contains the error text. */
 compute_status cluster_receive(cluster_message *m, compute_process_group *group, int32_t from,
                                cluster_news *news, cluster_rois *rois, int64_t *next);
 
-/* A rank that has failed waits until the leader lets it end. */
+/* A failed rank waits in cluster_wait_to_end until the leader calls cluster_let_end. */
 compute_status cluster_let_end(cluster_message *m, compute_process_group *group, int32_t rank);
 compute_status cluster_wait_to_end(cluster_message *m, compute_process_group *group);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The three formats' columns.
+/* The columns of the three formats.
  *
- * .npy: every output unchanged: positions in pixels from the centre of the frame's first pixel, z
- * in micrometres. `roi` numbers all ROIs from 0, including those left out.
+ * .npy: every output is unchanged. Positions are in pixels from the centre of the frame's first
+ * pixel, z is in micrometres. `roi` numbers all ROIs from 0, including omitted ones.
  *
- * CSV: ThunderSTORM's names, units in brackets; lengths in nm, or in px if the pixel size is
- * unknown; frames and ids from 1. ThunderSTORM measures from the outer corner of the first pixel,
- * so half a pixel is added to positions. Columns for which it has no name come last.
+ * CSV: ThunderSTORM's names with units in brackets. Lengths are in nm, or in px if the pixel size
+ * is unknown; frames and ids start at 1. ThunderSTORM measures from the outer corner of the first
+ * pixel, so half a pixel is added to positions. Columns without a ThunderSTORM name come last.
  *
- * HDF5: Picasso's names and units: positions in pixels from the centre of the first pixel, frames
- * from 0, z in nm. Picasso ignores columns that it does not know. */
+ * HDF5: Picasso's names and units. Positions are in pixels from the centre of the first pixel,
+ * frames start at 0, z is in nm. Picasso ignores unknown columns. */
 #include "programs/fit/columns.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static bool has(const column_set *set, uint32_t output) {
   return (set->problem.outputs & output) != 0;
 }
 
-/* The index of each parameter in a model; −1: not in the model. */
+/* The index of each parameter in a model; −1: the model does not have it. */
 typedef struct model_places {
   int32_t z, photons, background, sigma_x, sigma_y;
 } model_places;
@@ -49,12 +49,12 @@ static model_places places_of(compute_fit_model model) {
   return (model_places){-1, 2, 3, -1, -1};
 }
 
-/* Whether all spots at a height have one width. */
+/* Returns true if all spots at one height have the same width. */
 static bool has_width(const column_set *set, const results_options *options) {
   return !options->sigma_differs && set->problem.model != COMPUTE_FIT_SPLINE;
 }
 
-/* Columns with the same name in all formats. */
+/* Adds the columns with the same name in all formats. */
 static void add_fit_quality(column_set *set, const results_options *options, const char *ratio) {
   if (has(set, COMPUTE_FIT_RATIO)) {
     add(set, (column){.name = ratio, .source = COLUMN_RATIO, .type = TYPE_F32, .decimals = 4});
@@ -136,7 +136,7 @@ typedef struct csv_units {
   int decimals;
 } csv_units;
 
-/* The name, in nm or in px. */
+/* Returns the name in nm or in px. */
 static const char *in_unit(const csv_units *units, const char *nm, const char *px) {
   return units->nm ? nm : px;
 }
@@ -168,7 +168,7 @@ static void add_csv_widths(column_set *set, const csv_units *units, bool without
   }
 }
 
-/* Columns for which ThunderSTORM has no names. */
+/* Adds columns without a ThunderSTORM name. */
 static void add_csv_std(column_set *set, const csv_units *units) {
   const model_places at = places_of(set->problem.model);
   add_length(set, units, "uncertainty_x [nm]", "uncertainty_x [px]", COLUMN_STD, 0);
@@ -202,7 +202,7 @@ static void make_csv(column_set *set, const results_options *options) {
   add(set, (column){.name = "frame", .source = COLUMN_FRAME, .type = TYPE_I64, .offset = 1});
   add_length(set, &units, "x [nm]", "x [px]", COLUMN_X, 0);
   add_length(set, &units, "y [nm]", "y [px]", COLUMN_Y, 0);
-  csv_units depth = {true, 1000, 4}; /* z is in µm in any case */
+  csv_units depth = {true, 1000, 4}; /* z is always in µm */
   if (at.z >= 0) add_length(set, &depth, "z [nm]", "z [nm]", COLUMN_PARAMETER, at.z);
   add_csv_widths(set, &units, !has_width(set, options));
   add(set, (column){.name = "intensity [photon]",
@@ -298,12 +298,12 @@ size_t column_type_bytes(column_type type) {
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* Values are read from the arrays of results and become records or lines, one column at a time for
- * many rows. */
+/* Values are read from the arrays of results and become records or lines. Each column is processed
+ * for many rows at a time. */
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* Entry `at` of every row's `width` entries. */
+/* Reads entry `at` of the `width` entries of each row. */
 static void take_f32(const column_rows *rows, const float *from, int32_t width, int32_t at,
                      double *values) {
   for (int32_t i = 0; i < rows->count; i++) values[i] = (double)from[rows->index[i] * width + at];
@@ -319,7 +319,8 @@ static void take_std(const column_set *set, const column_rows *rows, int32_t ind
   take_f32(rows, rows->results->std, set->parameters, index, values);
 }
 
-/* One of the three numbers of a corner; without corners `base` and, for the frame, the ROI. */
+/* Reads one of the three numbers of a corner. Without corners it is `base`, plus the ROI's index
+ * for the frame. */
 static void take_corner(const column_set *set, const column_rows *rows, int32_t which,
                         double *values) {
   for (int32_t i = 0; i < rows->count; i++) {
@@ -331,8 +332,8 @@ static void take_corner(const column_set *set, const column_rows *rows, int32_t 
   }
 }
 
-/* x or y (axis 0, 1) in the frame. A spot at the edge of the first pixel, −1/2, is outside of what
- * Picasso takes for the image, and it drops such rows. */
+/* Reads x or y (axis 0, 1) in the frame. A spot at the edge of the first pixel, −1/2, is outside
+ * Picasso's image, and Picasso drops such rows. */
 #define INSIDE 1e-3
 static void take_position(const column_set *set, const column_rows *rows, int32_t axis,
                           double *values) {
@@ -345,7 +346,7 @@ static void take_position(const column_set *set, const column_rows *rows, int32_
     if (status[rows->index[i]] == COMPUTE_FIT_AT_BOUND) values[i] = fmax(values[i], INSIDE);
 }
 
-/* Width along x (axis 0) or y (1), in pixels: as given, or by z. */
+/* Reads the width along x (axis 0) or y (1), in pixels: the given one, or the width at z. */
 static void take_width(const column_set *set, const column_rows *rows, int axis, double *values) {
   const compute_fit_problem *p = &set->problem;
   bool by_z = p->model == COMPUTE_FIT_XYZNB;
@@ -366,7 +367,7 @@ static void take_std_xy(const column_set *set, const column_rows *rows, double *
 
 static void take_background_std(const column_set *set, const column_rows *rows, double *values) {
   const compute_fit_problem *p = &set->problem;
-  double factor = p->camera == COMPUTE_FIT_EMCCD ? 2 : 1; /* the excess noise */
+  double factor = p->camera == COMPUTE_FIT_EMCCD ? 2 : 1; /* the excess noise factor */
   double readout = p->variance;
   take_parameter(set, rows, compute_fit_has_z(p->model) ? 4 : 3, values);
   for (int32_t i = 0; i < rows->count; i++) values[i] = sqrt(factor * values[i] + readout);
@@ -471,14 +472,14 @@ size_t columns_line_bytes(const column_set *set) {
   return (size_t)set->count * (NUMBER_TEXT_MOST + 1);
 }
 
-/* How a column's numbers are formatted. */
+/* Returns the number format of a column. */
 static int decimals_of(const column *c) {
   if (c->type != TYPE_F32 && c->type != TYPE_F64) return NUMBER_INTEGER;
   return c->decimals == COLUMN_SHORT ? NUMBER_SHORT : c->decimals;
 }
 
-/* Row by row, a number and its separator. Nearly all have at most 16 characters: these are copied
- * by two moves, whatever their length. */
+/* Writes each row as numbers and separators. Nearly all cells have at most 16 characters, so they
+ * are copied with two moves for any length. */
 static char *join_cells(number_cell cells[][NUMBER_CELLS], int32_t columns, int32_t rows,
                         char *text) {
   for (int32_t i = 0; i < rows; i++) {

@@ -6,22 +6,22 @@
 #include "programs/fit/results_file.h"
 
 #define MAX_COLUMNS 40
-#define MAX_ROWS    128 /* that are written at a time: few enough for the cache */
+#define MAX_ROWS    128 /* rows written at a time: few enough for the cache */
 
 typedef enum column_source {
   COLUMN_ROI,   /* number of the ROI, from 0 */
   COLUMN_FRAME, /* from 0; without corners the ROI's number */
   COLUMN_ROW,   /* of the ROI's first pixel in its frame */
   COLUMN_COLUMN,
-  COLUMN_X, /* in the frame, or without corners in the ROI; centres of pixels are whole */
+  COLUMN_X, /* in the frame, or without corners in the ROI; pixel centres are whole numbers */
   COLUMN_Y,
-  COLUMN_PARAMETER, /* number `index` */
+  COLUMN_PARAMETER, /* parameter number `index` */
   COLUMN_STD,
-  COLUMN_WIDTH_X, /* of a model that does not fit sigma */
+  COLUMN_WIDTH_X, /* for a model that does not fit sigma */
   COLUMN_WIDTH_Y,
   COLUMN_STD_XY,         /* root of the mean of both variances */
-  COLUMN_BACKGROUND_STD, /* of one pixel's noise far from the spot */
-  COLUMN_COVARIANCE,     /* all of it */
+  COLUMN_BACKGROUND_STD, /* noise of one pixel far from the spot */
+  COLUMN_COVARIANCE,     /* the whole matrix */
   COLUMN_RATIO,
   COLUMN_P_RAW,
   COLUMN_P_VALUE,
@@ -40,8 +40,8 @@ typedef struct column {
   column_source source;
   int32_t index;
   column_type type;
-  double offset, scale; /* the file has (value + offset) · scale */
-  int decimals;         /* in text; integers have none */
+  double offset, scale; /* the file contains (value + offset) · scale */
+  int decimals;         /* in text; unused for integers */
   int32_t side;         /* 0, or P for a matrix [P, P] */
 } column;
 
@@ -51,7 +51,7 @@ typedef struct column_set {
   bool corners, stack;
   int64_t origin[3]; /* added to frame, row and column */
   const saturation *saturation;
-  bool inside; /* fits at the bound −1/2 are written inside the image */
+  bool inside; /* moves fits at the bound −1/2 inside the image */
   size_t record_bytes;
   int32_t count;
   column columns[MAX_COLUMNS];
@@ -60,20 +60,20 @@ typedef struct column_set {
 /* Some rows of the result arrays: entries index[0 … count − 1]. */
 typedef struct column_rows {
   const compute_fit_results *results;
-  const int32_t *corners; /* NULL without */
-  int64_t roi, frame;     /* numbers of the arrays' first ROI, and of the corners' frame 0 */
+  const int32_t *corners; /* NULL: no corners */
+  int64_t roi, frame;     /* numbers of the arrays' first ROI, and of frame 0 of the corners */
   int32_t count;
   int64_t index[MAX_ROWS];
 } column_rows;
 
-/* The columns of a file; the fields of *options that describe results matter. */
+/* Makes the columns of a file from the fields of *options that describe results. */
 void columns_make(const results_options *options, column_set *set);
 
-/* NumPy's name of the type without the byte order: "i8", "f4". */
+/* Returns NumPy's name of the type without the byte order: "i8", "f4". */
 const char *column_type_code(column_type type);
 size_t column_type_bytes(column_type type);
 
-/* The values of a column that is not a matrix; integers are exact. `values` has MAX_ROWS
+/* Reads the values of a column that is not a matrix. Integers are exact. `values` has MAX_ROWS
  * entries. */
 void column_values(const column_set *set, const column *column, const column_rows *rows,
                    double *values);
@@ -81,11 +81,12 @@ void column_values(const column_set *set, const column *column, const column_row
 /* Writes rows as packed records of set->record_bytes each. */
 void columns_put_records(const column_set *set, const column_rows *rows, unsigned char *records);
 
-/* Writes rows as lines of text, with columns_line_bytes of room for each; returns their end. */
+/* Writes rows as lines of text and returns their end. The buffer must have columns_line_bytes for
+ * each row. */
 char *columns_put_lines(const column_set *set, const column_rows *rows, char *text);
 size_t columns_line_bytes(const column_set *set);
 
-/* Writes the heading, as ThunderSTORM does: names in quotes. `text` has 2048 bytes. */
+/* Writes ThunderSTORM's heading, with the names in quotes. `text` has 2048 bytes. */
 char *columns_put_heading(const column_set *set, char *text);
 
 #endif

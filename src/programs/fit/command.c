@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the subcommands of compute-fit share: error messages, the context and its devices, and
+/* Functions for all subcommands of compute-fit: error messages, the context and its devices, and
  * progress. */
 #include "programs/fit/command.h"
 
@@ -15,7 +15,7 @@ volatile sig_atomic_t interrupted;
 
 const compute_dtype fit_dtypes[] = {COMPUTE_U16, COMPUTE_F32};
 
-/* Where what is said is kept; NULL: it is printed. */
+/* Buffer for messages; NULL: messages are printed. */
 static char *kept;
 static size_t kept_room;
 
@@ -134,7 +134,7 @@ static void list_names(session *s) {
   }
 }
 
-/* The kernels that the context's CPU uses. */
+/* Returns the number of threads of the context's CPU. */
 static int32_t cpu_threads(const session *s) {
   compute_device *cpu;
   compute_device_info info = {0};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit bench: fits per second of every model and size, from pixels in memory to parameters,
- * uncertainties, likelihood ratio and p-value in memory. */
+/* compute-fit bench: fits per second for every model and size. A fit goes from pixels in memory to
+ * parameters, uncertainties, likelihood ratio and p-value in memory. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "programs/fit/summary.h"
 #include "programs/fit/simulation.h"
 
-/* Enough that a run takes longer than its start-up. */
+/* So many ROIs that a run takes longer than its start-up. */
 enum { USUAL_COUNT = 100000 };
 
 static json_t *case_json(const trial *t, double median_rate) {

@@ -50,7 +50,7 @@ static const table_column *find_either(const table *t, const char *one, const ch
   return c ? c : table_find(t, three);
 }
 
-/* Positive widths of both axes, in pixels. */
+/* Takes the positive widths of both axes, in pixels. */
 static int take_samples(calibrate_job *job) {
   const table *t = &job->table;
   const table_column *width[2] = {find_either(t, "sigma_x", "sx", "sigma1"),
@@ -119,7 +119,7 @@ static bool has_widths(const table *t) {
   return find_either(t, "sigma_x", "sx", "sigma1") && find_either(t, "sigma_y", "sy", "sigma2");
 }
 
-/* Where z is 0: halfway between the foci, if the table has widths that tell. */
+/* Finds the frame with z = 0: halfway between the foci, if the table has suitable widths. */
 static int make_spline(calibrate_job *job) {
   const fit_arguments *a = job->a;
   double zero = NAN;

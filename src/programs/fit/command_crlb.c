@@ -23,7 +23,8 @@ static int one_value(const char *option, const compute_range *range, double *val
   return EXIT_USAGE;
 }
 
-/* The spot, in the middle of the ROI by default. --fix NAME=V takes precedence over all. */
+/* Places the spot, by default in the middle of the ROI. --fix NAME=V overrides all other
+ * options. */
 static int take_spot(const fit_arguments *a, bound *b) {
   const compute_fit_problem *p = &b->problem;
   double photons, background, z;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit drift: estimates the drift of the sample and corrects the localisations by it. */
+/* compute-fit drift: estimates the drift of the sample and corrects the localisations. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -73,8 +73,8 @@ static int write_corrected(drift_job *job) {
              : EXIT_GOOD;
 }
 
-/* The drift of each frame from the first with localisations to the last; counted from 0, as in the
- * other tables in pixels. */
+/* Writes the drift of each frame from the first with localisations to the last. Frames are counted
+ * from 0, as in the other tables in pixels. */
 static int write_table(const drift_job *job) {
   whole_file file;
   failure why = {0};
@@ -102,8 +102,8 @@ static int write_plot(const drift_job *job) {
              : EXIT_GOOD;
 }
 
-/* The extent of the curve along each axis, over all frames that are corrected: it reaches beyond
- * the middles of the first and last window. */
+/* Measures the extent of the curve along each axis over all corrected frames. The curve reaches
+ * beyond the middles of the first and last window. */
 static void measure_extent(const drift_result *d, double extent[3]) {
   double least[3], most[3], at[3];
   drift_at(d, (double)d->first, least);
@@ -118,7 +118,7 @@ static void measure_extent(const drift_result *d, double extent[3]) {
   for (int axis = 0; axis < 3; axis++) extent[axis] = most[axis] - least[axis];
 }
 
-/* Of the lateral shifts, root mean square. */
+/* Returns the root mean square residual of the lateral shifts. */
 static double lateral_residual(const drift_result *d) {
   return hypot(d->axis[0].residual, d->axis[1].residual) / sqrt(2);
 }

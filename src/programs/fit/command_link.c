@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit link: the same emitter in consecutive frames becomes one localisation. */
+/* compute-fit link: combines the localisations of one emitter in consecutive frames. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -16,8 +16,8 @@ typedef struct link_job {
   double distance; /* pixels */
 } link_job;
 
-/* By default so far that one pair in 3000 of the same emitter is missed: the distance of two
- * positions has a Rayleigh distribution of sqrt(2) standard deviations. */
+/* Chooses the default distance, so that it misses one of 3000 pairs of the same emitter. The
+ * distance of two positions has a Rayleigh distribution of sqrt(2) standard deviations. */
 static int choose_distance(link_job *job) {
   job->distance =
       job->a->reach > 0 ? job->a->reach : 4 * 1.4142135623730951 * spots_median_std(&job->spots);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit render: a picture of a table of localisations. */
+/* compute-fit render: draws a picture of a table of localisations. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static int check_arguments(const fit_arguments *a) {
   return output_check(&fit_program, "--output", a->output);
 }
 
-/* The camera's frame: what the side-car says, or as far as there are localisations. */
+/* Finds the size of the camera's frame: from the side-car, or from the extent of the
+ * localisations. */
 static void find_frame(const render_job *job, int64_t *rows, int64_t *columns) {
   const spots *s = &job->spots;
   double bottom = 0, right = 0;
@@ -115,8 +116,8 @@ static void draw(render_job *job) {
   }
 }
 
-/* Counts as they are; weights so that the brightest pixel has the largest value. *cut is the number
- * of pixels that count more. */
+/* Converts the density to u16. Counts are unchanged. Weights are scaled so that the brightest pixel
+ * has the largest value. *cut is the number of pixels whose counts are too large. */
 static uint16_t *as_u16(const float *density, size_t pixels, bool counts, size_t *cut) {
   uint16_t *values = malloc((pixels + 1) * sizeof *values);
   float most = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit simulate: ROI stacks and movies with known truth, written piece by piece, so that
- * they may be larger than memory. */
+/* compute-fit simulate: ROI stacks and movies with known truth. They are written piece by piece, so
+ * that they may be larger than memory. */
 #include "programs/fit/simulation.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "programs/fit/summary.h"
 #include "programs/fit/settings.h"
 
-/* Bytes of pixels simulated at a time: enough to keep all threads busy. */
+/* Bytes of pixels per piece: enough to keep all threads busy. */
 #define PIECE_BYTES (16 << 20)
 
 typedef struct simulate_job {

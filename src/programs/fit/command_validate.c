@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit validate: does the fitter reach the theoretical limits on this machine? Every model
- * at several light levels: bias, spread against the Cramér–Rao bound, p-values against uniform. */
+/* compute-fit validate: checks that the fitter reaches the theoretical limits on this machine. It
+ * tests every model at several light levels: bias, spread against the Cramér–Rao bound, and
+ * p-values against the uniform distribution. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +12,16 @@
 
 enum { USUAL_COUNT = 50000 };
 
-/* Tolerances beyond chance. Maximum likelihood is slightly biased, more so with few photons, and
- * attains the bound only in the limit of many. */
+/* Tolerances beyond chance. Maximum likelihood is slightly biased, more so with few photons. It
+ * reaches the bound only in the limit of many photons. */
 static const double LEAST_CONVERGED = 0.99, BIAS_OF_STD = 0.1, RATIO = 0.02;
 
-/* For the p-values' distribution, by camera: an sCMOS's readout noise is treated as Poisson, which
- * it is not, and an EMCCD's moments are those of an infinite gain. */
+/* Tolerances for the distribution of p-values, by camera. The fit treats the readout noise of an
+ * sCMOS as Poisson noise, which is an approximation. For an EMCCD it uses the moments of an
+ * infinite gain. */
 static const double DISTANCE[] = {0.005, 0.015, 0.05, 0}; /* readout has no p-values */
 
-/* Spots as bright as these, with this background. */
+/* Photons and backgrounds of the test spots. */
 static const struct {
   double photons, background;
 } level[] = {{1000, 1}, {500, 2}, {1000, 10}, {5000, 20}};
@@ -27,7 +29,7 @@ enum { LEVEL_COUNT = sizeof level / sizeof *level };
 
 typedef struct verdict {
   double worst_bias;  /* the largest |bias| / std of a parameter */
-  double worst_ratio; /* the std/CRLB farthest from 1 */
+  double worst_ratio; /* the std/CRLB with the largest distance from 1 */
   int32_t bias_parameter, ratio_parameter;
   double distance;
   bool converged, bias, ratio, p_value;
@@ -84,12 +86,12 @@ static json_t *case_json(const trial *t, const verdict *v) {
   return root;
 }
 
-/* By default z is varied where both widths still depend on it, and fitted from three starting
- * values. */
+/* By default z varies over the range in which both widths depend on it, and is fitted from three
+ * starting values. */
 static void set_z(const fit_arguments *a, trial *t) {
   compute_fit_problem *p = &t->simulation.problem;
   if (p->model == COMPUTE_FIT_SPLINE && !option_given(&a->line, "--z")) {
-    const double range = p->cells[0] * p->z_step; /* but for its ends, where z meets its bound */
+    const double range = p->cells[0] * p->z_step; /* without the ends, where z meets its bound */
     t->simulation.z = (compute_range){p->z_first + 0.2 * range, p->z_first + 0.8 * range};
   }
   if (p->model != COMPUTE_FIT_XYZNB) return;

@@ -13,7 +13,8 @@ static int64_t cell_at(const cell_grid *g, double x, double y) {
   return row * g->columns + column;
 }
 
-/* Extent and size; the cells grow until there are not many more of them than positions. */
+/* Chooses extent and cell size. The cells grow until their number is not much larger than the
+ * number of positions. */
 static void choose_cells(const double *x, const double *y, int64_t count, cell_grid *g) {
   double right = count ? x[0] : 0, bottom = count ? y[0] : 0;
   g->left = right;
@@ -47,7 +48,8 @@ bool cell_grid_make(const double *x, const double *y, int64_t count, double cell
     cell_grid_release(g);
     return false;
   }
-  /* Counted two places on, so that filling leaves begin[c] at the cell's first position. */
+  /* The counts are stored two places later, so that filling leaves begin[c] at the cell's first
+   * position. */
   for (int64_t i = 0; i < count; i++) g->begin[cell_at(g, x[i], y[i]) + 2]++;
   for (size_t c = 1; c < cells + 1; c++) g->begin[c + 1] += g->begin[c];
   for (int64_t i = 0; i < count; i++) {
@@ -71,7 +73,7 @@ static int64_t limited(double place, int64_t count) {
   return place < 0 ? 0 : place >= (double)count ? count - 1 : (int64_t)place;
 }
 
-/* The cells that a rectangle touches; false: none. */
+/* The cells that a rectangle touches. Returns false if there are none. */
 typedef struct cell_range {
   int64_t first, last, row, last_row; /* columns, rows */
 } cell_range;
@@ -95,7 +97,7 @@ int64_t correlate(const cell_grid *a, const cell_grid *b, double dx, double dy, 
   const int64_t count = a->begin[a->rows * a->columns];
   int64_t pairs = 0;
   for (int64_t i = 0; i < count; i++) {
-    /* The corner of the histogram, as a position of b. */
+    /* The corner of the histogram, as a position in b. */
     const double left = a->x[i] + dx - reach, top = a->y[i] + dy - reach;
     cell_range range;
     if (!cells_within(b, left, top, 2 * reach, &range)) continue;

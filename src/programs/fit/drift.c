@@ -3,11 +3,13 @@
  *
  *   1. Shifts between windows that are near in time, searched within the given range, give a first
  *      curve.
- *   2. The localisations are corrected by the curve; what remains is measured between all pairs of
- *      windows, near zero, and added. Twice, since drift within a window blurs its peaks.
+ *   2. The localisations are corrected by the curve. The remaining shifts between all pairs of
+ *      windows are measured near zero and added to it. This step is done twice, because drift
+ *      within a window blurs its peaks.
  *
- * A peak of a correlation is a spot on a background in an image of counts, so the library's own fit
- * finds it, with its uncertainty: bins are about as wide as the spread of the localisations. */
+ * A peak of a correlation is a spot on a background in an image of counts. The library's own fit
+ * therefore finds it, with its uncertainty. For this, bins are about as wide as the spread of the
+ * localisations. */
 #include "programs/fit/drift.h"
 
 #include <inttypes.h>
@@ -26,7 +28,7 @@ enum {
   PARAMETERS = 5
 };
 enum { LEAST_OF_WINDOW = 400 };
-#define USUAL_STD 0.1 /* of a localisation, pixels, if the table has none */
+#define USUAL_STD 0.1 /* pixels; used if the table has no uncertainties */
 
 typedef struct estimate {
   compute_context *context;
@@ -37,7 +39,7 @@ typedef struct estimate {
   double bin;
   shift *x, *y; /* of the pairs */
   float *rois, *fits, *stds;
-  double *places; /* [pairs, 2] of the ROIs' first bins, as differences of positions */
+  double *places; /* [pairs, 2] first bins of the ROIs, as position differences */
   uint8_t *statuses;
 } estimate;
 
@@ -69,7 +71,8 @@ static compute_status no_memory(failure *why) {
   return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory for the correlations");
 }
 
-/* The frames that are there may be a part of the movie's. Returns from the first to the last. */
+/* Finds the first and last frame of the localisations, which may be a part of the movie. Returns
+ * the number of frames from the first to the last. */
 static int64_t find_frames(const spots *s, drift_result *d) {
   d->first = s->count > 0 ? s->frame[0] : 0;
   d->last = d->first;
@@ -87,7 +90,7 @@ static int64_t choose_window(int64_t count, int64_t frames, int64_t wanted) {
   return (frames + windows - 1) / windows;
 }
 
-/* Sorts the spots by frame, by counting. */
+/* Sorts the spots by frame with a counting sort. */
 static bool sort_spots(const spots *s, int64_t first, int64_t frames, int64_t *order) {
   int64_t *begin = calloc((size_t)frames + 2, sizeof *begin);
   if (!begin) return false;
@@ -98,7 +101,7 @@ static bool sort_spots(const spots *s, int64_t first, int64_t frames, int64_t *o
   return true;
 }
 
-/* Cuts the spots into windows of which none is empty. */
+/* Divides the spots into windows. No window is empty. */
 static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
   const spots *s = e->s;
   window_set *w = &e->w;
@@ -139,7 +142,8 @@ static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
                      frames, window, w->count);
 }
 
-/* Corrects the spots by the drift known so far and sorts each window's into cells. */
+/* Corrects the spots by the current drift estimate, and sorts the spots of each window into
+ * cells. */
 static compute_status place_windows(estimate *e, double cell, failure *why) {
   window_set *w = &e->w;
   for (int64_t k = 0; k < e->s->count; k++) {
@@ -159,7 +163,8 @@ static compute_status place_windows(estimate *e, double cell, failure *why) {
 
 /* ---- Shifts -------------------------------------------------------------------------------- */
 
-/* The differences of a pair within side · bin / 2 of zero: cuts the ROI around the peak. */
+/* Computes the differences of a pair within side · bin / 2 of zero, and cuts the ROI around the
+ * peak. */
 static bool cut_peak(estimate *e, int64_t pair, int32_t side, float *histogram) {
   const shift *s = &e->x[pair];
   int32_t top, left;
@@ -203,7 +208,7 @@ static compute_status fit_peaks(estimate *e, int64_t pairs, failure *why) {
   return failure_set(why, status, error.remedy, "%s", error.message);
 }
 
-/* Peaks become shifts with weights; those that are none have weight 0. */
+/* Converts fitted peaks to shifts with weights. Shifts without a peak get weight 0. */
 static void take_shifts(estimate *e, int64_t pairs) {
   int64_t fitted = 0;
   for (int64_t i = 0; i < pairs; i++) {
@@ -235,7 +240,7 @@ static compute_status measure(estimate *e, int64_t pairs, int32_t side, failure 
 
 /* ---- The estimate -------------------------------------------------------------------------- */
 
-/* Adds what fits the shifts best to the windows' drift, and draws the curve. */
+/* Adds the least-squares solution of the shifts to the windows' drift, and updates the curve. */
 static compute_status improve(estimate *e, int64_t pairs, failure *why) {
   drift_result *d = e->d;
   const int32_t windows = (int32_t)e->w.count;
@@ -266,7 +271,7 @@ static compute_status allocate_pairs(estimate *e, failure *why) {
                                                                                    : no_memory(why);
 }
 
-/* Relative to the first frame that is there. */
+/* Makes the drift relative to the first frame with localisations. */
 static void begin_at_zero(drift_result *d) {
   double at[3];
   drift_at(d, (double)d->first, at);
@@ -274,7 +279,8 @@ static void begin_at_zero(drift_result *d) {
     for (int64_t i = 0; i < d->windows; i++) d->axis[axis].value[i] -= at[axis];
 }
 
-/* Along z, between localisations that x and y say may be of one emitter. */
+/* Estimates the drift along z, from localisations that may be of one emitter according to x and
+ * y. */
 static compute_status run_heights(estimate *e, double reach, failure *why) {
   if (!e->s->z) return COMPUTE_OK;
   const compute_status status = place_windows(e, reach, why);
@@ -290,7 +296,7 @@ static compute_status run(estimate *e, failure *why) {
   const double std = spots_median_std(e->s), fine = std > 0 ? std : USUAL_STD;
   const double wanted = 2 * ceil(e->options->range / fine + PEAK_SIDE / 2) + 1,
                side = fmin(wanted, MOST_SIDE);
-  e->bin = fine * wanted / side; /* coarse if the range is large */
+  e->bin = fine * wanted / side; /* coarse for a large range */
   int64_t pairs = drift_pairs(e->w.count, DRIFT_NEIGHBOURS, e->x);
   memcpy(e->y, e->x, (size_t)pairs * sizeof *e->y);
   status = measure(e, pairs, (int32_t)side, why);

@@ -18,7 +18,8 @@ int64_t drift_pairs(int64_t values, int64_t apart, shift *shifts) {
   return count;
 }
 
-/* Solves matrix · value = right by Cholesky, in place; false if it is not positive definite. */
+/* Solves matrix · value = right by Cholesky decomposition, in place. Returns false if the matrix is
+ * not positive definite. */
 static bool solve(double *matrix, double *right, int32_t n) {
   for (int32_t j = 0; j < n; j++) {
     for (int32_t i = j; i < n; i++) {
@@ -40,7 +41,7 @@ static bool solve(double *matrix, double *right, int32_t n) {
   return true;
 }
 
-/* Normal equations of all values but the first. */
+/* Solves the normal equations of all values except the first. */
 static bool fit_values(const shift *shifts, const double *weight, int64_t count, int32_t n,
                        double *matrix, double *value) {
   memset(matrix, 0, (size_t)n * (size_t)n * sizeof *matrix);
@@ -63,7 +64,8 @@ static int compare_doubles(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* 1.48 times the median of the sizes of the residuals: their deviation, if they are normal. */
+/* Returns 1.48 times the median size of the residuals. This is the standard deviation for normal
+ * residuals. */
 static double spread(const shift *shifts, int64_t count, const double *value, double *sizes) {
   int64_t known = 0;
   for (int64_t i = 0; i < count; i++)
@@ -99,7 +101,7 @@ double drift_solve(const shift *shifts, int64_t count, int32_t values, double *v
 
 /* ---- The curve ----------------------------------------------------------------------------- */
 
-/* Slopes k of the natural spline: a tridiagonal system. */
+/* Solves a tridiagonal system for the slopes of the natural spline. */
 bool spline_slopes(const double *time, const double *value, int64_t count, double *slope) {
   double *diagonal = malloc((size_t)(count + 1) * sizeof *diagonal);
   if (!diagonal) return false;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Drift along z. Localisations of two windows that lie at one place may be of one emitter: the
- * differences of their heights have a peak at the shift, on a background from pairs of different
- * emitters. The background is flat where the peak is, so that the mean under a Gaussian, moved to
- * where it says until it stays, is the peak's place. */
+/* Drift along z.
+ *
+ * Localisations of two windows at the same place may be of one emitter. So the histogram of their
+ * height differences has a peak at the shift, on a background from pairs of different emitters. The
+ * background is flat near the peak. The place of the peak is the mean under a Gaussian, which is
+ * moved to the mean until it stays there. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +12,20 @@
 #include "programs/fit/drift_private.h"
 
 enum { BINS_OF_STD = 4, MOST_BINS = 1 << 16, SEARCH_STDS = 16, MOST_STEPS = 100, LEAST_PAIRS = 8 };
-#define USUAL_STD 25.0 /* nm, if the table has none */
+#define USUAL_STD 25.0 /* nm; used if the table has no uncertainties */
 
 typedef struct heights {
   const window_set *w;
   const spots *s;
   drift_result *d;
-  double reach, spread; /* spread: of the differences of one emitter's heights */
-  double *z;            /* [spots] in the windows' order, corrected by the drift known so far */
+  double reach, spread; /* spread: of the height differences of one emitter */
+  double *z;            /* [spots] in the windows' order, corrected by the current drift estimate */
   double bin;
   int32_t bins;
   double *histogram, *smooth; /* [bins] */
 } heights;
 
-/* Gaussian weights end where they are 1e-4. */
+/* The Gaussian weights end at 1e-4. */
 static int32_t width_of(const heights *h) {
   return (int32_t)ceil(4.3 * h->spread / h->bin);
 }
@@ -35,7 +37,7 @@ static double weight_at(const heights *h, double bins_away) {
 
 /* ---- Peaks ---------------------------------------------------------------------------------- */
 
-/* The bin with the most pairs under a Gaussian. */
+/* Returns the bin with the most pairs under a Gaussian. */
 static int32_t find_peak(const heights *h) {
   const int32_t width = width_of(h);
   int32_t peak = h->bins / 2;
@@ -48,7 +50,7 @@ static int32_t find_peak(const heights *h) {
   return peak;
 }
 
-/* The peak's place in bins, from one that is near. */
+/* Returns the peak's place in bins. `place` must be near it. */
 static double follow_peak(const heights *h, double place) {
   const int32_t width = width_of(h);
   for (int step = 0; step < MOST_STEPS; step++) {
@@ -72,8 +74,8 @@ static double pairs_between(const heights *h, double from, double to) {
   return pairs;
 }
 
-/* The number of pairs in the peak, beyond what its surroundings lead one to expect; 0 if that may
- * be chance. */
+/* Returns the number of pairs in the peak minus the number expected from its surroundings. Returns
+ * 0 if the peak may be chance. */
 static double pairs_of_peak(const heights *h, double place) {
   const double near = 2.5 * h->spread / h->bin, far = 3 * near;
   const double inner = pairs_between(h, place - near, place + near),
@@ -92,7 +94,7 @@ static void correct_heights(heights *h) {
   }
 }
 
-/* Differences up to `range`. */
+/* Chooses bins for differences up to `range`. */
 static bool choose_bins(heights *h, double range) {
   const double bins = 2 * ceil(range * BINS_OF_STD / h->spread) + 1;
   h->bins = (int32_t)fmin(bins, MOST_BINS);
@@ -120,7 +122,8 @@ static int64_t measure(heights *h, shift *shifts, int64_t pairs) {
   return fitted;
 }
 
-/* Whether the shifts of windows at most `apart` from each other say more about the drift. */
+/* Improves the curve with the shifts of windows at most `apart` from each other. *known is false if
+ * they do not determine it. Returns false when out of memory. */
 static bool improve(heights *h, shift *shifts, int64_t apart, double *more, bool *known) {
   drift_axis *axis = &h->d->axis[2];
   const int64_t pairs = drift_pairs(h->w->count, apart, shifts);
@@ -131,7 +134,7 @@ static bool improve(heights *h, shift *shifts, int64_t apart, double *more, bool
   return !*known || drift_move(h->d, 2, more);
 }
 
-/* The largest difference of two heights. */
+/* Returns the largest difference of two heights. */
 static double largest_difference(const spots *s) {
   double least = INFINITY, most = -INFINITY;
   for (int64_t i = 0; i < s->count; i++) {

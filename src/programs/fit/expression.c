@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Recursive descent to a list of steps in reverse Polish order, which are evaluated for many rows
- * at a time. Both the list and the depth of the stack are limited, and so is the recursion. */
+/* A parser by recursive descent. It produces a list of steps in reverse Polish order, which are
+ * evaluated for many rows at a time. The list, the depth of the stack and the recursion are all
+ * limited. */
 #include "programs/fit/expression.h"
 
 #include <ctype.h>
@@ -52,7 +53,8 @@ typedef struct reader {
   bool failed;
 } reader;
 
-/* Operators by precedence, the weakest first. Of two that begin alike the longer comes first. */
+/* Operators by precedence, the weakest first. If one operator is a prefix of another, the longer
+ * one comes first. */
 static const struct {
   const char *text;
   int level;
@@ -63,7 +65,7 @@ static const struct {
                  {"-", 4, STEP_SUBTRACT}, {"*", 5, STEP_MULTIPLY},    {"/", 5, STEP_DIVIDE}};
 enum { LEVELS = 6, OPERATORS = sizeof operators / sizeof *operators };
 
-/* The part of the text around `at` and a mark below it, as the remedy's two lines. */
+/* Writes the part of the text around `at` and a mark below it, as the two lines of the remedy. */
 static void point_at(const reader *r, const char *at, char *lines, size_t room) {
   enum { BEFORE = 50, SHOWN = 70 };
   const char *first = at - r->text > BEFORE ? at - BEFORE : r->text;
@@ -93,7 +95,7 @@ static void skip_blanks(reader *r) {
   while (*r->at == ' ' || *r->at == '\t') r->at++;
 }
 
-/* `taken`: how many values the step replaces by one. */
+/* Appends a step. `taken` is the number of values that the step replaces by one. */
 static void put(reader *r, step added, int32_t taken) {
   if (r->failed) return;
   r->depth += 1 - taken;
@@ -165,7 +167,7 @@ static void read_value(reader *r) {
   r->nesting--;
 }
 
-/* The operator at this place, or OPERATORS. */
+/* Returns the operator at this place, or OPERATORS. */
 static size_t operator_at(const reader *r) {
   size_t i = 0;
   while (i < OPERATORS && strncmp(r->at, operators[i].text, strlen(operators[i].text)) != 0) i++;

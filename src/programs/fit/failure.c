@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Failures as text. The first one is kept: it is the cause, later ones are consequences. */
+/* Failures as text. The first failure is kept: it is the cause, and later ones are consequences. */
 #include "programs/fit/failure.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns whether `why` takes this one: it is the first. */
+/* Starts a failure. Returns 0 if `why` already has one. */
 static int begin(failure *why, compute_status status, const char *remedy) {
   if (!why || why->status) return 0;
   why->status = status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What went wrong with a file, as a message for the user; used throughout compute-fit. */
+/* File errors as messages for the user, in all of compute-fit. */
 #ifndef TOOLS_FIT_FAILURE_H
 #define TOOLS_FIT_FAILURE_H
 
@@ -7,8 +7,8 @@
 
 typedef struct failure {
   compute_status status; /* COMPUTE_OK: no failure */
-  char what[768];        /* with the file's name and place; one line, no full stop */
-  char remedy[256];      /* what to do about it; may be empty */
+  char what[768];        /* with the file's name and the place in it; one line, no full stop */
+  char remedy[256];      /* a remedy for the user; may be empty */
 } failure;
 
 /* Records a failure and returns `status`, so that a function can end in `return failure_set(…)`.
@@ -16,7 +16,8 @@ typedef struct failure {
 compute_status failure_set(failure *why, compute_status status, const char *remedy,
                            const char *format, ...) COMPUTE_PRINTF(4, 5);
 
-/* The same for a system call: appends ": " and the system's message for `code` (an errno). */
+/* As failure_set, for a system call: appends ": " and the system's message for `code` (an
+ * errno). */
 compute_status failure_set_system(failure *why, int code, const char *remedy, const char *format,
                                   ...) COMPUTE_PRINTF(4, 5);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Collects every file of a command, and compares each that is written with all others. */
+/* Collects all files of a command, and compares each output file with all others. */
 #include "programs/fit/file_names.h"
 
 #include <libgen.h>
@@ -12,9 +12,9 @@
 
 #include "programs/fit/side_car.h"
 
-/* A file; of one that does not exist: its folder, and its name there. */
+/* A file. If it does not exist: its folder, and its name there. */
 typedef struct file_name {
-  const char *option; /* as the user knows it */
+  const char *option; /* the option that names it */
   char path[PATH_MAX];
   bool written;
   bool exists, special;
@@ -23,7 +23,7 @@ typedef struct file_name {
   const char *name;
 } file_name;
 
-enum { OWN_NAMES = 24 }; /* more than a command line can have */
+enum { OWN_NAMES = 24 }; /* more than a command line can name */
 
 typedef struct file_list {
   size_t count, room;
@@ -38,7 +38,8 @@ static void identify(file_name *file) {
   if (!file->exists) {
     char folder[PATH_MAX];
     strcpy(folder, file->path);
-    file->special = stat(dirname(folder), &found) != 0; /* no folder: opening it says so */
+    file->special = stat(dirname(folder), &found) != 0; /* the error for a missing folder comes
+                                                         * when the file is opened */
     const char *slash = strrchr(file->path, '/');
     file->name = slash ? slash + 1 : file->path;
   } else {
@@ -48,7 +49,7 @@ static void identify(file_name *file) {
   file->inode = found.st_ino;
 }
 
-/* `length` characters of a path, and an ending. */
+/* Adds `length` characters of a path, and an ending. */
 static void add(file_list *list, const char *option, bool written, const char *path, size_t length,
                 const char *ending) {
   if (!path || !strcmp(path, "-") || list->count == list->room ||
@@ -64,7 +65,7 @@ static void add_whole(file_list *list, const char *option, bool written, const c
   if (path) add(list, option, written, path, strlen(path), "");
 }
 
-/* Raw pixels and HDF5 have a .yaml beside them. */
+/* Adds the .yaml side-car of raw pixels and HDF5. */
 static void add_side_car(file_list *list, const char *option, bool written, const char *path,
                          const char *format) {
   const char *dot = path ? strrchr(path, '.') : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens and checks everything before a pixel is fitted: the likeliest mistakes first; the output is
- * created last. */
+/* Opens and checks everything before the first pixel is fitted. The most likely mistakes are
+ * checked first. The output is created last. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -110,10 +110,10 @@ static int check_roi(fit_job *job) {
   return EXIT_GOOD;
 }
 
-/* Images this small are seldom frames. */
+/* Images of this size are rarely frames. */
 enum { SMALL_SIDE = 25 };
 
-/* In a ROI. With less of it a fit does not attain its bound. */
+/* Fraction of the light in an ROI. With less, a fit does not reach its bound. */
 #define LEAST_LIGHT 0.9
 
 static void hint_at_stacks(const fit_job *job) {
@@ -126,7 +126,7 @@ static void hint_at_stacks(const fit_job *job) {
             m->rows, m->columns);
 }
 
-/* The width at the far end of the calibrated depth, in pixels of one axis. */
+/* Returns the width at the far end of the calibrated depth, in pixels of one axis. */
 static double widest(const compute_fit_problem *p, int axis) {
   const double t = 1 + fabs(p->gamma) / p->depth;
   const double square = 1 + t * t * (1 + t * (p->a[axis] + t * p->b[axis]));
@@ -134,8 +134,8 @@ static double widest(const compute_fit_problem *p, int axis) {
   return sigma * sqrt(fmax(square, 1));
 }
 
-/* Of a spot wider than its ROI the background takes a part, and z and photons are off by more than
- * their uncertainties. */
+/* Warns if spots are wider than their ROI. The background then absorbs a part of the light, and the
+ * errors of z and photons exceed their uncertainties. */
 static void hint_at_widths(const fit_job *job) {
   const compute_fit_problem *p = &job->problem;
   if (p->model != COMPUTE_FIT_XYZNB || job->a->quiet || !cluster_leads(job)) return;
@@ -176,7 +176,7 @@ static int read_maps(fit_job *job) {
   }
   if (!job->a->corners)
     return camera_read(job->a, m->rows, m->columns, 0, 0, "the ROIs", &job->maps);
-  /* With corners, the maps have the frames' size. */
+  /* With corners, the maps have the size of the frames. */
   const char *const file[] = {job->a->offset.file, job->a->gain.file, job->a->gain_adu.file,
                               job->a->variance.file, job->a->mask};
   for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
@@ -191,7 +191,7 @@ static int read_maps(fit_job *job) {
   return EXIT_GOOD;
 }
 
-/* Reads an array with a row for each ROI, or any number of rows if rows_wanted < 0. */
+/* Reads an array with one row per ROI, or with any number of rows if rows_wanted < 0. */
 static int read_rows(const char *option, const char *path, compute_dtype dtype, int64_t columns,
                      int64_t rows_wanted, const char *what, array_data *array) {
   failure why = {0};
@@ -211,8 +211,8 @@ static int read_rows(const char *option, const char *path, compute_dtype dtype, 
   return EXIT_GOOD;
 }
 
-/* The size of the frames: the movie's, or that of the maps in which the ROIs of a stack have their
- * places. 0 for a stack without such maps. */
+/* Finds the size of the frames: of the movie, or of the maps in which the ROIs of a stack have
+ * their places. It is 0 for a stack without such maps. */
 static void find_frame_size(const fit_job *job, int64_t *rows, int64_t *columns) {
   *rows = *columns = 0;
   if (job->frames) {
@@ -220,7 +220,7 @@ static void find_frame_size(const fit_job *job, int64_t *rows, int64_t *columns)
     *columns = job->info.columns;
   } else if (!job->a->corners || !camera_shape(&job->maps, rows, columns) ||
              (*rows == job->info.rows && *columns == job->info.columns)) {
-    *rows = *columns = 0; /* maps of the ROI's size */
+    *rows = *columns = 0; /* the maps have the ROI's size */
   }
 }
 
@@ -276,7 +276,7 @@ static int read_arrays(fit_job *job) {
   return EXIT_GOOD;
 }
 
-/* Movie, maps, corners, starts, truth. */
+/* Opens movie, maps, corners, starts and truth. */
 static int fit_input_open(fit_job *job) {
   int result = open_movie(job);
   if (!result) result = read_maps(job);
@@ -353,12 +353,12 @@ static int make_output(fit_job *job) {
   return EXIT_GOOD;
 }
 
-/* The corners of this run: all of frame first_frame and later. */
+/* Cuts the corners to this run: all in frame first_frame and later. */
 static int cut_corners(fit_job *job) {
   const int32_t *all = job->corners.values;
   int64_t first = 0, count = all ? job->corners.shape.size[0] : 0;
   if (!all) return EXIT_GOOD;
-  /* In a stack, some ROIs of a frame may be done and others not. */
+  /* In a stack, a part of a frame's ROIs may be complete. */
   if (!job->frames) first = job->first_roi;
   while (job->frames && first < count && all[3 * first] < job->first_frame) first++;
   job->first_roi = first;
@@ -413,7 +413,8 @@ static int open_all(fit_job *job) {
   return result;
 }
 
-/* The group comes first: whatever else fails, the other ranks learn of it, and one speaks. */
+/* The group is opened first. The other ranks then learn of any later failure, and only one rank
+ * prints it. */
 int fit_job_open(fit_job *job, const fit_arguments *a) {
   *job = (fit_job){.a = a};
   int result = session_begin(a, &job->session);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the output of a fit holds: its columns, their units, and which rows. */
+/* The contents of a fit's output: its columns, their units, and the selection of rows. */
 #include <stdio.h>
 #include <string.h>
 
 #include "programs/fit/fit_job.h"
 
-/* The pixel size is that of --pixel-size or of the movie's metadata. Columns are in nm by the
- * former only, unless --units says otherwise. */
+/* Chooses the units. The pixel size is from --pixel-size or from the movie's metadata. Without
+ * --units, columns are in nm only if --pixel-size is set. */
 static int choose_units(fit_job *job) {
   const fit_arguments *a = job->a;
   results_options *o = &job->output;
@@ -29,7 +29,7 @@ static bool has_word(const char *list, const char *word) {
   return at && (at == list || at[-1] == ',') && strchr(",", at[strlen(word)]);
 }
 
-/* What the output holds: its columns, and which rows. */
+/* Describes the columns of the output and the selection of rows. */
 int fit_describe_output(fit_job *job) {
   const fit_arguments *a = job->a;
   failure why = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* --region and --frames: the part of a movie that is fitted. Movie, camera maps and truth are cut
- * to it, and what is written has the whole movie's coordinates. */
+/* --region and --frames: the fitted part of a movie. Movie, camera maps and truth are cut to the
+ * part. The output has the coordinates of the whole movie. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -67,7 +67,7 @@ int fit_part_open(fit_job *job) {
   return EXIT_GOOD;
 }
 
-/* Moves the part's rows to the front of an array of the frames' size. */
+/* Moves the part's rows to the front of an array with the size of the frames. */
 static void cut(const fit_job *job, void *values, size_t size) {
   unsigned char *to = values;
   const unsigned char *from = values;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit fit, and the run itself: the movie is read on one thread, results are written and
- * evaluated on another; the final report depends on how far both got. */
+/* compute-fit fit, and the run itself. One thread reads the movie, and another writes and evaluates
+ * the results. The final report depends on the progress of both. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +27,14 @@ static compute_status read_images(void *user, int64_t first, int64_t items, void
   return status;
 }
 
-/* The number of complete frames of a stack with corners once `done` ROIs of this run are: it is the
+/* Returns the number of complete frames of a stack with corners after `done` ROIs of this run: the
  * frame of the next ROI. */
 static int64_t frames_of_stack(const fit_job *job, int64_t done) {
   if (done < job->run_corner_count) return job->run_corners[3 * done];
   return done > 0 ? (int64_t)job->run_corners[3 * (done - 1)] + 1 : 0;
 }
 
-/* Draws a fit that has converged, as wide as its uncertainty; without corners all ROIs are
+/* Draws a converged fit with the width of its uncertainty. Without corners all ROIs are
  * superimposed. */
 static void draw_fit(const fit_job *job, const compute_fit_results *results, const int32_t *corners,
                      int64_t i) {
@@ -47,7 +47,7 @@ static void draw_fit(const fit_job *job, const compute_fit_results *results, con
                    std ? (double)std[1] : 0);
 }
 
-/* Draws the fits that are written. */
+/* Draws the selected fits. */
 static void draw_results(const fit_job *job, int64_t first, int64_t count,
                          const compute_fit_results *results, const int32_t *corners) {
   const column_rows all = {.results = results,
@@ -85,14 +85,14 @@ static compute_status take_results(void *user, int64_t first, int64_t count,
   return COMPUTE_OK;
 }
 
-/* Truths of frames fitted earlier do not count as missed. */
+/* Truths of frames from an earlier run do not count as missed. */
 static void skip_truths(fit_job *job) {
   match *m = &job->match;
   const int32_t step = 1 + compute_fit_parameter_count(job->problem.model);
   while (m->next < m->truths && m->truth[m->next * step] < (float)job->first_frame) m->next++;
 }
 
-/* Reports that the output is complete, or how far it got and how to continue. */
+/* Reports that the output is complete, or how far it came and how to continue. */
 static int say_interrupted(const fit_job *job, results_progress done, bool kept) {
   const char *what = job->frames ? "frames" : "ROIs";
   const int64_t items = job->frames ? done.frames : done.rois;
@@ -197,7 +197,7 @@ static int write_picture(const fit_job *job) {
              : EXIT_GOOD;
 }
 
-/* The summary and the picture. */
+/* Writes the summary and the picture. */
 static int tell(const fit_job *job, int result) {
   const int summary = fit_job_summarize(job, result), drawn = write_picture(job);
   return summary ? summary : drawn;

@@ -55,7 +55,7 @@ static void print_truth(const fit_job *job) {
   quality_print_errors(job->statistics, job->problem.fixed);
 }
 
-/* The stage that limited the speed. */
+/* Prints the times of the stages, and the stage that limits the speed. */
 static void print_parts(const fit_job *job) {
   const compute_fit_times *t = &job->times;
   const struct {

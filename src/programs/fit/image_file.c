@@ -24,7 +24,7 @@ struct image_file {
   compute_dtype dtype;
   int64_t count, rows, columns, written;
   size_t image_bytes;
-  array_writer *array; /* one of these three */
+  array_writer *array; /* exactly one of these three is set */
   TIFF *tiff;
   FILE *raw;
 };
@@ -39,7 +39,7 @@ static bool ends_with(const char *text, const char *end) {
 #ifdef FIT_WITH_TIFF
 
 static compute_status tiff_create(image_file *f, failure *why) {
-  /* Classic TIFF ends at 4 GiB; a page takes some bytes besides its pixels. */
+  /* Classic TIFF ends at 4 GiB. A page takes some bytes in addition to its pixels. */
   const double bytes = (double)f->count * ((double)f->image_bytes + 400);
   TIFFSetErrorHandler(NULL);
   TIFFSetWarningHandler(NULL);
@@ -61,7 +61,8 @@ static compute_status tiff_append(image_file *f, const void *pixels, failure *wh
       TIFFSetField(t, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) &&
       TIFFSetField(t, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) &&
       TIFFSetField(t, TIFFTAG_ROWSPERSTRIP, (uint32_t)f->rows);
-  /* libtiff would swap bytes in place if byte orders differed; here they never do. */
+  /* libtiff would swap bytes in place for another byte order. The byte orders are always equal
+   * here. */
   good = good && TIFFWriteEncodedStrip(t, 0, (void *)(uintptr_t)pixels, (tmsize_t)f->image_bytes) ==
                      (tmsize_t)f->image_bytes;
   good = good && TIFFWriteDirectory(t);

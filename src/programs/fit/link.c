@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the groups: frame by frame, the groups that may still grow are in a hash of square cells
- * as wide as the distance, so that a localisation has few candidates. */
+/* Finds the groups frame by frame. A hash of square cells contains the groups that may still grow.
+ * The cells are as wide as the distance, so that a localisation has few candidates. */
 #include "programs/fit/link.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 typedef struct track {
   int64_t group, last; /* its last frame */
   double x, y, weight; /* mean position */
-  int64_t next;        /* in the same cell; −1: none */
+  int64_t next;        /* index of the next one in the same cell; −1: none */
 } track;
 
 typedef struct candidate {
@@ -21,11 +21,11 @@ typedef struct linker {
   const spots *s;
   double reach;
   int64_t *group, groups;
-  int64_t *order; /* spots in the order of frames */
-  track *tracks;  /* that may still grow */
+  int64_t *order; /* spots sorted by frame */
+  track *tracks;  /* groups that may still grow */
   int64_t track_count;
-  int64_t *heads;    /* of the cells' lists */
-  int64_t head_mask; /* their number − 1 */
+  int64_t *heads;    /* first elements of the cells' lists */
+  int64_t head_mask; /* number of cells − 1 */
   candidate *candidates;
   int64_t candidate_count, candidate_room;
 } linker;
@@ -62,7 +62,7 @@ static int64_t cell_of(const linker *l, double x, double y, int down, int across
   return (int64_t)(hash ^ hash >> 29) & l->head_mask;
 }
 
-/* Forgets the groups that cannot grow any more, and puts the others into their cells. */
+/* Drops the groups that can no longer grow, and sorts the others into cells. */
 static void place_tracks(linker *l, int64_t frame, int64_t dark) {
   int64_t kept = 0;
   for (int64_t i = 0; i < l->track_count; i++)
@@ -125,7 +125,7 @@ static void join(linker *l, track *t, int64_t spot) {
   l->group[spot] = t->group;
 }
 
-/* The spots order[first … end − 1] of one frame. */
+/* Links the spots order[first … end − 1] of one frame. */
 static bool link_frame(linker *l, int64_t first, int64_t end, int64_t dark) {
   const int64_t frame = l->s->frame[l->order[first]];
   place_tracks(l, frame, dark);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A row for each group; a table says what becomes of each column. */
+/* Combines each group into one row. A table has the rule for each column. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@ typedef enum combining {
   TAKE_FIRST,
   TAKE_MEAN,
   TAKE_WEIGHTED,  /* mean, weighted by 1/variance */
-  TAKE_PRECISION, /* the uncertainty of that mean */
+  TAKE_PRECISION, /* uncertainty of a weighted mean */
   TAKE_SUM,
-  TAKE_ROOT,      /* of the sum of squares: the uncertainty of a sum */
-  TAKE_MEAN_ROOT, /* that of a mean */
+  TAKE_ROOT,      /* root of the sum of squares: uncertainty of a sum */
+  TAKE_MEAN_ROOT, /* uncertainty of a mean */
   TAKE_LEAST,
   TAKE_MOST
 } combining;
@@ -21,7 +21,7 @@ typedef enum combining {
 static const struct {
   const char *name; /* without its unit */
   combining how;
-  const char *stds[4]; /* for TAKE_WEIGHTED: the first that there is */
+  const char *stds[4]; /* for TAKE_WEIGHTED: the first existing one is used */
 } rules[] = {
     {"id", TAKE_FIRST, {NULL}},
     {"roi", TAKE_FIRST, {NULL}},
@@ -70,7 +70,7 @@ static const struct {
     {"status", TAKE_MOST, {NULL}},
 };
 
-/* How a column is combined, and the place of its uncertainty in a row; −1: none. */
+/* The rule of a column, and the place of its uncertainty in a row; −1: none. */
 typedef struct plan {
   combining how;
   int32_t from, values, std;
@@ -90,13 +90,13 @@ static plan plan_of(const table *t, const table_column *c) {
   return p;
 }
 
-/* 1/variance; 0 where there is none. */
+/* Returns 1/variance, or 0 if there is none. */
 static double weight_of(double std) {
   const double weight = 1 / (std * std);
   return std > 0 && isfinite(weight) ? weight : 0;
 }
 
-/* One of a group, with its weight. */
+/* Adds one value of a group with its weight. */
 static void add_value(combining how, double value, double share, double *to, double *weight) {
   switch (how) {
   case TAKE_FIRST: break;
@@ -124,15 +124,16 @@ static double finished(combining how, double value, double weight, double count)
   }
 }
 
-/* Whether a member has the uncertainty at a place of its row: only those that have one count then,
- * otherwise all alike. */
+/* Returns true if a member of the group has an uncertainty. Only members with one then count.
+ * Otherwise all members count equally. */
 static bool has_weights(const table *t, const int64_t *members, int64_t count, int32_t place) {
   for (int64_t m = 0; m < count; m++)
     if (weight_of(t->values[members[m] * t->stride + place]) > 0) return true;
   return false;
 }
 
-/* One value of a row. The uncertainty of a group where nobody has one is the first's: NaN, or 0. */
+/* Combines one value of a row. If no member has an uncertainty, the result has the uncertainty of
+ * the first member: NaN, or 0. */
 static double combine_value(const table *t, const plan *p, int32_t place, const int64_t *members,
                             int64_t count) {
   const int32_t std = p->how == TAKE_PRECISION ? place : p->std;
@@ -147,7 +148,7 @@ static double combine_value(const table *t, const plan *p, int32_t place, const 
   return finished(p->how, value, weight, (double)count);
 }
 
-/* The members of a group follow each other in `order`, in the order of frames. */
+/* Combines the members of a group, which are sorted by frame. */
 static void combine_group(const table *t, const plan *plans, const int64_t *members, int64_t count,
                           double *row) {
   for (int32_t i = 0; i < t->count; i++)
@@ -166,8 +167,8 @@ static int compare_members(const void *a, const void *b) {
   return (x->index > y->index) - (x->index < y->index);
 }
 
-/* `counted`: the places of the two columns that are added if the table has them already, or NULL.
- */
+/* Combines all groups. `counted`: the places of the two added columns if the table already has
+ * them, or NULL. */
 static void combine_all(const table *t, const spots *s, member *members, int64_t *order,
                         const int32_t *counted, table *linked) {
   plan plans[TABLE_MOST_COLUMNS];
@@ -186,7 +187,7 @@ static void combine_all(const table *t, const spots *s, member *members, int64_t
   }
 }
 
-/* What is averaged is no integer any more. */
+/* Averaged columns of integers become real. */
 static void choose_types(table *linked) {
   for (int32_t i = 0; i < linked->count; i++) {
     table_column *c = &linked->columns[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* compute-fit: positions of Gaussian spots in camera images, with uncertainties. Each subcommand
- * has its own file; this one dispatches. */
+ * has its own file. This file only dispatches. */
 #include <stdio.h>
 
 #include "programs/fit/spline_file.h"
@@ -13,8 +13,8 @@ static void on_interrupt(int signal_number) {
   interrupted = 1;
 }
 
-/* For commands that ask whether they are interrupted. A signal ends the others, wherever they are:
- * what they write is whole or not there. */
+/* Some commands check for an interrupt. A signal ends the others immediately, because their output
+ * files are complete or absent. */
 static void take_interrupts(uint32_t command) {
   const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
   if (!(command & (COMMAND_FIT | COMMAND_SIMULATE | COMMAND_VALIDATE | COMMAND_BENCH))) return;
@@ -43,9 +43,9 @@ int main(int argc, char **argv) {
   if (!option_read(&fit_program, argc, argv, &a, &status)) return status;
   take_interrupts(a.line.command);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN); /* a file-size limit then fails the write, like a full disk */
+  signal(SIGXFSZ, SIG_IGN); /* an exceeded file-size limit then fails the write, like a full disk */
   int result = EXIT_GOOD;
-  if (a.line.command != COMMAND_FIT) { /* which may be one of several processes: see fit_open.c */
+  if (a.line.command != COMMAND_FIT) { /* fit may run as several processes: see fit_open.c */
     result = file_names_check(&a, NULL, 0);
     if (!result) result = output_check(&fit_program, "--json", a.json);
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A movie that reads another one frame by frame and copies the rectangle. */
+/* A movie that reads another movie frame by frame and copies the rectangle. */
 #include "programs/fit/movie_crop.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 typedef struct crop_state {
   movie *whole;
   movie_part part;
-  unsigned char *frame; /* NULL: frames are taken whole */
+  unsigned char *frame; /* NULL: whole frames */
 } crop_state;
 
 static compute_status read_part(movie *file, int64_t first, int64_t count, void *pixels,

@@ -6,12 +6,12 @@
 #include "programs/fit/movie_file.h"
 
 typedef struct movie_part {
-  int64_t frame, frames; /* the first, and how many */
+  int64_t frame, frames; /* the first frame, and their number */
   int64_t row, column;   /* of the first pixel */
   int64_t rows, columns;
 } movie_part;
 
-/* Makes *file a movie of that part of what it was, which must lie within. On failure *file is
+/* Replaces *file by a movie of that part, which must be within the images. On failure *file is
  * unchanged. */
 compute_status movie_crop(movie **file, const movie_part *part, failure *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening: the first bytes identify a file; raw files have no signature and are recognised by
+/* Opens movies. The first bytes identify a file. Raw files have no signature and are recognised by
  * name. */
 #include "programs/fit/movie_private.h"
 
@@ -16,11 +16,11 @@
 
 #include "compute/io.h"
 
-#define BLOCK_PIXELS 16384 /* converted at a time */
+#define BLOCK_PIXELS 16384 /* pixels converted at a time */
 
 /* ---- Pixels -------------------------------------------------------------------------------- */
 
-/* memcpy and shifts, so that neither alignment nor aliasing matters; compilers vectorise them. */
+/* memcpy and shifts avoid problems with alignment and aliasing. Compilers vectorise them. */
 
 compute_dtype pixels_dtype(compute_dtype stored) {
   switch (stored) {
@@ -153,7 +153,7 @@ compute_status movie_set_size(movie *file, compute_dtype stored, int64_t count, 
 
 /* ---- NumPy --------------------------------------------------------------------------------- */
 
-/* The library reads the header; the images follow it, dense. */
+/* The library reads the header. The images follow it, dense. */
 
 static compute_status movie_npy_open(movie *file, failure *why) {
   compute_npy_info found;
@@ -263,7 +263,7 @@ const movie_info *movie_information(const movie *file) {
   return &file->info;
 }
 
-/* From pixels of which 0 is white. */
+/* Inverts pixels with 0 as white. */
 static void invert(const movie *file, uint16_t *pixels, int64_t images) {
   const uint16_t white = file->stored == COMPUTE_U8 ? UINT8_MAX : UINT16_MAX;
   const int64_t count = images * file->info.rows * file->info.columns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tools with which the sources of layouts collect the files and planes of a set. */
+/* Functions that collect the files and planes of a set, for all sources of layouts. */
 #include "programs/fit/movie_layout.h"
 
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static compute_status open_path(movie_layout *layout, const char *path, failure 
 
 compute_status layout_file(movie_layout *layout, const char *name, int32_t *number, failure *why) {
   const char *first = layout->files[0]->path;
-  name = layout_name(name); /* a set lies in one folder, whatever a file says */
+  name = layout_name(name); /* a set is in one folder, whatever path a file contains */
   *number = -1;
   for (size_t i = 0; i < layout->file_count; i++)
     if (!strcmp(layout_name(layout->files[i]->path), name)) *number = (int32_t)i;
@@ -66,7 +66,7 @@ compute_status layout_file(movie_layout *layout, const char *name, int32_t *numb
   return status;
 }
 
-/* Where the extension of a TIFF's name begins. */
+/* Returns the length of a TIFF's name without its extension. */
 static size_t stem_length(const char *path) {
   static const char *const endings[] = {".ome.tif", ".ome.tiff", ".tif", ".tiff"};
   const size_t length = strlen(path);
@@ -123,7 +123,7 @@ compute_status layout_add(movie_layout *layout, const movie_plane *plane, failur
   return COMPUTE_OK;
 }
 
-/* Page `page` of `file` as number `image` of all. */
+/* Adds page `page` of `file` as image number `image`. */
 static compute_status add_counted(movie_layout *layout, int64_t image, int32_t file, int64_t page,
                                   failure *why) {
   const movie_plane plane = {.channel = image % layout->channels,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* NDTiff: a folder of TIFFs with the file NDTiff.index, which has an entry for each page in the
- * order of writing: its axes as JSON ({"time": 3, "channel": "GFP", "z": 0}), its file, and where
- * and how the pixels are stored. */
+/* NDTiff: a folder of TIFFs with the file NDTiff.index. The index has an entry for each page, in
+ * the order of writing. An entry has the axes as JSON ({"time": 3, "channel": "GFP", "z": 0}), the
+ * file, and the offset and format of the pixels. */
 #include "programs/fit/movie_layout.h"
 
 #include <inttypes.h>
@@ -21,22 +21,22 @@ enum { POSITION, CHANNEL, Z, TIME, AXES };
 
 typedef struct index_entry {
   int64_t at[AXES];
-  int64_t page; /* of the file */
-  int32_t file; /* its number in `files` */
+  int64_t page; /* within its file */
+  int32_t file; /* its index in `files` */
 } index_entry;
 
 typedef struct ndtiff {
   index_entry *entries;
   size_t count, room;
-  name_table words[AXES]; /* places that are words, in the order of their appearance */
+  name_table words[AXES]; /* words as places on an axis, in the order of their appearance */
   name_table files;
   json_t *others;   /* other axes, with their first value */
-  char varying[64]; /* one of these that has another value too */
+  char varying[64]; /* one of these with several values */
 } ndtiff;
 
 /* ---- The index ----------------------------------------------------------------------------- */
 
-/* A word of the index; they are little-endian. */
+/* Reads a word of the index, which is little-endian. */
 static bool take_word(const unsigned char **at, const unsigned char *end, uint32_t *word) {
   if (end - *at < 4) return false;
   *word = 0;
@@ -50,7 +50,7 @@ static int64_t take_axis(name_table *words, const json_t *value) {
   return json_is_string(value) ? name_table_number(words, json_string_value(value)) : 0;
 }
 
-/* Axes that a movie does not have: they may be there if they say nothing. */
+/* Checks axes that a movie does not have. They are allowed with a single value. */
 static void take_others(ndtiff *index, json_t *place) {
   const char *name;
   json_t *value;
@@ -99,7 +99,8 @@ static bool append(ndtiff *index, const index_entry *entry) {
   return entry->file >= 0;
 }
 
-/* The pages of each file are in the order of their entries; false without memory. */
+/* Numbers the pages of each file in the order of their entries. Returns false when out of
+ * memory. */
 static bool number_pages(ndtiff *index) {
   int64_t *pages = calloc(index->files.count + 1, sizeof *pages);
   for (size_t i = 0; pages && i < index->count; i++)
@@ -173,7 +174,8 @@ static compute_status add_planes(movie_layout *layout, const ndtiff *index, fail
 
 /* ---- The file ------------------------------------------------------------------------------ */
 
-/* The index in the folder of the first file; NULL without one. The caller frees it. */
+/* Reads the index in the folder of the first file. Returns NULL without one. The caller frees
+ * it. */
 static unsigned char *load_index(const movie *first, size_t *bytes) {
   char *path;
   unsigned char *data = NULL;

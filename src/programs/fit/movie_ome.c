@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* OME-XML: where each plane of an image (a position of the stage) is, in this file and others.
+/* OME-XML: the location of each plane of an image (a stage position), in this file and others.
  *
- * <Pixels> has the sizes; each <TiffData> in it says that PlaneCount planes, from FirstC, FirstZ
- * and FirstT on in the DimensionOrder, are the pages from IFD on of the file that its <UUID> names.
- * Only tags and attributes matter here, so a scanner of these is enough. */
+ * <Pixels> has the sizes. Each <TiffData> in it describes PlaneCount planes, from FirstC, FirstZ
+ * and FirstT on in the DimensionOrder. They are the pages from IFD on of the file in its <UUID>.
+ * Only tags and attributes matter here, so a simple scanner is sufficient. */
 #include "programs/fit/movie_layout.h"
 
 #include <fcntl.h>
@@ -23,7 +23,8 @@ typedef struct xml_tag {
   bool closes, empty;     /* </X>, <X/> */
 } xml_tag;
 
-/* The next tag at or after *at, past comments, declarations and text; false at the end. */
+/* Finds the next tag at or after *at. Skips comments, declarations and text. Returns false at the
+ * end. */
 static bool next_tag(const char **at, xml_tag *tag) {
   for (const char *s = strchr(*at, '<'); s; s = strchr(s, '<')) {
     const char *skipped = !strncmp(s, "<!--", 4)        ? strstr(s, "-->")
@@ -78,7 +79,7 @@ static void copy_text(const char *from, const char *end, char *to, size_t room) 
   to[used] = 0;
 }
 
-/* The value of an attribute; false if there is none. */
+/* Reads the value of an attribute. Returns false if it does not exist. */
 static bool attribute(const xml_tag *tag, const char *name, char *text, size_t room) {
   const size_t length = strlen(name);
   const char *s = tag->name;
@@ -111,7 +112,7 @@ typedef struct ome_run {
   int64_t page, count; /* −1: to the end of the file */
   int64_t channel, z, time;
   size_t image;
-  int32_t name; /* of its file, in names */
+  int32_t name; /* index of its file in names */
 } ome_run;
 
 typedef struct ome_image {
@@ -126,10 +127,10 @@ typedef struct ome {
   ome_run *runs;
   name_table names;
   size_t image_count, run_count;
-  bool failed; /* for want of memory */
+  bool failed; /* out of memory */
 } ome;
 
-/* One more element of an array, or NULL; room doubles. */
+/* Returns space for one more element of an array, or NULL. The capacity doubles. */
 static void *grow(void *array, size_t count, size_t size) {
   if (count & (count - 1)) return array;
   return realloc(array, (count ? 2 * count : 1) * size);
@@ -154,8 +155,8 @@ static void take_run(ome *o, const xml_tag *tag) {
   APPEND(o, runs, run_count, run);
 }
 
-/* <UUID FileName="b.ome.tif">urn:uuid:…</UUID>: its text says whether it is this very file, renamed
- * or not. */
+/* <UUID FileName="b.ome.tif">urn:uuid:…</UUID>: its text identifies this file even if it was
+ * renamed. */
 static void take_file(ome *o, const xml_tag *tag) {
   char name[NAME_ROOM], uuid[NAME_ROOM];
   const char *close = strchr(tag->end, '<');
@@ -190,11 +191,12 @@ static void read_xml(ome *o, const char *text) {
 
 /* ---- Planes -------------------------------------------------------------------------------- */
 
-/* How far apart neighbours in channel, z and time are among planes in the image's order. */
+/* Finds the distance of neighbours in channel, z and time among the planes, in the image's
+ * order. */
 static void find_steps(const movie_layout *layout, const ome_image *image, int64_t step[3]) {
   static const char usual[] = "CZT";
   const int64_t size[] = {layout->channels, layout->slices, layout->times};
-  const char *order = image->order + 2; /* behind XY */
+  const char *order = image->order + 2; /* after XY */
   const bool known = strlen(image->order) == 5 && strspn(order, usual) == 3 &&
                      order[0] != order[1] && order[1] != order[2] && order[0] != order[2];
   int64_t all = 1;
@@ -227,7 +229,7 @@ static compute_status add_run(movie_layout *layout, const ome *o, const ome_run 
   find_steps(layout, &o->images[run->image], step);
   if (run->channel < 0 || run->channel >= layout->channels || run->z < 0 ||
       run->z >= layout->slices || run->time < 0 || run->time >= layout->times)
-    return COMPUTE_OK; /* beyond the sizes */
+    return COMPUTE_OK; /* beyond the declared sizes */
   int32_t file = 0;
   compute_status status = COMPUTE_OK;
   if (run->name != OWN_FILE) status = layout_file(layout, o->names.names[run->name], &file, why);
@@ -239,7 +241,8 @@ static compute_status add_run(movie_layout *layout, const ome *o, const ome_run 
                    file, run->page, part ? run->page + run->count : pages, why);
 }
 
-/* Without names of files, the planes that this file lacks may be in <name>_1, <name>_2 … */
+/* Without file names in the metadata, the missing planes of this file may be in <name>_1, <name>_2
+ * … */
 static compute_status add_followers(movie_layout *layout, const ome *o, failure *why) {
   const int64_t all = layout->channels * layout->slices * layout->times;
   int64_t first = layout->files[0]->info.count, step[3];
@@ -255,7 +258,7 @@ static compute_status add_followers(movie_layout *layout, const ome *o, failure 
   return status;
 }
 
-/* The position that was chosen, or the only one of which this file has planes. */
+/* Returns the chosen position, or the only one with planes in this file. */
 static size_t choose_position(const movie_layout *layout, const ome *o) {
   if (layout->choice.position >= 0) return (size_t)layout->choice.position;
   const char *own = layout_name(layout->files[0]->path);
@@ -269,8 +272,8 @@ static size_t choose_position(const movie_layout *layout, const ome *o) {
   return chosen;
 }
 
-/* Where all planes are in one file of another name, and there is none of that name, it is this
- * file, renamed. */
+/* If all planes are in one file with another name, and no file has that name, it is this file,
+ * renamed. */
 static compute_status adopt_only_name(movie_layout *layout, ome *o, failure *why) {
   int32_t file;
   if (o->names.count != 1) return COMPUTE_OK;
@@ -283,7 +286,7 @@ static compute_status adopt_only_name(movie_layout *layout, ome *o, failure *why
   return COMPUTE_OK;
 }
 
-/* Pages for which the only image has no place would be lost. */
+/* Refuses pages beyond the only image, because they would be lost. */
 static compute_status check_pages(const movie_layout *layout, failure *why) {
   const int64_t all = layout->channels * layout->slices * layout->times;
   if (layout->positions > 1 || layout->pages <= all) return COMPUTE_OK;
@@ -322,8 +325,8 @@ static compute_status add_planes(movie_layout *layout, ome *o, failure *why) {
 
 /* ---- The text ------------------------------------------------------------------------------ */
 
-/* The text of a metadata file of a set, from the folder of the first file; NULL if it is not there.
- * The caller frees it. */
+/* Returns the text of a metadata file of a set, from the folder of the first file. Returns NULL if
+ * it does not exist. The caller frees it. */
 static char *read_companion(const movie *first, const char *name) {
   enum { MOST = 1 << 28 };
   char *path, *text = NULL;

@@ -8,15 +8,15 @@
 #include "programs/common/bytes.h"
 #include "programs/common/clock.h"
 
-/* How long one size is repeated, and how often at most. */
+/* Limits for the repetitions of one size: their total time and their number. */
 #define SECONDS 0.2
 #define MOST    1000
 
-/* Sizes of the vectors that are reduced, in elements of f32. */
+/* Sizes of the reduced vectors, in elements of f32. */
 static const int64_t counts[] = {1, 16384, 4194304};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-/* The shortest time of an all-reduce. Rank 0 decides how often it is repeated. */
+/* Returns the shortest time of an all-reduce. Rank 0 decides when to stop. */
 static compute_status measure(compute_process_group *group, const compute_group_info *info,
                               int64_t count, double *seconds) {
   compute_tensor *x = NULL, *goes_on = NULL;
@@ -43,7 +43,8 @@ static compute_status measure(compute_process_group *group, const compute_group_
   return status;
 }
 
-/* What carries the elements of the group's device, and, where it is another way, the host's. */
+/* Prints the transport for elements of the group's device, and for elements of the host if it is a
+ * different one. */
 static void print_routes(const compute_process_group *group, const compute_group_info *info) {
   char host[512] = "", device[512] = "";
   if (compute_group_route(group, NULL, host, sizeof host) ||

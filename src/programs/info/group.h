@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-info --group: the ranks of the group that the program was started in. */
+/* compute-info --group: the ranks of the launcher's process group. */
 #ifndef TOOLS_INFO_GROUP_H
 #define TOOLS_INFO_GROUP_H
 

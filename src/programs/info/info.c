@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-info: what libcompute finds on this machine, and why it does not find the rest.
+/* compute-info: the modules and devices that libcompute finds on this machine, and the reasons why
+ * it does not find others.
  *
- * It opens a context as any program would. If that fails, perhaps because of environment variables,
- * it tries again without them, so that modules and devices can be shown along with the error; the
- * exit status still reports the error. */
+ * The program opens a context like any other program. If that fails, environment variables may be
+ * the cause. It then tries again without them, so that it can show modules and devices together
+ * with the error. The exit status still reports the error. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -26,17 +27,17 @@ extern char **environ;
 
 typedef struct info_report {
   compute_context *context; /* NULL: it could not be opened */
-  compute_error error;      /* why it, or the requested default device, was not available */
+  compute_error error;      /* why it, or the requested default device, is not available */
   char cache_folder[4096];
   const info_arguments *arguments;
 } info_report;
 
 /* ---- What matters on this machine ---------------------------------------------------------- */
 
-/* The first byte of a class, 0x030000, and a vendor. */
+/* The first byte of a PCI class (a display controller is 0x030000), and a vendor. */
 enum { PCI_DISPLAY = 0x03, PCI_ACCELERATOR = 0x12, PCI_NVIDIA = 0x10de };
 
-/* A number that the kernel reports for a PCI device; 0 if there is none. */
+/* Returns a number that the kernel reports for a PCI device; 0 if there is none. */
 static unsigned long pci_number(const char *folder, const char *device, const char *name) {
   char path[PATH_MAX], text[32] = "";
   snprintf(path, sizeof path, "%s/%s/%s", folder, device, name);
@@ -47,7 +48,7 @@ static unsigned long pci_number(const char *folder, const char *device, const ch
   return strtoul(text, NULL, 16);
 }
 
-/* Whether there is a device for graphics or computing by the vendor (0: any). */
+/* Returns true if there is a device for graphics or computing from the vendor (0: any vendor). */
 static bool pci_has(const char *folder, unsigned long vendor) {
   DIR *bus = opendir(folder);
   bool found = false;
@@ -61,7 +62,8 @@ static bool pci_has(const char *folder, unsigned long vendor) {
   return found;
 }
 
-/* Whether the environment asks for a backend: by a device of it, or among those to load. */
+/* Returns true if the environment asks for a backend: by one of its devices, or in the list of
+ * backends to load. */
 static bool is_asked_for(const char *backend) {
   const char *device = compute_variable_value("COMPUTE_DEVICE");
   const char *backends = compute_variable_value("COMPUTE_BACKENDS");
@@ -70,8 +72,8 @@ static bool is_asked_for(const char *backend) {
   return backends && strstr(backends, backend);
 }
 
-/* Suggests installing only what could be used: a driver for NVIDIA GPUs if one is on the bus,
- * OpenCL if there is a GPU or an accelerator. */
+/* Suggests only useful installations: a driver for NVIDIA GPUs if one is on the bus, OpenCL if
+ * there is a GPU or an accelerator. */
 static bool remedy_applies(const info_report *report, const compute_probe *probe) {
   const info_arguments *a = report->arguments;
   const char *pci = a->pci ? a->pci : "/sys/bus/pci/devices";
@@ -85,16 +87,15 @@ static bool remedy_applies(const info_report *report, const compute_probe *probe
   return true;
 }
 
-/* The null device computes nothing: it is for tests. */
+/* The null device computes nothing; it is for tests. */
 static bool is_hidden(const info_report *report, const char *backend) {
   return !report->arguments->all && !strcmp(backend, "null") && !is_asked_for(backend);
 }
 
 /* ---- For people: sections of aligned "name  value" lines ----------------------------------- */
 
-/* One line of a section; nothing for an empty value. Further lines of the value are indented to
- * match.
- */
+/* Prints one line of a section. Prints nothing for an empty value. Further lines of the value are
+ * indented to match. */
 static void line(const char *name, const char *format, ...) COMPUTE_PRINTF(2, 3);
 static void line(const char *name, const char *format, ...) {
   char value[2048];
@@ -205,8 +206,8 @@ static void print_variable(const compute_variable *variable, const char *value, 
   terminal_line(6, "      %s", variable->description);
 }
 
-/* Names like those of libcompute that it does not know: a mistake in writing, or of another
- * version. */
+/* Prints set variables with libcompute's prefix that this version does not define. They are
+ * spelling mistakes, or variables of another version. */
 static void print_unknown_variables(void) {
   enum { MOST = 256, NAME_BYTES = 64 };
   const char *known[MOST + 1] = {NULL};
@@ -228,7 +229,8 @@ static void print_unknown_variables(void) {
   }
 }
 
-/* The variables that are set, or with --variables all, with descriptions. */
+/* Prints the variables that are set. With --variables it prints all variables and their
+ * descriptions. */
 static void print_variables(bool all) {
   const compute_variable *variable;
   size_t count = 0;
@@ -261,8 +263,7 @@ static void info_print_text(const info_report *report) {
 
 /* ---- For programs: one JSON object --------------------------------------------------------- */
 
-/* Running out of memory is detected once, at the end: jansson's calls accept NULL and fail in
- * turn. */
+/* Out of memory is detected once, at the end: jansson's calls accept NULL and fail in turn. */
 
 static json_t *modules(const info_report *report) {
   json_t *list = json_array();
@@ -285,7 +286,7 @@ static json_t *capabilities(uint64_t bits) {
   return list;
 }
 
-/* The lines of `text` that are not empty. */
+/* Returns the non-empty lines of `text`. */
 static json_t *lines(const char *text) {
   json_t *list = json_array();
   char copy[sizeof((compute_device_info *)NULL)->notes], *position;
@@ -372,8 +373,8 @@ static int info_print_json(const info_report *report) {
 
 enum { VARIABLES_MOST = 64 };
 
-/* How much of the environment is ignored: the default device, everything but the location of
- * modules, everything. */
+/* The part of the environment to ignore: the default device, everything except the location of
+ * modules, or everything. */
 typedef enum aside { ASIDE_DEVICE, ASIDE_MOST, ASIDE_ALL } aside;
 
 static bool is_aside(const char *name, aside how) {
@@ -399,8 +400,8 @@ static compute_status open_without(compute_context **context, aside how) {
   return status;
 }
 
-/* As any program would; if that fails, with less and less of the environment.
- */
+/* Opens a context as any program would. If that fails, tries again with less and less of the
+ * environment. */
 static compute_status open_context(info_report *report) {
   const compute_status status = compute_open(&report->context, NULL);
   if (!status) return status;
@@ -419,7 +420,7 @@ static int print(const info_report *report) {
   return 0;
 }
 
-/* The group instead of the machine. */
+/* Prints the group instead of the machine. */
 static int print_group(const info_report *report) {
   compute_status status = report->error.status;
   if (!status) status = info_print_group(report->context);

@@ -8,7 +8,7 @@
 typedef struct info_arguments {
   option_line line;
   bool json, variables, all, names, group;
-  const char *pci; /* where PCI devices are listed */
+  const char *pci; /* folder that lists the PCI devices */
 } info_arguments;
 
 extern const option_program info_program;

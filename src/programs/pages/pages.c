@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Manual pages and shell completions from the programs' tables of options. compute-options, a
- * program used only during the build, writes them: "compute-options NAME man FILE", or bash, zsh,
- * fish. It links the tables and nothing of libcompute. */
+/* Manual pages and shell completions from the programs' tables of options.
+ *
+ * The program compute-options writes them during the build: "compute-options NAME man FILE", or
+ * bash, zsh, fish. It links the tables, but not libcompute. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +41,8 @@ static void put_bold(const char *text) {
   fputs("\\fR", stdout);
 }
 
-/* The lines of a section's text; "P" begins a paragraph and has no effect after a heading. */
+/* Writes the lines of a section's text. "P" begins a paragraph and has no effect after a
+ * heading. */
 static void put_text(const char *text) {
   bool verbatim = false;
   for (bool first = true; *text; first = false) {
@@ -63,7 +65,7 @@ static void put_text(const char *text) {
   if (verbatim) puts(".fi");
 }
 
-/* "fit, simulate", for an option of only some commands. */
+/* Writes "fit, simulate" for an option that only some commands have. */
 static void put_commands(const option_program *program, const option_row *row) {
   uint32_t all = 0;
   const char *comma = "";
@@ -78,7 +80,8 @@ static void put_commands(const option_program *program, const option_row *row) {
   puts(")");
 }
 
-/* A help text is a phrase: here it gets a capital and a full stop. */
+/* Writes a help text as a sentence. The text is a phrase, so it gets a capital letter and a full
+ * stop. */
 static void put_sentence(const char *text) {
   const size_t length = strlen(text);
   const bool small = *text >= 'a' && *text <= 'z';
@@ -169,7 +172,7 @@ void option_print_manual(const option_program *program) {
 
 static const char generated[] = "generated from the program's table of options; do not edit";
 
-/* "compute_fit": the name as part of a shell function's. */
+/* Writes the program's name as a part of a shell function's name: "compute_fit". */
 static void put_identifier(const option_program *program) {
   for (const char *c = program->name; *c; c++) putchar(*c == '-' ? '_' : *c);
 }
@@ -186,13 +189,14 @@ static bool is_list(option_kind kind) {
   return kind == OPTION_DEVICES || kind == OPTION_WORDS || kind == OPTION_NAMES;
 }
 
-/* Row i of the program's options followed by those of all programs; NULL past the end. */
+/* Returns row i of the program's options, followed by the options of all programs; NULL past the
+ * end. */
 static const option_row *row_at(const option_program *program, size_t i) {
   return i < program->row_count ? &program->rows[i]
                                 : option_common(program, i - program->row_count);
 }
 
-/* Text in single quotes; characters in `special` get a backslash. */
+/* Writes text in single quotes. Characters in `special` get a backslash. */
 static void put_quoted(const char *text, const char *special) {
   for (; *text; text++) {
     if (*text == '`') continue;
@@ -207,8 +211,8 @@ static void put_quoted(const char *text, const char *special) {
 
 /* ---- bash ---------------------------------------------------------------------------------- */
 
-/* Words are read from the line itself, since readline breaks them at ':' and '='; the part that it
- * has broken off is then removed from the front of each completion. */
+/* Words are read from the line itself, since readline breaks them at ':' and '='. The part before
+ * the break is then removed from the front of each completion. */
 static const char bash_begin[] =
     "() {\n"
     "  local line=${COMP_LINE:0:COMP_POINT} word option value taken command='' i\n"
@@ -380,7 +384,7 @@ static void print_zsh(const option_program *program) {
 
 /* ---- fish ---------------------------------------------------------------------------------- */
 
-/* -n '…' for an option of only some commands. */
+/* Writes -n '…' for an option that only some commands have. */
 static void fish_condition(const option_program *program, uint32_t bits) {
   if (!program->commands || !bits) return;
   fputs(" -n '__fish_seen_subcommand_from", stdout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares the outputs of a run with those in a file. */
+/* Compares the outputs of a run with the outputs in a file. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +10,14 @@
 /* The comparison of one output. */
 typedef struct difference {
   int64_t beyond;                  /* elements outside the tolerance */
-  double largest, value, expected; /* the largest difference, and where it is */
-  int64_t place;                   /* −1: none */
-  double relative;                 /* the largest, of elements that are not 0 */
+  double largest, value, expected; /* the largest difference, and its two values */
+  int64_t place;                   /* index of the largest difference; −1: none */
+  double relative;                 /* the largest relative difference, of elements that are not 0 */
 } difference;
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
-/* All elements, dense; NULL after run_fail. Integers beyond 2^53 are rounded. */
+/* Returns all elements, dense, or NULL after run_fail. Integers beyond 2^53 are rounded. */
 static double *read_numbers(const model_run *run, const compute_tensor *tensor) {
   compute_device *host = NULL;
   compute_tensor *numbers = NULL;
@@ -38,7 +38,7 @@ static double *read_numbers(const model_run *run, const compute_tensor *tensor) 
   return NULL;
 }
 
-/* How far apart two numbers are; infinitely, if only one is a number. */
+/* Returns the distance of two numbers; infinite if only one is a number. */
 static double distance(double a, double b) {
   if (a == b || (isnan(a) && isnan(b))) return 0;
   const double apart = fabs(a - b);
@@ -52,7 +52,7 @@ static difference find_difference(const list_value *tolerance, const double *val
     const double apart = distance(value[i], expected[i]), size = fabs(expected[i]);
     const double allowed = tolerance->value[1] + tolerance->value[0] * size;
     if (apart == 0) continue;
-    /* !(<=), so that it also holds for NaN. */
+    /* !(<=) is also true for NaN. */
     found.beyond += !(apart <= allowed) || (isinf(apart) && isinf(allowed));
     if (size > 0) found.relative = fmax(found.relative, apart / size);
     if (apart <= found.largest) continue;

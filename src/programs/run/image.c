@@ -10,15 +10,15 @@
 #ifdef RUN_WITH_PNG
 #include <png.h>
 
-/* How an input takes an image: its axes (−1: absent) and sizes (−1: any). */
+/* The image form of an input: its axes (−1: absent) and sizes (−1: any). */
 typedef struct image_form {
   int32_t rank, image, channel, row, column;
   int64_t channels, rows, columns;
 } image_form;
 
-/* Rows first, then columns, then channels: 0 to 255. */
+/* Rows first, then columns, then channels. Values are 0 to 255. */
 typedef struct image {
-  png_byte *bytes; /* as they were read, or … */
+  png_byte *bytes; /* as read, or … */
   float *values;   /* … resized */
   int64_t rows, columns, channels;
 } image;
@@ -65,7 +65,7 @@ static int find_form(const model_run *run, const compute_model_port *port, const
   return EXIT_GOOD;
 }
 
-/* Whether the input takes an image of that many pixels, after --resize. */
+/* Checks that the input accepts an image of this size, after --resize. */
 static int check_size(const model_run *run, const compute_model_port *port, const char *path,
                       const image_form *form, int64_t rows, int64_t columns) {
   const size_value *wanted = &run->a->resize;
@@ -84,8 +84,8 @@ static int check_size(const model_run *run, const compute_model_port *port, cons
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* A PNG may be a thousand times smaller than its pixels, of which the input takes four bytes for
- * each channel. So what it says of its size is judged before memory is taken for them. */
+/* The pixels of a PNG may be a thousand times larger than the file, and the input needs four bytes
+ * per channel of each pixel. So the size in the header is checked before memory is allocated. */
 enum { MOST_SIDE = 32768, MOST_PIXELS = 1 << 26 };
 
 static const char *problem_of_size(const png_image *file) {
@@ -95,8 +95,8 @@ static const char *problem_of_size(const png_image *file) {
   return NULL;
 }
 
-/* The bytes of a PNG, converted to the channels of `form`; transparent pixels are blended with
- * black. */
+/* Reads the bytes of a PNG and converts them to the channels of `form`. Transparent pixels are
+ * blended with black. */
 static int read_image(const model_run *run, const compute_model_port *port, const char *path,
                       const image_form *form, image *picture) {
   static const png_uint_32 formats[] = {
@@ -124,8 +124,9 @@ static int read_image(const model_run *run, const compute_model_port *port, cons
 
 /* ---- Sizes --------------------------------------------------------------------------------- */
 
-/* Sums of `inner` values each, weighted by a triangle that is two source or two result elements
- * wide, whichever is more. The source is `from`, or `bytes` where that is NULL. */
+/* Computes one result element of `inner` values as a weighted sum. The weights form a triangle with
+ * a width of two source or two result elements, whichever is larger. The source is `from`, or
+ * `bytes` if `from` is NULL. */
 static void resample_one(const float *from, const png_byte *bytes, int64_t size, int64_t inner,
                          double centre, double reach, float *to) {
   const int64_t low = (int64_t)fmax(0, ceil(centre - reach - 0.5));
@@ -143,7 +144,8 @@ static void resample_one(const float *from, const png_byte *bytes, int64_t size,
   for (int64_t k = 0; k < inner && sum > 0; k++) to[k] = (float)((double)to[k] / sum);
 }
 
-/* [outer, size, inner] to [outer, wanted, inner], in new memory; NULL when out of memory. */
+/* Resamples [outer, size, inner] to [outer, wanted, inner] in new memory. Returns NULL when out of
+ * memory. */
 static float *resample(const float *from, const png_byte *bytes, int64_t outer, int64_t size,
                        int64_t inner, int64_t wanted) {
   const double step = (double)size / (double)wanted;
@@ -179,7 +181,7 @@ static double of_channel(const list_value *list, int64_t channel, double fallbac
   return list->value[channel < list->count ? channel : list->count - 1];
 }
 
-/* (value − mean) × scale, in the input's order of axes. */
+/* Returns (value − mean) × scale, in the input's order of axes. */
 static float *arrange(const model_run *run, const image *picture, bool integers, bool last) {
   const int64_t pixels = picture->rows * picture->columns, channels = picture->channels;
   float *values = malloc((size_t)(pixels * channels) * sizeof *values);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inputs of compute-run: tensors from files, and random ones of the right shape. */
+/* The inputs of compute-run: tensors from files, and random tensors of the right shape. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ bool run_holds_names(const char *path) {
   return ends_with(path, ".npz") || ends_with(path, ".safetensors");
 }
 
-/* What follows "NAME=" in an argument; NULL if it does not begin like this. */
+/* Returns the text after "NAME=" in an argument, or NULL if the argument does not begin with it. */
 static const char *after_name(const char *argument, const char *name) {
   const size_t length = strlen(name);
   return !strncmp(argument, name, length) && argument[length] == '=' ? argument + length + 1 : NULL;
@@ -31,7 +31,7 @@ static run_port *find_input(const model_run *run, const char *argument, const ch
   return NULL;
 }
 
-/* The only input that must be given, or NULL. */
+/* Returns the only required input, or NULL. */
 static run_port *only_input(const model_run *run) {
   run_port *only = NULL;
   for (size_t i = 0; i < run->input_count; i++) {
@@ -80,8 +80,8 @@ static int give_named(const model_run *run, run_port *input, const compute_tenso
   return give(input, tensor, path);
 }
 
-/* Whether each name in the file is that of an input; names of outputs, from a file for --compare,
- * are ignored. */
+/* Checks that each name in the file is the name of an input. Names of outputs are ignored, so that
+ * a file for --compare can be used. */
 static int check_names(const model_run *run, const compute_tensor_file *file, const char *path) {
   for (size_t i = 0; i < compute_tensor_file_count(file); i++) {
     compute_tensor_file_entry entry;
@@ -99,7 +99,7 @@ static int check_names(const model_run *run, const compute_tensor_file *file, co
   return EXIT_GOOD;
 }
 
-/* All inputs that the file has, or with `only` that one. */
+/* Reads all inputs in the file, or only the input `only`. */
 static int take_file(const model_run *run, run_port *only, const char *path) {
   compute_tensor_file *file;
   if (compute_tensor_file_open(run->context, path, &file)) return run_fail(run->context);
@@ -138,7 +138,7 @@ static int take_input(const model_run *run, const char *argument) {
 
 /* ---- Shapes -------------------------------------------------------------------------------- */
 
-/* "1x3x224x224"; false if it is something else. */
+/* Reads "1x3x224x224". Returns false for other text. */
 static bool read_sizes(const char *text, compute_shape *shape) {
   shape->rank = 0;
   for (char *end;; text = end + 1) {
@@ -160,7 +160,7 @@ static bool is_symbol(const model_run *run, const char *argument, const char **v
   return false;
 }
 
-/* Whether every --shape names an input or size that exists and can use it. */
+/* Checks that every --shape names an existing input or size that can use it. */
 static int check_shapes(const model_run *run) {
   const text_list *shapes = &run->a->shapes;
   for (int32_t i = 0; i < shapes->count; i++) {
@@ -183,7 +183,7 @@ static int check_shapes(const model_run *run) {
   return EXIT_GOOD;
 }
 
-/* The last --shape for `name`; false if there is none. */
+/* Finds the last --shape for `name`. Returns false if there is none. */
 static bool find_shape(const model_run *run, const char *name, compute_shape *shape) {
   const text_list *shapes = &run->a->shapes;
   bool found = false;
@@ -194,7 +194,7 @@ static bool find_shape(const model_run *run, const char *name, compute_shape *sh
   return found;
 }
 
-/* The shape of a random input; what was assumed is noted in its source. */
+/* Finds the shape of a random input. Its source describes assumed sizes. */
 static int find_sizes(const model_run *run, run_port *input, compute_shape *shape) {
   const compute_model_port *port = &input->port;
   compute_shape size;
@@ -225,7 +225,7 @@ static int find_sizes(const model_run *run, run_port *input, compute_shape *shap
 
 /* ---- Random values ------------------------------------------------------------------------- */
 
-/* Integers are small: they may be indices, or a mask. */
+/* The integers are small, because they may be indices or a mask. */
 static compute_status fill_integers(compute_device *device, compute_dtype dtype,
                                     compute_shape shape, uint64_t seed, compute_tensor **tensor) {
   compute_tensor *numbers = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What compute-run prints about a model and its run. */
+/* The report of compute-run about a model and its run. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include "programs/common/terminal.h"
 #include "programs/run/run.h"
 
-/* A line of a section; nothing for an empty value. */
+/* Prints a line of a section. Prints nothing for an empty value. */
 static void line(const char *name, const char *format, ...) COMPUTE_PRINTF(2, 3);
 static void line(const char *name, const char *format, ...) {
   char value[1024];
@@ -44,7 +44,8 @@ char *port_text(const compute_model_port *port, char *text, size_t bytes) {
 
 /* ---- Before the run ------------------------------------------------------------------------ */
 
-/* The first lines of texts such as the name of the program that created the model. */
+/* Returns the length of the first line of a text, such as the name of the program that created the
+ * model. */
 static int first_line(const char *text) {
   const size_t length = strcspn(text, "\r\n");
   return length < 200 ? (int)length : 200;
@@ -91,7 +92,7 @@ static void print_tensors(const char *heading, const run_port *ports, size_t cou
   }
 }
 
-/* The peak memory of the process; 0 if unknown. */
+/* Returns the peak memory of the process; 0 if unknown. */
 static uint64_t peak_memory(void) {
   char text[256];
   uint64_t kibibytes = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-run: an ONNX model on the inputs that the command line names. */
+/* compute-run: runs an ONNX model on the inputs of the command line. */
 #include "programs/run/run.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 typedef enum run_layout { LAYOUT_AUTO, LAYOUT_NCHW, LAYOUT_NHWC } run_layout;
 
 typedef struct run_arguments {
-  option_line line; /* its operand is the model */
+  option_line line; /* its operand is the path of the model */
   text_list inputs, shapes;
   const char *device, *output, *profile, *compare;
   int64_t bench, seed;
@@ -25,8 +25,8 @@ extern const option_program run_program;
 /* An input or output of the model. */
 typedef struct run_port {
   compute_model_port port;
-  compute_tensor *tensor; /* NULL: an input left at its default; an output before the run */
-  char source[128];       /* where an input's values come from; truncated if necessary */
+  compute_tensor *tensor; /* NULL: an input with its default value, or an output before the run */
+  char source[128];       /* description of an input's source; truncated if necessary */
 } run_port;
 
 typedef struct model_run {
@@ -36,30 +36,30 @@ typedef struct model_run {
   run_port *inputs, *outputs;
   size_t input_count, output_count;
   double load_seconds, first_seconds;
-  double *seconds; /* of --bench, ascending */
+  double *seconds; /* times of --bench, ascending */
 } model_run;
 
-/* These functions return an exit status and print errors on standard error. */
+/* The following functions return an exit status and print errors on standard error. */
 
 /* Prints the context's last error; returns EXIT_FAILED. */
 int run_fail(const compute_context *context);
 int run_out_of_memory(void);
 
-/* Whether the name of a file is that of one with named tensors. */
+/* Returns true if the name of a file has the ending of a file with named tensors. */
 bool run_holds_names(const char *path);
 
-/* Fills in the tensors of all inputs: from files, or random. */
+/* Creates the tensors of all inputs, from files or random. */
 int inputs_make(model_run *run);
 
-/* Reads a PNG as the tensor that an input takes. */
+/* Reads a PNG as the tensor of an input. */
 int image_read(const model_run *run, const compute_model_port *port, const char *path,
                compute_tensor **tensor);
 
-/* Prints the largest differences between outputs and the file of --compare. Returns EXIT_FAILED
- * also if they exceed the tolerance. */
+/* Prints the largest differences between the outputs and the file of --compare. Also returns
+ * EXIT_FAILED if they exceed the tolerance. */
 int compare_outputs(const model_run *run);
 
-/* Prints what was loaded, and the outputs. */
+/* Print the loaded model, and the outputs. */
 void report_model(const model_run *run);
 int report_run(const model_run *run);
 
@@ -68,7 +68,7 @@ static inline bool is_float(compute_dtype dtype) {
          dtype == COMPUTE_BF16;
 }
 
-/* "f32 [batch,3,?]" in `text`, which is returned. */
+/* Writes "f32 [batch,3,?]" to `text`, and returns `text`. */
 char *port_text(const compute_model_port *port, char *text, size_t bytes);
 
 #endif

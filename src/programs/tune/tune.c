@@ -8,7 +8,7 @@
 
 static volatile sig_atomic_t interrupted;
 
-/* Only the first time: a second Ctrl-C ends the program at once. */
+/* Only the first Ctrl-C interrupts the run. A second one ends the program at once. */
 static void on_interrupt(int signal_number) {
   (void)signal_number;
   interrupted = 1;
@@ -41,12 +41,12 @@ static int exchange(compute_context *context, const compute_device *device,
   return a->list && tune_list(context, device) ? EXIT_FAILED : EXIT_GOOD;
 }
 
-/* On the requested device, or else on the first that has something to tune. */
+/* Tunes the requested device, or the first device with generated kernels. */
 static compute_status tune_device(compute_context *context, compute_device *device,
                                   const compute_tune_options *options) {
   compute_status status = COMPUTE_ERROR_UNSUPPORTED;
   if (device) return compute_tune(device, options);
-  /* Best first; a refusal means a device without generated kernels. */
+  /* The best device is first. A device without generated kernels refuses. */
   for (size_t i = 0; status == COMPUTE_ERROR_UNSUPPORTED; i++) {
     compute_device *next = compute_device_at(context, i);
     if (!next) break;

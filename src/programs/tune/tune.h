@@ -22,10 +22,10 @@ extern const option_program tune_program;
 typedef struct tune_row {
   char problem[64];
   double before, after; /* seconds */
-  char parameters[256]; /* "" if the default stays */
+  char parameters[256]; /* "" if the default is kept */
 } tune_row;
 
-/* A run as its callback sees it. */
+/* The state of a run, for its callback. */
 typedef struct tune_report {
   progress_bar bar;
   tune_row *rows; /* finished problems */
@@ -37,18 +37,18 @@ typedef struct tune_report {
 /* The callback for compute_tune; `user` is a tune_report. */
 bool tune_progress(void *user, const compute_tune_progress *progress);
 
-/* Whether some problem has better parameters now. */
+/* Returns true if some problem has better parameters now. */
 bool tune_found_any(const tune_report *report);
 
-/* The table of results, on standard output. */
+/* Prints the table of results on standard output. */
 void tune_print_results(const tune_report *report);
 
-/* The entries of the tuning file that are in effect, on standard output; of one device if it is not
+/* Prints the active entries of the tuning file on standard output; only for one device if it is not
  * NULL. Returns 0, or −1 with a message on standard error. */
 int tune_list(compute_context *context, const compute_device *device);
 
-/* Measures the costs of `only` or of every device, at most `limit` seconds each (0: no limit), or
- * with `dry` looks up those in effect; prints them. */
+/* Measures the costs of `only` or of every device, and prints them. Each device takes at most
+ * `limit` seconds (0: no limit). With `dry` it only looks up the costs in effect. */
 compute_status tune_costs(compute_context *context, compute_device *only, bool dry, double limit);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What compute-tune shows: progress while it runs, a table at the end, and what --list and --costs
- * print. */
+/* The output of compute-tune: progress during a run, a table at the end, and the reports of --list
+ * and --costs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ void tune_print_results(const tune_report *report) {
 
 /* The library exports entries only as a file, so this exports one and reads it. */
 
-/* Cuts the last word off a line and returns it; NULL if there is none. */
+/* Cuts the last word off a line and returns it. Returns NULL if there is none. */
 static char *last_word(char *line) {
   char *space = strrchr(line, ' ');
   if (!space) return NULL;
@@ -159,9 +159,9 @@ int tune_list(compute_context *context, const compute_device *device) {
 
 /* ---- --costs ------------------------------------------------------------------------------- */
 
-/* The figures used for placing plans. */
+/* The costs that the planner uses to place plans. */
 
-/* Enough to compile every kind of kernel, even where that is slow. */
+/* Seconds that suffice to compile every kind of kernel, even on a slow machine. */
 static const double ALL_OF_IT = 10;
 
 static void print_rate(const char *name, double per_second, const char *unit) {
