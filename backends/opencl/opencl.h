@@ -351,8 +351,7 @@ bool opencl_host_is_known(opencl_device *device, const void *data, uint64_t byte
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-#define OPENCL_IDLE_KERNELS 8 /* idle kernel objects kept per function: as many as threads enqueue
-                               * it at once */
+#define OPENCL_IDLE_KERNELS 8 /* cached per function; one for each thread that enqueues it */
 
 /* One kernel function of a program. */
 typedef struct opencl_entry {
