@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated kernels. The core writes the source; here it is built, and its launches are kept in a
- * form close to what drivers take.
+/* Generated kernels. The core writes the source; this file builds it and keeps the launches in a
+ * form close to the driver's.
  *
- * A kernel that does not build, or whose groups the driver refuses, is not a failure yet: preparing
- * falls back to plainer versions, with a warning for each step. Only when the last one
- * fails is there an error, with the compiler's log. */
+ * A version that does not build, or whose group size the driver refuses, is not an error yet:
+ * preparation falls back to plainer versions and warns for each step. Only the failure of the last
+ * version is an error, reported with the compiler's log. */
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static bool impossible(build_problem *problem, const char *words) {
   return false;
 }
 
-/* The rest of the module relies on this. */
+/* Checks the limits that the rest of the module relies on. */
 static bool launch_is_sound(const builder_kernel *kernel, const compute_generated_launch *launch) {
   if (launch->shape_bytes > BUILDER_SHAPE_BYTES || launch->buffer_count > BUILDER_BUFFERS ||
       launch->shape_bytes < 8 * launch->buffer_count)
@@ -114,8 +114,8 @@ void builder_kernel_clear(builder *b, builder_kernel *kernel) {
   *kernel = (builder_kernel){0};
 }
 
-/* One version. What the generator refuses is recorded as error and leaves the problem's status OK;
- * what does not build is a problem, with nothing recorded. */
+/* Builds one version. A refusal by the generator is recorded as an error and leaves the problem's
+ * status OK. A failed build fills in the problem and records nothing. */
 static compute_status build(builder *b, const compute_target *target,
                             const compute_kernel_descriptor *descriptor,
                             const compute_tuning *tuning, build_problem *problem,
@@ -145,11 +145,11 @@ compute_status builder_kernel_build(builder *b, const compute_kernel_descriptor 
 
 /* ---- Plainer versions ---------------------------------------------------------------------- */
 
-/* From what the tuner chose to what any device should be able to run: groups no larger than this,
- * and from the third row on without local memory where there is another way. */
+/* Fallback versions, from the tuner's choice to one that any device should run. Groups are at most
+ * `group_limit` large. From the third row on, kernels avoid local memory where possible. */
 static const struct {
   const char *name;
-  uint32_t group_limit; /* 0: the device's */
+  uint32_t group_limit; /* 0: the device's limit */
   bool tuned, plain;
 } versions[] = {
     {"the tuned version", 0, true, false},
@@ -199,7 +199,7 @@ compute_status builder_kernel_fall_back(builder *b, const compute_kernel_descrip
     }
     if (version + 1 < VERSIONS) step_down(b, version, &problem);
   }
-  /* What a plain version lacks is of no interest: the first failure is the one to be mended. */
+  /* Report the first failure: it is the one to fix, not the limits of a plain version. */
   if (problem.status != COMPUTE_OK && problem.status != COMPUTE_ERROR_COMPILATION) first = problem;
   return first.status == COMPUTE_OK ? status
                                     : builder_fail(b, &first, "no version of the kernel builds");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Brackets around calls of the loader (dlopen, dlsym, dlclose) that a module makes later than in
- * `open` and `device_open`, which the core brackets itself: a fork on another thread waits for
- * their end. They come before any lock of the module that is held meanwhile. */
+/* Brackets around loader calls (dlopen, dlsym, dlclose), so that a fork on another thread waits for
+ * their end. The core brackets `open` and `device_open` itself; a module uses these for later
+ * calls. Begin before taking any lock of the module that is held during the call. */
 #ifndef COMMON_LOADING_H
 #define COMMON_LOADING_H
 
@@ -9,7 +9,7 @@
 
 #include "compute/backend.h"
 
-/* A core before the services has no brackets. */
+/* A core older than these services has no brackets. */
 static inline void loading_begin(const compute_services *services) {
   const size_t needed = offsetof(compute_services, load_end) + sizeof services->load_end;
   if (services->struct_size >= needed && services->load_begin) services->load_begin(services->host);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of a device's programs: compiled once for each text and options, and shared by all
- * kernels that need them.
+/* A device's table of programs. Each pair of source and options is compiled once and shared by all
+ * kernels that use it.
  *
- * Where a program comes from, in this order: the table, the disk cache, the compiler. A text that
- * the compiler refused is remembered as refused: asking again gives the same log without compiling
- * again. Programs that nobody needs are kept for a while, since kernels come again. */
+ * A program comes from the table, the disk cache or the compiler, in this order. A source that the
+ * compiler refused stays in the table: the next request returns the same log without compiling
+ * again. Unreferenced programs are kept for a while, because kernels often come back. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define FIRST_BUCKETS      64
 #define UNREFERENCED_LIMIT 256
-#define SLOW_NANOSECONDS   1000000000u /* reported to those who ask for more than warnings */
+#define SLOW_NANOSECONDS   1000000000u /* slower builds are reported at levels above warnings */
 
 /* ---- Shorthands ---------------------------------------------------------------------------- */
 
@@ -105,7 +105,8 @@ static void put(builder *b, builder_program *program) {
   *head = program;
 }
 
-/* Longer chains are slower but no fault: only the first table must be had. */
+/* If memory is short, the table stays small: longer chains are slower but correct. Only the first
+ * table is required. */
 static bool grow(builder *b) {
   if (b->program_count < b->bucket_count) return true;
   const uint32_t old_count = b->bucket_count;
@@ -142,11 +143,11 @@ static void reference(builder *b, builder_program *program) {
   b->unreferenced--;
 }
 
-/* The program that nobody has needed for longest, if there are more than `limit`. */
+/* The least recently used unreferenced program, if there are more than `limit`. */
 static builder_program *surplus_take(builder *b, uint32_t limit) {
   builder_program *program = b->oldest;
   if (b->unreferenced <= limit) return NULL;
-  reference(b, program); /* takes it out of the order */
+  reference(b, program); /* removes it from the list */
   unlist(b, program);
   return program;
 }
@@ -164,7 +165,7 @@ static builder_program *find(const builder *b, const char *source, size_t source
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-/* Called without the lock. */
+/* Called without the mutex. */
 static void program_destroy(builder *b, builder_program *program) {
   if (!program) return;
   for (builder_entry *entry = program->entries, *next; entry; entry = next) {
@@ -193,8 +194,8 @@ static builder_program *program_create(builder *b, const char *source, size_t so
   return NULL;
 }
 
-/* The program with one more reference: one of the table, whose build has ended, or a new one
- * (*fresh), which the caller builds and then publishes. NULL: no host memory. */
+/* Returns a program with one more reference: either from the table, with a finished build, or a new
+ * one (*fresh), which the caller must build and publish. NULL: no host memory. */
 static builder_program *take(builder *b, const char *source, size_t source_bytes,
                              const char *options, bool *fresh) {
   const uint64_t hash =
@@ -217,8 +218,8 @@ static builder_program *take(builder *b, const char *source, size_t source_bytes
   return program;
 }
 
-/* Says that the build has ended; `forget` takes the program out of the table, so that the next one
- * who needs it tries again. */
+/* Marks the build as finished and wakes waiting threads. `forget` removes the program from the
+ * table, so that the next request tries again. */
 static void publish(builder *b, builder_program *program, bool forget) {
   pthread_mutex_lock(&b->mutex);
   program->building = false;
@@ -256,7 +257,7 @@ static uint32_t key_of(const builder *b, const builder_program *program,
   return 3 + b->driver->key_parts(b->device, parts + 3);
 }
 
-/* From the disk cache, or NULL. `known`: as builder_driver.load says. */
+/* Loads from the disk cache, or returns NULL. `known` as in builder_driver.load. */
 static void *load(builder *b, const builder_program *program, const compute_cache_part *parts,
                   uint32_t part_count, bool *known) {
   const compute_services *services = b->services;
@@ -271,7 +272,7 @@ static void *load(builder *b, const builder_program *program, const compute_cach
   return handle;
 }
 
-/* Fills in `program->handle`, or leaves it NULL with the problem. */
+/* Fills in `program->handle`, or leaves it NULL and fills in the problem. */
 static void build(builder *b, builder_program *program, build_problem *problem) {
   const compute_services *services = b->services;
   compute_build_statistics *statistics = &b->statistics;

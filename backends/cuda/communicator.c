@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Collective operations between GPUs of several processes, by NCCL.
  *
- * Communicators are opened as non-blocking, so that no call waits for another rank: NCCL goes on in
- * threads of its own, and its state is asked for. The core polls, and closes what does not come to
- * an end, which aborts kernels that wait. What is only moved, moves as bytes. */
+ * Communicators are opened as non-blocking, so that no call waits for another rank: NCCL continues
+ * on its threads, and the core polls its state. An operation that does not end is closed, which
+ * aborts waiting kernels. Operations that only move data move it as bytes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static compute_status library_of(cuda_device *device, const cuda_library **libra
                                 device->libraries[CUDA_NCCL].reason);
 }
 
-/* The last error is the library's newest, which need not be this one's, but it has the details. */
+/* The library's last error may belong to another call, but it has the details. */
 static compute_status fail(const communicator *c, nccl_result code, const char *what) {
   const char *words = c->nccl->error_text(code), *details = c->nccl->last_error(c->handle);
   return cuda_library_fail(c->device, COMPUTE_ERROR_TRANSFER, code,
@@ -128,7 +128,7 @@ void cuda_communicator_close(void *handle, bool orderly) {
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
-/* In which NCCL adds and compares elements; -1: it does not. */
+/* NCCL's type for the dtype; -1 if NCCL cannot add or compare it. */
 static int32_t type_of(compute_dtype dtype) {
   switch (dtype) {
   case COMPUTE_F64: return NCCL_FLOAT64;
@@ -150,7 +150,7 @@ static bool is_float(compute_dtype dtype) {
          dtype == COMPUTE_BF16;
 }
 
-/* Its extrema of floats ignore NaN, which ours do not. */
+/* NCCL's float extrema ignore NaN; ours do not. */
 bool cuda_communicator_supports(void *handle, const compute_collective *collective) {
   (void)handle;
   if (collective->kind > COMPUTE_COLLECTIVE_REDUCE_SCATTER) return true;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Timing ways to compute the same: a library's own order is an estimate, and the first is often not
- * the fastest. Each candidate runs on memory of no interest, on a stream that nobody else uses,
- * between two events, a few times in a row, and its best such time counts. Nothing here may fail a
- * kernel: what cannot be timed leaves the order as it was. */
+/* The autotuner for vendor libraries: it times candidates for one computation, because a library's
+ * order is only an estimate and its first choice is often not the fastest. Each candidate runs on
+ * scratch memory and a private stream, between two events, several times in a row; its best time
+ * counts. A failure here never fails a kernel: a candidate that cannot be timed leaves the order
+ * unchanged. */
 #include "cuda.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 enum {
   ROUNDS = 3,
   MOST_TURNS = 20,
-  LARGEST_PART = 4, /* of the free memory: one in so many */
+  LARGEST_PART = 4, /* at most 1/LARGEST_PART of the free memory */
   ALIGNMENT = 256,
   PATTERN = 0x3f803f80 /* about 1 in f32 and in bf16, about 1.9 in f16 */
 };
@@ -47,14 +48,14 @@ uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t r
   return (last + 1) * cuda_element_bytes(dtype);
 }
 
-/* What the contest needs of the driver. */
+/* The driver objects for timing. */
 typedef struct ground {
   cuda_stream stream;
   cuda_event first, last;
   cuda_pointer memory;
   cuda_pointer operands[COMPUTE_MAX_OPERANDS];
   cuda_pointer workspace;
-  cuda_exam_paper *paper; /* NULL: there is no exam */
+  cuda_exam_paper *paper; /* NULL: no verification */
 } ground;
 
 static uint64_t padded(uint64_t bytes) {
@@ -75,7 +76,7 @@ static void clear(cuda_device *device, const cuda_contest *contest, ground *g) {
   cuda_notice(device, code, "releasing the memory of a contest of kernels");
 }
 
-/* Scratch memory comes from the driver itself, so that the pools keep nothing of it. */
+/* Scratch memory comes directly from the driver, so that the pools keep nothing of it. */
 static bool prepare(cuda_device *device, const cuda_contest *contest, ground *g) {
   const cuda_driver *driver = device->driver;
   size_t available = 0, total = 0;
@@ -105,7 +106,7 @@ static bool prepare(cuda_device *device, const cuda_contest *contest, ground *g)
   return code == CUDA_OK;
 }
 
-/* Milliseconds of `turns` runs; below 0 when they fail, or when nothing can be timed. */
+/* Time of `turns` runs in milliseconds; negative if they fail, or if timing is impossible. */
 static float measure(cuda_device *device, const cuda_contest *contest, const ground *g,
                      uint32_t which, int turns, bool *ran) {
   const cuda_driver *driver = device->driver;
@@ -122,8 +123,9 @@ static float measure(cuda_device *device, const cuda_contest *contest, const gro
   return code == CUDA_OK ? milliseconds : -1;
 }
 
-/* Milliseconds of one run, the best of a few rounds; below 0 when there is no telling. The first
- * run loads the kernel; the second says how often to run it. `ran`: it can be submitted. */
+/* Time of one run in milliseconds, the best of a few rounds; negative if unknown. The first run
+ * loads the kernel; the second determines the number of runs per round. `ran`: it can be
+ * submitted. */
 static float time_one(cuda_device *device, const cuda_contest *contest, const ground *g,
                       uint32_t which, bool *ran) {
   float best = measure(device, contest, g, which, 1, ran);
@@ -139,7 +141,8 @@ static float time_one(cuda_device *device, const cuda_contest *contest, const gr
   return best;
 }
 
-/* How far off the candidate is: it may take part up to 1. `ran`: it can be submitted. */
+/* The candidate's error relative to the allowed error: it passes up to 1. `ran`: it can be
+ * submitted. */
 static double examine(cuda_device *device, const cuda_contest *contest, const ground *g,
                       uint32_t which, bool *ran) {
   const cuda_pointer result = g->operands[2];
@@ -152,13 +155,13 @@ static double examine(cuda_device *device, const cuda_contest *contest, const gr
               : (double)INFINITY;
 }
 
-/* One line for the log: who took part, and the times. */
+/* One line for the log: the candidates and their times. */
 typedef struct report {
   char text[1000];
   size_t length;
 } report;
 
-/* `error`: not up to 1 where that is why it was left out. */
+/* `error`: greater than 1 (or not a number) if the candidate failed verification. */
 static void note(const cuda_contest *contest, uint32_t which, double error, float time, report *r) {
   const size_t room = sizeof r->text - r->length;
   char name[160], result[64] = "does not run";
@@ -203,7 +206,7 @@ int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest, bool
   return *timed ? best : first;
 }
 
-/* ---- What was found out before ------------------------------------------------------------- */
+/* ---- Stored winners ------------------------------------------------------------------------ */
 
 enum { DEVICE_PARTS = 3 };
 

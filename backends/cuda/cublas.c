@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Products by cuBLASLt. The descriptors are made once, when a kernel is prepared, as is the choice
- * of the algorithm: the best few of the library's proposals are timed, and the winner is kept in
- * the disk cache under all that can change it. A launch copies the operation's descriptor to its
- * own stack, because that is where the library expects the address of the bias.
+/* Products by cuBLASLt. Preparation creates the descriptors and chooses the algorithm: it times the
+ * best few of the library's proposals. The disk cache stores the winner under everything that can
+ * change it. A launch copies the operation's descriptor to its stack, because the library expects
+ * the address of the bias in it.
  *
- * The heuristics want to know how addresses are aligned, and descriptors do not say. So two
- * algorithms are kept: one for what allocations give and aligned views keep, and one for any. */
+ * The heuristics need the alignment of the addresses, which our descriptors do not contain. So a
+ * product keeps two algorithms: one for the alignment of allocations and aligned views, and one for
+ * any alignment. */
 #include "cublas.h"
 
 #include <stdio.h>
@@ -14,13 +15,13 @@
 #include "cuda.h"
 
 enum {
-  ALIGNED = 16, /* bytes: the widest loads of kernels */
+  ALIGNED = 16, /* in bytes: the widest loads of kernels */
   ALGORITHMS = 2,
   PROPOSALS = 6
 };
 
 #define WORKSPACE_BYTES       ((uint64_t)8 << 20)
-#define LARGE_WORKSPACE_BYTES ((uint64_t)32 << 20) /* from Hopper on, as NVIDIA advises */
+#define LARGE_WORKSPACE_BYTES ((uint64_t)32 << 20) /* from Hopper on, as NVIDIA recommends */
 
 typedef struct cublas_product {
   cuda_product shared;
@@ -106,14 +107,14 @@ static int32_t operation_make(cublas_product *product) {
   return code;
 }
 
-/* No operand is less aligned than its elements. */
+/* Every operand is at least aligned to its elements. */
 static uint32_t alignment_of(const cublas_problem *p, int64_t alignment, bool of_result) {
   const int64_t least = p->element_bytes[of_result];
   return (uint32_t)(alignment > least ? alignment : least);
 }
 
-/* The operation with an address of the bias of which only the alignment is true: that is all that
- * choosing an algorithm reads. */
+/* The operation with a placeholder for the bias address. Only its alignment is correct: the choice
+ * of an algorithm reads nothing else. */
 static int32_t operation_with_bias(const cublas_product *product, int64_t alignment,
                                    cublas_operation *operation) {
   const cublas_functions *f = product->library->functions;
@@ -123,8 +124,8 @@ static int32_t operation_with_bias(const cublas_product *product, int64_t alignm
   return f->operation_set(operation, CUBLAS_OPERATION_BIAS, &bias, sizeof bias);
 }
 
-/* What the heuristics may choose among. Sums are never combined in a narrower type than their own.
- */
+/* The constraints for the heuristics. Sums are never combined in a narrower type than the type of
+ * the sums. */
 static int32_t preference_make(const cuda_device *device, const cublas_product *product,
                                int64_t alignment, cublas_preference *preference) {
   const cublas_functions *f = product->library->functions;
@@ -183,7 +184,7 @@ static bool try_out(void *argument, uint32_t which, const cuda_pointer *operands
                   stream) == CUBLAS_OK;
 }
 
-/* What the library proposes and can run. */
+/* The library's proposals that can run. */
 static int32_t propose(const cuda_device *device, cublas_product *product, int64_t alignment,
                        int32_t wanted, cublas_proposal *proposals, int32_t *count) {
   const cublas_functions *f = product->library->functions;
@@ -221,7 +222,7 @@ static void contest_describe(const cublas_product *product, cuda_contest *contes
   contest->operand_bytes[p->bias_length ? 3 : 2] = bytes[2];
 }
 
-/* ---- What was chosen before ---------------------------------------------------------------- */
+/* ---- Stored choices ------------------------------------------------------------------------ */
 
 enum { KEY_PARTS = 6 };
 
@@ -237,7 +238,7 @@ static void key_make(const cuda_device *device, const cublas_product *product,
   parts[5] = (compute_cache_part){&product->problem, sizeof product->problem};
 }
 
-/* Whether the cache knows the winner, and the library still accepts it. */
+/* `true` if the cache has the winner and the library still accepts it. */
 static bool recall(const cuda_device *device, cublas_product *product) {
   const compute_services *services = device->services;
   const cublas_functions *f = product->library->functions;
@@ -293,7 +294,7 @@ static compute_status choose_timed(cuda_device *device, cublas_product *product)
   contest_describe(product, &contest);
   bool timed;
   const int32_t winner = cuda_contest_hold(device, &contest, &timed);
-  const compute_status status = cuda_enter(device); /* the contest may have ended the device */
+  const compute_status status = cuda_enter(device); /* autotuning may have lost the device */
   if (status != COMPUTE_OK) return status;
   if (winner < 0) return fail(device, CUBLAS_EXECUTION, "trying its algorithms");
   keep(product, 0, &proposals[winner]);
@@ -323,9 +324,9 @@ static void describe(cublas_product *product) {
            p->compute_type == CUBLAS_BY_TF32 ? " in TF32" : "", bias, rest);
 }
 
-/* Whether a generated kernel may be as fast. Where matrix units multiply, the library is ahead,
- * except where what counts is how fast a few rows' weights are read, and, where warpgroups
- * multiply, in products of a few microseconds. */
+/* `true` if a generated kernel may be as fast. On matrix units the library is faster, with two
+ * exceptions: products limited by reading the weights for a few rows, and, on GPUs with warpgroup
+ * multiplication, products of a few microseconds. */
 static bool is_contested(const cuda_device *device, const cublas_problem *p) {
   enum { FEW = 16 };
   const double few_products = 3e9;

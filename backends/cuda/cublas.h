@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of cuBLASLt that is used, declared by us: types, constants and prototypes of versions 12
- * and 13. Everything in it counts columns first; a row-major matrix is handed over as its
- * transpose. */
+/* Our declarations of the used part of cuBLASLt: types, constants and prototypes of versions 12 and
+ * 13. The library is column-major; a row-major matrix is passed as its transpose. */
 #ifndef CUDA_CUBLAS_H
 #define CUDA_CUBLAS_H
 
 #include "vendor.h"
 
-/* cublasLtMatmulDescOpaque_t and its like, which may be copied. */
+/* cublasLtMatmulDescOpaque_t and similar structs, which may be copied. */
 typedef struct cublas_operation {
   uint64_t data[32];
 } cublas_operation;
@@ -66,13 +65,13 @@ enum {
   CUBLAS_PREFERENCE_ALIGNMENT_A = 5, /* B, C and D follow */
   CUBLAS_REDUCTION_BY_COMPUTE_TYPE = 2,
 
-  CUBLAS_EPILOGUE_NONE = 1, /* cublasLtEpilogue_t: bits but for this one */
+  CUBLAS_EPILOGUE_NONE = 1, /* cublasLtEpilogue_t: bits, except this one */
   CUBLAS_EPILOGUE_RELU = 2,
   CUBLAS_EPILOGUE_BIAS = 4,
-  CUBLAS_EPILOGUE_GELU = 32 /* by tanh */
+  CUBLAS_EPILOGUE_GELU = 32 /* the tanh form */
 };
 
-/* X(member, symbol, type of the result, parameters) */
+/* X(member, symbol, result type, parameters) */
 #define CUBLAS_FUNCTIONS(X)                                                                        \
   X(version, cublasLtGetVersion, size_t, (void))                                                   \
   X(create, cublasLtCreate, int32_t, (void **handle))                                              \
@@ -110,19 +109,19 @@ typedef struct cublas_functions {
   CUBLAS_FUNCTIONS(CUBLAS_MEMBER)
 } cublas_functions;
 
-/* A product in cuBLASLt's terms. Its first factor is the descriptor's second where the result is
- * row-major (`swapped`), because then the transpose of the whole is computed. All bytes of it
- * count: it is compared and hashed as a key of the disk cache. */
+/* A product in cuBLASLt's form. If the result is row-major (`swapped`), the transposed product is
+ * computed, so the first factor is the descriptor's second. All bytes count: the struct is
+ * compared, and hashed as a key of the disk cache. */
 typedef struct cublas_problem {
   int32_t type, result_type, compute_type, scale_type, epilogue, swapped;
   int32_t transpose[2];
-  int64_t rows[3], columns[3], leading[3]; /* first factor, second, result; as they lie */
-  int64_t batches, distance[3];            /* elements */
+  int64_t rows[3], columns[3], leading[3]; /* first factor, second, result; as stored */
+  int64_t batches, distance[3];            /* in elements */
   int64_t element_bytes[2];                /* of the factors, of the result */
-  int64_t bias_length;                     /* 0: none */
+  int64_t bias_length;                     /* 0: no bias */
 } cublas_problem;
 
-/* All of the descriptor, or false with a reason (a constant text). */
+/* Translates the whole descriptor, or returns false with a reason (a constant text). */
 bool cublas_translate(const compute_kernel_descriptor *descriptor, cublas_problem *problem,
                       const char **reason);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A descriptor in cuBLASLt's terms.
+/* Translates a descriptor to cuBLASLt's form.
  *
- * cuBLASLt counts columns first, and its bias runs along the rows of the result. Row-major Y = A·B
- * is the same memory as column-major Yᵀ = Bᵀ·Aᵀ: computed so, a bias along n of Y is one along the
- * rows of Yᵀ. A factor may lie either way, because it can be handed over as the transpose of what
- * lies there. Batches must lie at one distance.
+ * cuBLASLt is column-major, and its bias runs along the rows of the result. Row-major Y = A·B is
+ * the same memory as column-major Yᵀ = Bᵀ·Aᵀ; in this form, a bias along n of Y runs along the rows
+ * of Yᵀ. A factor may have either layout, because it can be passed as a transpose. The stride
+ * between batches must be constant.
  *
- * The epilogue is taken over where it is nothing, a bias, gelu by tanh, or a bias and that. Gelu by
- * erf is another function, and the library's relu is not documented to hand NaN on as ours does:
- * they stay with our own kernels. */
+ * The library computes these epilogues: none, a bias, gelu (tanh), or bias and gelu (tanh). Gelu by
+ * erf is another function, and the library does not document that its relu passes NaN on, as ours
+ * does: both stay with the generated kernels. */
 #include <string.h>
 
 #include "cublas.h"
@@ -35,7 +35,7 @@ static bool types_fit(const compute_kernel_descriptor *d, cublas_problem *p) {
 
 /* ---- The epilogue -------------------------------------------------------------------------- */
 
-/* Whether the value is the load of input `number`, in the type of the sums. */
+/* `true` if the value is the load of input `number`, in the type of the sums. */
 static bool loads(const compute_kernel_descriptor *d, uint32_t value, int64_t number) {
   const compute_instruction *i = &d->epilogue.instructions[value];
   return i->code == COMPUTE_I_LOAD && i->immediate.i64 == number &&
@@ -50,7 +50,7 @@ static bool is_bias(const compute_kernel_descriptor *d, const compute_operand *o
   return (d->size[last] == 1 || o->stride[last] == 1) && o->dtype == d->outputs[0].dtype;
 }
 
-/* Follows the program from its result down; false when it is none that cuBLASLt knows. */
+/* Matches the program from its result down; false if cuBLASLt has no such epilogue. */
 static bool epilogue_fits(const compute_kernel_descriptor *d, cublas_problem *p) {
   const compute_program *program = &d->epilogue;
   p->epilogue = CUBLAS_EPILOGUE_NONE;
@@ -78,9 +78,9 @@ static bool epilogue_fits(const compute_kernel_descriptor *d, cublas_problem *p)
   return true;
 }
 
-/* ---- All of it ----------------------------------------------------------------------------- */
+/* ---- The whole problem --------------------------------------------------------------------- */
 
-/* Swaps the factors' places where the transpose is computed: element 0 is cuBLASLt's first. */
+/* Index of an operand in cuBLASLt's order: the factors swap places if the transpose is computed. */
 static int place_of(const cublas_problem *p, int operand) {
   return operand < 2 && p->swapped ? 1 - operand : operand;
 }
@@ -105,7 +105,7 @@ static bool matrices_fit(const compute_kernel_descriptor *d, const compute_opera
   return true;
 }
 
-/* All batch dimensions as one. */
+/* Merges all batch dimensions into one. */
 static bool batches_fit(const compute_kernel_descriptor *d, const compute_operand *const of[3],
                         cublas_problem *p) {
   int64_t distance[3] = {0, 0, 0};
@@ -142,7 +142,7 @@ static const char *refusal(const compute_kernel_descriptor *d, cublas_problem *p
 }
 
 bool cublas_translate(const compute_kernel_descriptor *d, cublas_problem *p, const char **reason) {
-  memset(p, 0, sizeof *p); /* padding too: the whole is a key */
+  memset(p, 0, sizeof *p); /* padding as well: the whole struct is a key */
   *reason = refusal(d, p);
   return *reason == NULL;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of the CUDA backend.
+/* Internals of the CUDA backend.
+ *
  *
  *   module.c    the vtable, and starting the module
  *   driver.c    libcuda.so.1, its functions and constants
- *   errors.c    the driver's codes in words, and what is left of a device after the worst of them
- *   device.c    one GPU: its facts in libcompute's terms
- *   memory.c    device memory, memory of others, and page-locked memory of the host
+ *   errors.c    texts for the driver's codes, and the state of a lost device
+ *   device.c    one GPU: its properties in libcompute's form
+ *   memory.c    device memory, foreign memory, and page-locked host memory
  *   queue.c     streams, their failures and their scratch memory
  *   transfer.c  copies to, from, on and between GPUs
- *   event.c     events, and the time at which a queue came to a point
+ *   event.c     events, and timers of points on a queue
  *   nvrtc.c     NVRTC, the compiler
  *   program.c   from source text to loaded modules
  *   kernel.c    generated kernels: from a descriptor to launches
- *   launch.c    these on a stream
- *   custom.c    kernels of the user's own
+ *   launch.c    enqueues these launches on a stream
+ *   custom.c    the user's custom kernels
  *   record.c    sequences of kernels as CUDA graphs
  *   communicator.c  collective operations with GPUs of other processes, by NCCL (nccl.[ch])
  *   vendor.h    products by NVIDIA's libraries, with the list of its files
@@ -47,37 +48,39 @@ typedef struct cuda_device {
   uint32_t index;
   cuda_device_id id;
   cuda_context context;
-  pid_t process; /* that opened it: CUDA does not survive fork */
+  pid_t process; /* the process that opened it: CUDA does not survive a fork */
   compute_target target;
   int32_t capability; /* 90 for 9.0 */
   bool unified;       /* shares the host's memory (Tegra, Grace) */
   uint64_t memory_bytes;
-  double peak_operations; /* f32, and bytes from memory, in a second at most; 0: unknown */
+  double peak_operations; /* peak f32 operations and bytes of memory traffic per second; 0:
+                           * unknown */
   double peak_bytes;
-  cuda_memory_pool pool; /* NULL where the driver or the device has none */
+  cuda_memory_pool pool; /* NULL if the driver or the device has none */
   cuda_stream memory_stream;
 
   int32_t lost;         /* atomic: the code that ended the device, or 0 */
-  char lost_where[160]; /* what was being done then; written once, before `lost` */
+  char lost_where[160]; /* the action at that time; written once, before `lost` */
   pthread_mutex_t lost_mutex;
 
   pthread_mutex_t staging_mutex;
   pthread_cond_t staging_returned;
-  cuda_staging *staging; /* made at the first transfer */
+  cuda_staging *staging; /* created at the first transfer */
 
-  uint64_t peers; /* atomic, a bit for each index: access to that GPU has been asked for */
+  uint64_t peers; /* atomic, one bit per device index: access to that GPU was requested */
 
   pthread_mutex_t clock_mutex;
-  cuda_mark *mark; /* made for the first timer */
+  cuda_mark *mark; /* created at the first timer */
 
-  const nvrtc_library *nvrtc; /* NULL: no compiler, and why */
+  const nvrtc_library *nvrtc; /* NULL if there is no compiler, with the reason */
   char no_compiler[160];
-  int architecture; /* compiled for; exact: the GPU's own, else PTX for the driver to finish */
+  int architecture; /* target of compilation; exact: the GPU itself, otherwise PTX for the driver to
+                     * finish */
   bool exact_architecture;
   char compiler[32], options[128];
   builder builder;
 
-  cuda_library libraries[CUDA_LIBRARIES]; /* of the vendor; opened when a kernel asks */
+  cuda_library libraries[CUDA_LIBRARIES]; /* vendor libraries; opened at a kernel's first request */
 } cuda_device;
 
 compute_status cuda_device_open(void *instance, uint32_t index, void **device);
@@ -87,23 +90,23 @@ compute_status cuda_device_target(void *device, compute_target *target);
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
-/* Before calls of the driver: makes the device's context the thread's. Fails, without touching the
- * driver, after a fork and when the device is lost. */
+/* Call before driver calls: makes the device's context current on the thread. After a fork, or if
+ * the device is lost, it fails without a driver call. */
 compute_status cuda_enter(cuda_device *device);
 
-/* The same for releasing: false when the driver must not be called any more. */
+/* The same for releases: false if the driver must not be called any more. */
 bool cuda_enter_to_release(cuda_device *device);
 
 /* Records "cuda:<index>: <what>: <words> (CUDA_ERROR_NAME)" and returns the code's status. A code
- * after which the context is of no use makes the device lost. */
+ * that makes the context unusable marks the device as lost. */
 compute_status cuda_fail(cuda_device *device, cuda_result code, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 compute_status cuda_fail_memory(const compute_services *services, const char *what);
 
-/* Notes a code that nobody reports (a release): the device may be lost by it. */
+/* Handles a code that nobody reports (in a release): it may mark the device as lost. */
 void cuda_notice(cuda_device *device, cuda_result code, const char *what);
 
-/* After a failure that was put together elsewhere: a lost device reports its own cause. */
+/* Replaces an error from elsewhere: a lost device reports the first cause. */
 compute_status cuda_tell_lost(cuda_device *device, compute_status status);
 
 bool cuda_is_fatal(cuda_result code);
@@ -114,10 +117,10 @@ const char *cuda_code_name(const cuda_driver *driver, cuda_result code);
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 typedef enum cuda_memory_kind {
-  CUDA_MEMORY_POOL,       /* of the device's stream-ordered pool */
-  CUDA_MEMORY_PLAIN,      /* of cuMemAlloc */
-  CUDA_MEMORY_REGISTERED, /* the caller's host memory, registered by us */
-  CUDA_MEMORY_FOREIGN     /* memory that the driver knew already, on the device or pinned */
+  CUDA_MEMORY_POOL,       /* from the device's stream-ordered pool */
+  CUDA_MEMORY_PLAIN,      /* from cuMemAlloc */
+  CUDA_MEMORY_REGISTERED, /* the caller's host memory, registered by this backend */
+  CUDA_MEMORY_FOREIGN     /* memory known to the driver already, on the device or pinned */
 } cuda_memory_kind;
 
 typedef struct cuda_memory {
@@ -134,11 +137,11 @@ void cuda_memory_export(void *device, const compute_argument *argument,
 compute_status cuda_memory_adopt(void *device, const compute_foreign_memory *foreign,
                                  uint64_t bytes, compute_memory *memory);
 
-/* What the driver knows of an address: the type 0 of one that it does not know. */
+/* The driver's data about an address; type 0 if the driver does not recognise it. */
 typedef struct cuda_pointer_facts {
   uint32_t type; /* CUDA_MEMORY_TYPE_… */
   int32_t ordinal;
-  cuda_pointer pointer; /* as kernels see it */
+  cuda_pointer pointer; /* device address */
 } cuda_pointer_facts;
 
 cuda_pointer_facts cuda_pointer_facts_of(const cuda_device *device, const void *address);
@@ -156,14 +159,15 @@ static inline cuda_pointer cuda_address(const compute_argument *argument) {
 typedef struct cuda_entry {
   builder_entry shared;
   cuda_function function;
-  uint32_t group_limit; /* items, as the driver says for this function */
+  uint32_t group_limit; /* items per group, as the driver reports for this function */
 } cuda_entry;
 
 extern const builder_driver cuda_builder_driver;
 
-/* Finds the compiler for the device, or notes why there is none. COMPUTE_ERROR_OUT_OF_MEMORY. */
+/* Finds the compiler for the device, or stores the reason why there is none.
+ * COMPUTE_ERROR_OUT_OF_MEMORY. */
 compute_status cuda_compiler_open(cuda_device *device);
-/* The option for the architecture that is compiled for. */
+/* The compiler option for the target architecture. */
 void cuda_compiler_target(const cuda_device *device, char *text, size_t bytes);
 void cuda_build_statistics(void *device, compute_build_statistics *statistics);
 
@@ -176,18 +180,19 @@ typedef struct cuda_queue {
   cuda_device *device;
   cuda_stream stream;
   int32_t *fault;                   /* pinned records; NULL until a kernel needs one */
-  cuda_pointer fault_address;       /* the same, as kernels see it */
-  fault_table faults;               /* what they are used for */
-  compute_memory workspace;         /* scratch of kernels, one after the other */
-  struct cuda_recording *recording; /* what is enqueued is noted here: record.c; else NULL */
-  void *convolutions;               /* cuDNN's handle for this stream; NULL until it is needed */
+  cuda_pointer fault_address;       /* the device address of the same memory */
+  fault_table faults;               /* assignment of the records to kernels */
+  compute_memory workspace;         /* scratch memory, shared by successive kernels */
+  struct cuda_recording *recording; /* while recording, the destination of kernels (record.c);
+                                     * otherwise NULL */
+  void *convolutions;               /* cuDNN's handle for this stream; NULL until the first use */
 } cuda_queue;
 
 compute_status cuda_queue_create(void *device, void **queue);
 void cuda_queue_destroy(void *queue);
 compute_status cuda_queue_wait(void *queue);
 
-/* Scratch memory for the kernels that are submitted next; it may wait for those before. */
+/* Scratch memory for the kernels submitted next; it may wait for earlier kernels. */
 compute_status cuda_workspace(cuda_queue *queue, uint64_t bytes, cuda_pointer *address);
 /* The records that kernels fill in when an index is out of range. */
 compute_status cuda_fault_words(cuda_queue *queue, cuda_pointer *address);
@@ -229,13 +234,14 @@ void cuda_host_unregister(void *device, void *data);
 
 typedef struct cuda_kernel {
   builder_kernel shared;
-  int32_t references;     /* atomic: the core's, and one for each recording */
-  cuda_product *product;  /* by a vendor's library, before the launches; NULL: there is none */
-  uint64_t product_bytes; /* of its result, first in the workspace; 0: it goes to the output */
-  cuda_turn *turn;        /* of the product's filter, before it; NULL: there is none */
+  int32_t references;     /* atomic: one of the core, and one for each recording */
+  cuda_product *product;  /* by a vendor library, before the launches; NULL if none */
+  uint64_t product_bytes; /* of its result, at the start of the workspace; 0: it is written to the
+                           * output */
+  cuda_turn *turn;        /* flips the product's filter before it; NULL if none */
 } cuda_kernel;
 
-/* What launches are given besides operands. */
+/* Memory of launches besides the operands. */
 typedef struct cuda_scratch {
   cuda_pointer workspace, fault;
 } cuda_scratch;
@@ -252,16 +258,17 @@ void cuda_kernel_describe(void *device, void *kernel, char *text, size_t text_by
 compute_status cuda_enqueue(void *queue, void *kernel, const compute_argument *arguments,
                             uint32_t count);
 
-/* Puts a kernel that is not only noted on the queue's stream. Records the error. */
+/* Submits a kernel to the queue's stream immediately, also while the queue records. Records the
+ * error. */
 compute_status cuda_kernel_submit(cuda_queue *queue, const cuda_kernel *kernel,
                                   const cuda_pointer *operands, const cuda_scratch *scratch);
 
-/* The generated part of it (launch.c). */
+/* The generated part of the kernel (launch.c). */
 compute_status cuda_launch(cuda_queue *queue, const builder_kernel *kernel,
                            const cuda_pointer *operands, const cuda_scratch *scratch);
 
-/* The addresses of a launch's buffers; and the driver's list of parameters, which points to them
- * and to the shape. */
+/* Fills in the addresses of a launch's buffers, and the driver's parameter list, which points to
+ * them and to the shape. */
 void cuda_bind(const builder_launch *launch, const cuda_pointer *operands,
                const cuda_scratch *scratch, cuda_pointer *bound);
 void cuda_parameters(const builder_launch *launch, cuda_pointer *bound, void **parameters);

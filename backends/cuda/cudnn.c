@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions by cuDNN. A plan is made when a kernel is prepared, the best few that the heuristics
- * propose are timed, and which of them won is kept in the disk cache: with the same library and GPU
- * the heuristics say the same again.
+/* Convolutions by cuDNN. Preparation creates a plan: it times the best few plans that the
+ * heuristics propose. The disk cache stores the winner: with the same library and GPU the
+ * heuristics give the same answer again.
  *
- * A handle of cuDNN serves one thread and one stream at a time, so each queue has its own, and what
- * is prepared is prepared under a lock. Plans say how their operands are aligned; as with products
- * there is one for aligned addresses and one for any. */
+ * A cuDNN handle serves one thread and one stream at a time, so each queue has a separate handle,
+ * and preparation holds a lock. A plan states the alignment of its operands. As with products,
+ * there is one plan for aligned addresses and one for any alignment. */
 #include "cudnn.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct cudnn_product {
   cudnn_way way[CUDNN_WAYS]; /* for aligned addresses, for any */
 } cudnn_product;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of devices' own handles */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the devices' handles */
 
 /* ---- The library --------------------------------------------------------------------------- */
 
@@ -118,10 +118,9 @@ static void sum(const void *of, uint64_t random, const double *const values[2], 
   cudnn_sum(of, random, values, period, place, value, magnitude);
 }
 
-/* How far off a plan may be: four times the last place of the sums' type; twelve times that where
- * Winograd's filtering is allowed; what TF32 makes of two factors. Matrix units cut the sums of
- * f16 and bf16 off, where sums in the factors' own type would be ten times farther off than this.
- */
+/* The allowed error of a plan: four times the last place of the sums' type; twelve times that if
+ * Winograd is allowed; for TF32, the rounding of two factors. Matrix units truncate sums of f16 and
+ * bf16; sums in the factors' type would be ten times less exact than this bound. */
 static cuda_exam exam_of(const cudnn_problem *p) {
   const bool half = p->type == CUDNN_F16 || p->type == CUDNN_BF16;
   cuda_exam exam = {.sum = sum, .of = p, .allowed = 4 * 0x1p-23};
@@ -153,13 +152,13 @@ static int32_t contest(cuda_device *device, const cudnn_product *product, const 
       c.workspace_bytes = (uint64_t)ways[i].workspace_bytes;
   const int32_t winner = cuda_contest_hold(device, &c, timed);
   const cudnn_functions *f = product->library->functions;
-  if (cuda_enter_to_release(device)) /* the contest's stream is gone */
+  if (cuda_enter_to_release(device)) /* the autotuner's stream is gone */
     f->set_stream(product->library->handle, NULL);
   return winner;
 }
 
-/* The fastest of these plans, as it was found out now or before; -1 when none can be run, or all
- * are inexact. `way`: for which addresses. */
+/* The fastest of these plans, measured now or earlier; -1 if none can run, or none is exact enough.
+ * `way`: the kind of alignment. */
 static int32_t fastest(cuda_device *device, const cudnn_product *product, int32_t way,
                        const cudnn_way *ways, int32_t count) {
   static const char what[] = "cudnn plan 4";
@@ -193,7 +192,8 @@ static void measure_operands(cudnn_product *product) {
 
 static void product_destroy(cuda_device *device, cuda_product *destroyed) {
   cudnn_product *product = (cudnn_product *)destroyed;
-  const bool usable = cuda_enter_to_release(device); /* else the library's part is forgotten */
+  const bool usable = cuda_enter_to_release(device); /* otherwise the library's part is only
+                                                      * forgotten */
   for (int i = 0; i < CUDNN_WAYS && usable; i++) {
     cudnn_way_clear(product->library->functions, &product->way[i]);
     cudnn_pile_clear(&product->pile[i]);
@@ -201,14 +201,14 @@ static void product_destroy(cuda_device *device, cuda_product *destroyed) {
   builder_free(&device->builder, product);
 }
 
-/* Engines that transform whole tensors want room for them, as much as a large GPU can spare. */
+/* Engines that transform whole tensors need a large workspace: as much as a large GPU can spare. */
 static int64_t workspace_limit(const cuda_device *device) {
   const int64_t part = (int64_t)(device->memory_bytes / WORKSPACE_PART);
   return part < LEAST_WORKSPACE ? LEAST_WORKSPACE : part > MOST_WORKSPACE ? MOST_WORKSPACE : part;
 }
 
-/* The plans for one kind of addresses. For any, only that engine which is best for aligned ones,
- * where it takes any: nothing need be tried then. */
+/* The plans for one kind of alignment. For any alignment, it uses only the engine that won for
+ * aligned addresses, if that engine accepts any: then there is nothing to time. */
 static int32_t propose(const cuda_device *device, cudnn_product *product, int which,
                        cudnn_way *ways, int32_t *count) {
   const int64_t element = (int64_t)cuda_element_bytes(dtype_of(product->problem.type));
@@ -225,7 +225,7 @@ static int32_t propose(const cuda_device *device, cudnn_product *product, int wh
                        CUDNN_ANY_ENGINE, pile, ways, PROPOSALS, count);
 }
 
-/* Keeps one plan of those proposed, and forgets the others. */
+/* Keeps one of the proposed plans and destroys the others. */
 static compute_status choose(cuda_device *device, cudnn_product *product, int which) {
   const cuda_library *library = product->library;
   cudnn_way ways[PROPOSALS];
@@ -234,7 +234,7 @@ static compute_status choose(cuda_device *device, cudnn_product *product, int wh
   if (code != CUDNN_OK) return fail(device, code, "choosing a plan");
   const bool known = which > 0 && ways[0].engine >= 0 && ways[0].engine == product->way[0].engine;
   const int32_t winner = known ? 0 : fastest(device, product, which, ways, count);
-  const compute_status status = cuda_enter(device); /* the contest may have ended the device */
+  const compute_status status = cuda_enter(device); /* autotuning may have lost the device */
   for (int32_t i = 0; i < count; i++) {
     if (i == winner)
       product->way[which] = ways[i];
@@ -257,7 +257,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   product->library = cuda_library_open(device, CUDA_CUDNN);
   (void)cudnn_translate(descriptor, &product->problem, &reason);
   measure_operands(product);
-  /* Where the library multiplies on matrix units, it is far ahead. */
+  /* On matrix units the library is far ahead, so nothing is timed against it. */
   product->shared.contested = product->problem.strict || product->problem.type == CUDNN_F64;
   compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&mutex);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of cuDNN 9 that is used, its backend interface: a graph of operations is described by
- * descriptors with attributes, the library's heuristics name engines for it, and an engine with its
- * settings becomes a plan that can be executed. Declared by us. */
+/* Our declarations of the used part of cuDNN 9, its backend interface. Descriptors with attributes
+ * describe a graph of operations. The library's heuristics name engines for the graph, and an
+ * engine with its settings becomes an executable plan. */
 #ifndef CUDA_CUDNN_H
 #define CUDA_CUDNN_H
 
@@ -11,7 +11,7 @@ typedef void *cudnn_descriptor;
 
 enum {
   CUDNN_OK = 0,
-  CUDNN_BAD_PARAMETER = 2000, /* all from here to the next are of its kind, and so on */
+  CUDNN_BAD_PARAMETER = 2000, /* codes up to the next constant are of the same kind */
   CUDNN_UNSUPPORTED = 3000,
   CUDNN_INTERNAL = 4000,
   CUDNN_HOST_MEMORY = 4003,
@@ -33,11 +33,11 @@ enum {
   CUDNN_NOTE_REDUCED_REDUCTION = 2,
   CUDNN_NOTE_FFT = 3,
   CUDNN_NOTE_NONDETERMINISTIC = 4,
-  CUDNN_NOTE_WINOGRAD = 5,   /* and, in addition, */
-  CUDNN_NOTE_WINOGRAD_4 = 6, /* of so many a side */
+  CUDNN_NOTE_WINOGRAD = 5,   /* flags in addition to it */
+  CUDNN_NOTE_WINOGRAD_4 = 6, /* tile sizes */
   CUDNN_NOTE_WINOGRAD_6 = 7,
   CUDNN_NOTE_WINOGRAD_13 = 8,
-  CUDNN_NOTES = 16, /* room for more than there are */
+  CUDNN_NOTES = 16, /* more than exist */
 
   CUDNN_IS_HANDLE = 0, /* cudnnBackendAttributeType_t */
   CUDNN_IS_DATA_TYPE = 1,
@@ -76,7 +76,7 @@ enum {
   CUDNN_PLAN_HANDLE = 400,
   CUDNN_PLAN_SETTINGS = 401,
   CUDNN_PLAN_WORKSPACE = 402,
-  CUDNN_FORWARD_ALPHA = 700, /* beta, convolution, w, x, y follow; for gradients too */
+  CUDNN_FORWARD_ALPHA = 700, /* beta, convolution, w, x, y follow; also for gradients */
   CUDNN_BY_DATA_ALPHA = 706,
   CUDNN_BY_FILTER_ALPHA = 712,
   CUDNN_GRAPH_HANDLE = 800,
@@ -93,7 +93,7 @@ enum {
   CUDNN_ENGINE_NOTES = 1303
 };
 
-/* X(member, symbol, type of the result, parameters) */
+/* X(member, symbol, result type, parameters) */
 #define CUDNN_FUNCTIONS(X)                                                                         \
   X(version, cudnnGetVersion, size_t, (void))                                                      \
   X(error_text, cudnnGetErrorString, const char *, (int32_t code))                                 \
@@ -118,16 +118,16 @@ typedef struct cudnn_functions {
 } cudnn_functions;
 
 #define CUDNN_ANY_ENGINE (-1)
-#define CUDNN_WAYS       2 /* plans of one kernel: for aligned addresses, and for any */
+#define CUDNN_WAYS       2 /* plans per kernel: for aligned addresses, and for any */
 
 /* One way to run a convolution. */
 typedef struct cudnn_way {
   cudnn_descriptor settings, plan;
   int64_t workspace_bytes;
-  int64_t engine; /* the library's number for it */
+  int64_t engine; /* the library's engine number */
 } cudnn_way;
 
-/* Descriptors that those of plans refer to. */
+/* Descriptors that plan descriptors refer to. */
 typedef struct cudnn_pile {
   const cudnn_functions *functions;
   cudnn_descriptor descriptors[16];
@@ -137,7 +137,7 @@ typedef struct cudnn_pile {
 void cudnn_way_clear(const cudnn_functions *functions, cudnn_way *way);
 void cudnn_pile_clear(cudnn_pile *pile);
 
-/* All bytes of it count: it is part of a key. */
+/* All bytes count: the struct is part of a key. */
 typedef struct cudnn_problem {
   int32_t operation; /* CUDNN_KIND_FORWARD … */
   int32_t type, sum_type, result_type;
@@ -147,21 +147,21 @@ typedef struct cudnn_problem {
   int64_t stride[2], dilation[2], padding[2], padding_after[2];
 } cudnn_problem;
 
-/* All of the descriptor, or false with a reason (a constant text). */
+/* Translates the whole descriptor, or returns false with a reason (a constant text). */
 bool cudnn_translate(const compute_kernel_descriptor *descriptor, cudnn_problem *problem,
                      const char **reason);
 
-/* In words, for the log: "convolution 8x64x56x56 by 64x64x3x3, f32". */
+/* A text for the log: "convolution 8x64x56x56 by 64x64x3x3, f32". */
 void cudnn_describe(const cudnn_problem *problem, char *text, size_t text_bytes);
 
-/* The plans that the heuristics propose for operands of this alignment, those that they rank first,
- * then what they fall back to, at most `room` of them, all or those of one engine; they need the
- * pile as long as they live, also when this fails. Returns the library's code. */
+/* Proposes at most `room` plans for operands of this alignment: the heuristics' ranked ones first,
+ * then the fallback ones; all engines or only one. The plans need the pile as long as they live,
+ * also after a failure. Returns the library's code. */
 int32_t cudnn_propose(const cuda_library *library, const cudnn_problem *problem, int64_t alignment,
                       int64_t workspace_limit, int64_t engine, cudnn_pile *pile, cudnn_way *ways,
                       int32_t room, int32_t *count);
 
-/* One result of the convolution: cuda_exam's function of that name. */
+/* One result of the convolution, as `sum` of cuda_exam. */
 void cudnn_sum(const cudnn_problem *problem, uint64_t random, const double *const values[2],
                int64_t period, int64_t *place, double *sum, double *magnitude);
 

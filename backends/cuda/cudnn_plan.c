@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A convolution in cuDNN's terms, and the plans for it.
+/* A convolution in cuDNN's form, and its plans.
  *
- * The operation is described as a graph of one node. The heuristics name engines with settings; an
- * engine says by notes what it does to numbers. Strict f32 takes none that rounds the factors (the
- * tensor cores' formats); Winograd's filtering is taken where it is allowed, in the tiles whose
- * errors that allowance covers. Nothing ever takes an engine that transforms larger pieces (a large
- * element would drown small ones far from it), or whose sums are combined in a narrower type or in
- * an order that changes from run to run. */
+ * The operation is a graph of one node. The heuristics name engines with settings, and an engine's
+ * notes describe its numerics. Strict f32 refuses engines that round the factors (the tensor cores'
+ * formats). Winograd is used if allowed, in the tile sizes whose errors that permission covers.
+ * Three kinds of engines are never used: those that transform larger pieces (a large element would
+ * drown small ones far from it), those that combine sums in a narrower type, and those whose order
+ * of summation changes from run to run. */
 #include "cudnn.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum { MOST_SETTINGS = 48 };
 
 /* ---- The problem --------------------------------------------------------------------------- */
 
-/* What COMPUTE_PRECISION_WINOGRAD is about: 3 × 3 filters without strides, of f32. */
+/* The cases of COMPUTE_PRECISION_WINOGRAD: 3 × 3 filters with stride 1, in f32. */
 static bool may_be_filtered(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   for (int i = 0; i < 2; i++)
@@ -35,7 +35,7 @@ static bool types_fit(const compute_kernel_descriptor *d, cudnn_problem *p) {
          cuda_vendor_type(result, CUDNN_BF16, &p->result_type);
 }
 
-/* Padding after the last row or column: as much as the results read. */
+/* Padding after the last row or column, as far as the results read. */
 static bool padding_fits(const compute_conv_attributes *c, cudnn_problem *p) {
   for (int i = 0; i < 2; i++) {
     const int64_t reach =
@@ -50,7 +50,7 @@ static bool padding_fits(const compute_conv_attributes *c, cudnn_problem *p) {
   return true;
 }
 
-/* The strides of a tensor; those of a single element are of no meaning to us but to cuDNN. */
+/* The strides of a tensor. For a dimension of one element they matter only to cuDNN. */
 static bool tensor_fits(const compute_operand *o, const int64_t sizes[4], int64_t strides[4]) {
   for (int i = 3; i >= 0; i--) {
     strides[i] = o->stride[i];
@@ -92,7 +92,7 @@ static const char *refusal(const compute_kernel_descriptor *d, cudnn_problem *p)
 }
 
 bool cudnn_translate(const compute_kernel_descriptor *d, cudnn_problem *p, const char **reason) {
-  memset(p, 0, sizeof *p); /* padding too: the whole is a key */
+  memset(p, 0, sizeof *p); /* padding as well: the whole struct is a key */
   *reason = refusal(d, p);
   return *reason == NULL;
 }
@@ -129,14 +129,14 @@ void cudnn_pile_clear(cudnn_pile *pile) {
   while (pile->count > 0) pile->functions->forget(pile->descriptors[--pile->count]);
 }
 
-/* An attribute to be set; a table of them makes a descriptor. */
+/* An attribute to set; a table of attributes makes a descriptor. */
 typedef struct attribute {
   int32_t name, type;
   int64_t count;
   const void *values;
 } attribute;
 
-/* A finished descriptor on the pile. */
+/* Creates a finished descriptor and adds it to the pile. */
 static int32_t make(cudnn_pile *pile, int32_t kind, const attribute *attributes, int count,
                     cudnn_descriptor *result) {
   const cudnn_functions *f = pile->functions;
@@ -184,13 +184,14 @@ static int32_t convolution_make(cudnn_pile *pile, const cudnn_problem *p,
   return make(pile, CUDNN_KIND_CONVOLUTION, attributes, 7, result);
 }
 
-/* The node. Its attributes have one order for all directions: alpha, beta, convolution, w, x, y. */
+/* Creates the node. Its attributes have one order for all directions: alpha, beta, convolution, w,
+ * x, y. */
 static int32_t operation_make(cudnn_pile *pile, const cudnn_problem *p,
                               cudnn_descriptor convolution, const cudnn_descriptor tensors[3],
                               cudnn_descriptor *result) {
   static const float one32 = 1, zero32 = 0;
   static const double one64 = 1, zero64 = 0;
-  /* Which of inputs[0], inputs[1] and the output is w, x, y. */
+  /* The index of w, x and y among inputs[0], inputs[1] and the output. */
   static const int forward[3] = {1, 0, 2}, by_data[3] = {1, 2, 0}, by_filter[3] = {2, 0, 1};
   const bool f64 = p->sum_type == CUDNN_F64;
   const int32_t scale = f64 ? CUDNN_IS_DOUBLE : CUDNN_IS_FLOAT;
@@ -247,8 +248,8 @@ static bool note_fits(const cudnn_problem *p, int32_t note) {
   }
 }
 
-/* Whether what the engine behind the settings does to numbers is allowed, and its number; false
- * also when it does not say. */
+/* `true` if the numerics of the settings' engine are allowed; also sets its number. False if the
+ * engine does not report them. */
 static bool engine_fits(const cudnn_functions *f, const cudnn_problem *p, cudnn_way *way) {
   int32_t notes[CUDNN_NOTES];
   int64_t count = 0, ones = 0;
@@ -266,7 +267,7 @@ static bool engine_fits(const cudnn_functions *f, const cudnn_problem *p, cudnn_
   return good;
 }
 
-/* The plan for settings, if it can be had within the limit. */
+/* Builds the plan for the settings, if it fits the workspace limit. */
 static bool plan_make(const cudnn_functions *f, void *handle, int64_t workspace_limit,
                       cudnn_way *way) {
   int64_t count = 0;
@@ -289,8 +290,8 @@ static bool is_known(const cudnn_way *ways, int32_t count, int64_t engine) {
   return false;
 }
 
-/* What one kind of heuristics says: several settings of an engine, or what to fall back to, where
- * only engines that are not among those found are of interest. */
+/* The proposals of one mode of heuristics: several settings per engine, or, in fallback mode, only
+ * engines not found already. */
 static int32_t propose(const cuda_library *library, const cudnn_problem *p, cudnn_pile *pile,
                        cudnn_descriptor graph, int32_t mode, int64_t workspace_limit,
                        int64_t engine, cudnn_way *ways, int32_t room, int32_t *found) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One result of a convolution in double, as its definition says, for the exam of cuDNN's plans.
+/* One result of a convolution in double, by definition. It verifies cuDNN's plans.
  *
- * Of the indices n, o, c (of a group), p and q (rows and columns of y), r and s (of the filter),
- * the result fixes some, and the others are summed over. For one r and s all others are steps of
- * one size in either factor. */
+ * The result fixes some of the indices n, o, c (within a group), p and q (rows and columns of y), r
+ * and s (of the filter); the sum runs over the others. For one pair of r and s, every other index
+ * has a constant step in both factors. */
 #include "cudnn.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct summation {
   const double *const *values;
   int64_t period;
   const int64_t *strides[TENSORS], *sizes[TENSORS];
-  int factor[2], result; /* tensors: those of inputs 0 and 1, and the output */
+  int factor[2], result; /* tensors: inputs 0 and 1, and the output */
   int64_t index[4];      /* of the result */
   int64_t group;
   double sum, magnitude;
@@ -44,12 +44,12 @@ static loop only(int64_t index) {
   return (loop){index, index + 1};
 }
 
-/* Rows (columns) of y whose window has a row of x at `tap` of the filter: all, or that of the
- * result. */
+/* Range of rows (columns) of y whose window contains a row of x at this `tap` of the filter: all
+ * such rows, or only the result's row. */
 static loop rows_of(const summation *s, int i, int64_t tap) {
   const cudnn_problem *p = s->p;
   const int64_t stride = p->stride[i], last = s->sizes[X][2 + i] - 1;
-  const int64_t back = p->padding[i] - tap * p->dilation[i]; /* row · stride - back is x's */
+  const int64_t back = p->padding[i] - tap * p->dilation[i]; /* row · stride - back is a row of x */
   loop rows = {0, s->sizes[Y][2 + i]};
   if (s->result == Y) rows = only(s->index[2 + i]);
   if (s->result == X) {
@@ -64,7 +64,7 @@ static loop rows_of(const summation *s, int i, int64_t tap) {
   return rows;
 }
 
-/* Adds up a line of products. */
+/* Adds a line of products. */
 static void add_line(summation *s, const int64_t at[2], const int64_t step[2], int64_t count) {
   const double *a = s->values[0], *b = s->values[1];
   const int64_t period = s->period, step_a = step[0] % period, step_b = step[1] % period;
@@ -83,7 +83,7 @@ static void add_line(summation *s, const int64_t at[2], const int64_t step[2], i
   s->magnitude += magnitude;
 }
 
-/* Where a tensor's element of these indices lies. */
+/* Offset of a tensor's element with these indices. */
 static int64_t place_of(const summation *s, int tensor, const int64_t at[LOOPS],
                         const int64_t tap[2]) {
   const int64_t *stride = s->strides[tensor];
@@ -98,7 +98,7 @@ static int64_t place_of(const summation *s, int tensor, const int64_t at[LOOPS],
   return at[N] * stride[0] + channel * stride[1] + h * stride[2] + v * stride[3];
 }
 
-/* All products at one tap of the filter; the longest loop is the innermost. */
+/* Adds all products at one tap of the filter, with the longest loop innermost. */
 static void add_tap(summation *s, const loop loops[LOOPS], const int64_t tap[2]) {
   int64_t at[LOOPS];
   int inner = 0;

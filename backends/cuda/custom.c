@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of the user's own: their source as it is, and arguments as they come.
+/* The user's custom kernels: their source and arguments are passed on unchanged.
  *
- * The driver reads as many parameters as the kernel has, whatever it is given, so that too few
- * would be read from nowhere. Drivers from CUDA 12.4 on report the number and sizes, and both are
- * checked; for older ones the list is filled up with zeros, which keeps a mistake from being a
- * crash. */
+ * The driver reads as many parameters as the kernel has, so a list that is too short would be read
+ * past its end. Drivers from CUDA 12.4 on report the number and sizes, and both are checked. For
+ * older drivers the list is padded with zeros, so that a mistake does not crash. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cuda.h"
 
 #define MOST_PARAMETERS 256
-#define ZERO_BYTES      4096 /* all parameters of a kernel together, at most */
+#define ZERO_BYTES      4096 /* maximum size of all parameters of a kernel together */
 
 typedef struct custom_kernel {
   builder_program *program;
@@ -24,10 +23,10 @@ typedef struct custom_kernel {
 
 /* ---- Building ------------------------------------------------------------------------------ */
 
-/* The options for the architecture, unless the user has chosen one, then the user's. */
+/* The architecture options (unless the user gives one), followed by the user's options. */
 static char *options_of(const cuda_device *device, const char *options) {
   const char *given = options ? options : "";
-  const bool chosen = strstr(given, "-arch") != NULL; /* also in --gpu-architecture */
+  const bool chosen = strstr(given, "-arch") != NULL; /* also matches --gpu-architecture */
   const size_t bytes = strlen(given) + 96;
   char *text = builder_allocate(&device->builder, bytes);
   if (!text) return NULL;
@@ -168,7 +167,7 @@ compute_status cuda_custom_launch(void *handle, void *launched, const uint32_t g
     if (argument && !argument->value)
       addresses[i] =
           cuda_address(&(compute_argument){.memory = argument->memory, .offset = argument->offset});
-    /* The driver only reads; its prototype does not say so. */
+    /* The driver only reads; its prototype lacks the const. */
     const void *place = !argument         ? (const void *)zeros
                         : argument->value ? argument->value
                                           : &addresses[i];

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* One GPU: opened on its primary context, which vendor libraries and other users of CUDA in the
- * process share. */
+/* One GPU, opened on its primary context, which it shares with vendor libraries and other users of
+ * CUDA in the process. */
 #include "cuda.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* 0 when the driver does not know. */
+/* 0 if the driver does not report it. */
 static int32_t attribute(const cuda_device *device, int32_t which) {
   int32_t value = 0;
   if (device->driver->device_attribute(&value, which, device->id) != CUDA_OK) return 0;
   return value > 0 ? value : 0;
 }
 
-/* ---- Facts --------------------------------------------------------------------------------- */
+/* ---- Properties ---------------------------------------------------------------------------- */
 
-/* GPUs for data centres; the others with matrix units have next to no units for f64. */
+/* Data-centre GPUs; the others with matrix units have almost no f64 units. */
 static bool multiplies_f64(const cuda_device *device) {
   return device->capability == 80 || device->capability == 90 || device->capability == 100;
 }
@@ -58,8 +58,8 @@ static void fill_target(cuda_device *device) {
   target->model[sizeof target->model - 1] = '\0';
 }
 
-/* A multiprocessor has up to 128 units, each for a product and a sum at once; memory moves bits
- * twice in a clock. */
+/* A multiprocessor has up to 128 units, and each does one multiply-add per clock. Memory transfers
+ * two bits per clock. */
 static void fill_peaks(cuda_device *device) {
   const double hertz = 1e3 * attribute(device, CUDA_CLOCK_RATE);
   const double memory_hertz = 1e3 * attribute(device, CUDA_MEMORY_CLOCK_RATE);
@@ -99,7 +99,7 @@ compute_status cuda_device_describe(void *handle, compute_device_info *info) {
   snprintf(info->driver, sizeof info->driver, "%s", target->driver);
   snprintf(info->isa, sizeof info->isa, "%s", target->family);
   info->type = COMPUTE_DEVICE_GPU;
-  info->priority = 410; /* the same GPU through OpenCL ranks at 400 */
+  info->priority = 410; /* the same GPU has priority 400 through OpenCL */
   info->capabilities = COMPUTE_CAPABILITY_F64 | COMPUTE_CAPABILITY_F16;
   if (device->nvrtc) info->capabilities |= COMPUTE_CAPABILITY_COMPUTE;
   if (device->unified) info->capabilities |= COMPUTE_CAPABILITY_UNIFIED_MEMORY;
@@ -119,12 +119,12 @@ compute_status cuda_device_describe(void *handle, compute_device_info *info) {
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
-/* What the driver's pool keeps of freed memory. The core's pool above it keeps what comes again;
- * what that gives back is for others to have. */
+/* Limit of freed memory that the driver's pool keeps. The core's pool above it keeps recurring
+ * blocks; the rest should be available to others. */
 #define POOL_KEEPS ((uint64_t)64 << 20)
 
-/* A pool of our own, so that its threshold does not change that of others in the process. Without
- * one the device works too. */
+/* A private pool, so that its threshold does not change the pool of others in the process. The
+ * device also works without one. */
 static void make_pool(cuda_device *device) {
   const cuda_driver *driver = device->driver;
   if (!driver->pool_create || !driver->pool_destroy || !driver->pool_set ||
@@ -212,20 +212,20 @@ compute_status cuda_device_open(void *opened, uint32_t index, void **result) {
   return status;
 }
 
-/* Gives back what the device has of the driver, as far as that still answers. */
+/* Releases the device's driver objects, as far as the driver still answers. */
 static void leave(cuda_device *device) {
   const cuda_driver *driver = device->driver;
   cuda_result code = CUDA_OK;
   if (!device->context || !cuda_enter_to_release(device)) return;
   if (device->pool) {
     code =
-        driver->stream_wait(device->memory_stream); /* what was freed in its order is free then */
+        driver->stream_wait(device->memory_stream); /* completes the frees in the stream's order */
     if (!cuda_is_fatal(code)) code = driver->pool_destroy(device->pool);
   }
   if (device->memory_stream && !cuda_is_fatal(code))
     code = driver->stream_destroy(device->memory_stream);
   if (cuda_is_fatal(code)) return;
-  driver->context_set(NULL); /* it may cease to exist with the next call */
+  driver->context_set(NULL); /* the next call may destroy the context */
   driver->context_release(device->id);
 }
 

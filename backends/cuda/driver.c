@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define DRIVER_NAME    "libcuda.so.1"
-#define OLDEST_VERSION 11030 /* the first with cuGetProcAddress */
+#define OLDEST_VERSION 11030 /* the first version with cuGetProcAddress */
 
 typedef struct function_row {
   const char *name;
@@ -23,7 +23,7 @@ typedef struct function_row {
 static const function_row required[] = {CUDA_FUNCTIONS(CUDA_ROW)};
 static const function_row optional[] = {CUDA_OPTIONAL_FUNCTIONS(CUDA_ROW)};
 
-/* cuGetProcAddress in its two forms: the second also says why it found nothing. */
+/* cuGetProcAddress in its two forms: the second also reports why it found nothing. */
 typedef cuda_result (*finder)(const char *symbol, void **address, int version, uint64_t flags);
 typedef cuda_result (*finder_with_status)(const char *symbol, void **address, int version,
                                           uint64_t flags, int *status);
@@ -36,7 +36,7 @@ typedef struct lookup {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static cuda_driver driver;
-static pid_t started; /* the process in which cuInit succeeded, or 0 */
+static pid_t started; /* the process where cuInit succeeded, or 0 */
 static bool loaded;
 
 static void symbol_of(void *library, const char *name, void *function, size_t bytes) {
@@ -44,7 +44,7 @@ static void symbol_of(void *library, const char *name, void *function, size_t by
   memcpy(function, &address, bytes); /* ISO C has no cast from object to function pointers */
 }
 
-/* The toolkit's stub answers everything, this too, with CUDA_STUB_LIBRARY. */
+/* The toolkit's stub library answers every call, including this one, with CUDA_STUB_LIBRARY. */
 static cuda_result find(const lookup *l, const function_row *row) {
   void *address = NULL;
   int status = 0;
@@ -57,7 +57,7 @@ static cuda_result find(const lookup *l, const function_row *row) {
   return code;
 }
 
-/* Finds cuGetProcAddress; drivers before CUDA 11.3 have none. */
+/* Finds cuGetProcAddress; drivers before CUDA 11.3 lack it. */
 static bool open_lookup(lookup *l, int32_t *code, char *reason, size_t reason_bytes) {
   errno = 0;
   l->library = dlopen(DRIVER_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

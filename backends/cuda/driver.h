@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The CUDA driver, libcuda.so.1, and its compiler NVRTC, opened at run time. Types, constants and
- * prototypes are written down here, so that building needs no toolkit; each function is asked for
- * with the version of the interface that its prototype was written for, whatever driver answers. */
+/* The CUDA driver (libcuda.so.1) and its compiler NVRTC, opened at run time. This header declares
+ * types, constants and prototypes, so a build needs no toolkit. Each function is requested in the
+ * interface version of its prototype, whatever driver is installed. */
 #ifndef CUDA_DRIVER_H
 #define CUDA_DRIVER_H
 
@@ -50,7 +50,7 @@ typedef struct cuda_memory_access {
   int32_t flags;
 } cuda_memory_access;
 
-/* CUDA_KERNEL_NODE_PARAMS, its second version. */
+/* CUDA_KERNEL_NODE_PARAMS, version 2. */
 typedef struct cuda_kernel_node_parameters {
   cuda_function function;
   uint32_t grid[3], block[3], shared_bytes;
@@ -60,7 +60,8 @@ typedef struct cuda_kernel_node_parameters {
 } cuda_kernel_node_parameters;
 
 enum {
-  CUDA_HOST_MEMORY_SHORT = -1, /* ours: the loader's, not the driver's, which may mean the GPU */
+  CUDA_HOST_MEMORY_SHORT = -1, /* ours: the loader ran out of memory; the driver's code may mean GPU
+                                * memory */
   CUDA_OK = 0,
   CUDA_INVALID_VALUE = 1,
   CUDA_OUT_OF_MEMORY = 2,
@@ -108,7 +109,7 @@ enum {
   CUDA_ECC_ENABLED = 32,
   CUDA_PCI_BUS = 33,
   CUDA_PCI_DEVICE = 34,
-  CUDA_MEMORY_CLOCK_RATE = 36, /* as the other one, in kHz */
+  CUDA_MEMORY_CLOCK_RATE = 36, /* in kHz, like CUDA_CLOCK_RATE */
   CUDA_MEMORY_BUS_BITS = 37,
   CUDA_L2_BYTES = 38,
   CUDA_ASYNC_ENGINES = 40,
@@ -148,8 +149,8 @@ enum {
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* X(member, symbol, version, parameters): the version is that in which the driver got this form of
- * the function, 1000 · major + 10 · minor. */
+/* X(member, symbol, version, parameters): the version that introduced this form of the function,
+ * 1000 · major + 10 · minor. */
 #define CUDA_FUNCTIONS(X)                                                                          \
   X(init, cuInit, 2000, (uint32_t flags))                                                          \
   X(driver_version, cuDriverGetVersion, 2020, (int32_t * version))                                 \
@@ -217,8 +218,7 @@ enum {
     (cuda_graph_executable executable, cuda_stream stream))                                        \
   X(executable_destroy, cuGraphExecDestroy, 10000, (cuda_graph_executable executable))
 
-/* Newer than the oldest driver that is served, or not on every device; NULL where the driver lacks
- * them. */
+/* Newer than the oldest supported driver, or not on every device; NULL if the driver lacks them. */
 #define CUDA_OPTIONAL_FUNCTIONS(X)                                                                 \
   X(device_uuid, cuDeviceGetUuid, 11040, (cuda_uuid * uuid, cuda_device_id device))                \
   X(pool_create, cuMemPoolCreate, 11020,                                                           \
@@ -254,20 +254,20 @@ typedef struct cuda_driver {
   int32_t version; /* 13000 for CUDA 13.0 */
 } cuda_driver;
 
-/* NULL, with a sentence in `reason`, when there is no driver, or none that works, or when the
- * parent process has started CUDA before it forked. The library stays open until the process ends.
- * Thread-safe. `code` gets what the driver said, CUDA_HOST_MEMORY_SHORT when there was no host
- * memory to load it, or 0 when there is none that could be asked. */
+/* Returns NULL, with a sentence in `reason`, if there is no driver, the driver does not work, or
+ * the parent process started CUDA before it forked. The library stays open until the process ends.
+ * Thread-safe. `code` receives the driver's code, CUDA_HOST_MEMORY_SHORT if there was no host
+ * memory to load the driver, or 0 if there is no driver to ask. */
 const cuda_driver *cuda_driver_load(int32_t *code, char *reason, size_t reason_bytes);
 
 /* ---- NVRTC --------------------------------------------------------------------------------- */
 
-/* NVRTC, NVIDIA's compiler as a library, opened at run time. Several versions may be installed, and
- * newer ones no longer know old GPUs: the newest that fits the GPU and the driver is taken.
+/* NVRTC, NVIDIA's compiler library, opened at run time. Several versions may be installed, and
+ * newer ones do not support old GPUs: the newest version that fits the GPU and the driver is used.
  *
- * It is a hundred megabytes and takes longer to open than a small job to run. So what was found of
- * it is remembered in the disk cache, and a process that gets all its kernels from there never
- * opens it. */
+ * It is a hundred megabytes large and takes longer to open than a small job to run. So the disk
+ * cache stores the properties that were found, and a process that gets all its kernels from the
+ * cache never opens the library. */
 
 typedef struct _nvrtcProgram *nvrtc_program;
 typedef int32_t nvrtc_result; /* 0 is success */
@@ -280,7 +280,7 @@ enum {
   NVRTC_BUILTIN_FAILURE = 7
 };
 
-/* X(member, symbol, type of the result, parameters) */
+/* X(member, symbol, result type, parameters) */
 #define NVRTC_FUNCTIONS(X)                                                                         \
   X(version, nvrtcVersion, nvrtc_result, (int *major, int *minor))                                 \
   X(arch_count, nvrtcGetNumSupportedArchs, nvrtc_result, (int *count))                             \
@@ -303,29 +303,29 @@ enum {
 typedef struct nvrtc_library {
   NVRTC_FUNCTIONS(NVRTC_MEMBER) /* after nvrtc_open */
   int major, minor;
-  int arch[64]; /* all that it knows: 121 for sm_121 */
+  int arch[64]; /* all supported architectures: 121 for sm_121 */
   int arch_total;
 } nvrtc_library;
 
-/* The one for a GPU of this compute capability (90 for 9.0) and a driver of this version (13000 for
- * CUDA 13.0). NULL, with a sentence in `reason`, when there is none, or when host memory is short
- * (*memory_short). Thread-safe. */
+/* Returns the version for a GPU of this compute capability (90 for 9.0) and a driver of this
+ * version (13000 for CUDA 13.0). NULL, with a sentence in `reason`, if there is none, or if host
+ * memory is short (*memory_short). Thread-safe. */
 const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capability,
                                 int32_t driver_version, char *reason, size_t reason_bytes,
                                 bool *memory_short);
 
-/* Before its functions are called: false, with a sentence in `reason`, when it has gone since it
- * was found, or host memory is short. Stays open until the process ends. Thread-safe. */
+/* Call before its functions. False, with a sentence in `reason`, if the library has gone since it
+ * was found, or if host memory is short. It stays open until the process ends. Thread-safe. */
 bool nvrtc_open(const compute_services *services, const nvrtc_library *nvrtc, char *reason,
                 size_t reason_bytes, bool *memory_short);
 
-/* nvrtcCompileProgram with an opened one. */
+/* nvrtcCompileProgram of an opened library. */
 nvrtc_result nvrtc_compile(const compute_services *services, const nvrtc_library *nvrtc,
                            nvrtc_program program, int count, const char *const *options);
 
-/* The architecture to compile for, and whether the result is CUBIN for just this GPU (*exact) or
- * PTX for the driver to finish, which is needed where the GPU is newer than the compiler. 0 when
- * the GPU is older than all that the compiler knows. */
+/* Returns the architecture to compile for. The result is CUBIN for exactly this GPU (*exact), or
+ * PTX for the driver to finish if the GPU is newer than the compiler. 0 if the GPU is older than
+ * every architecture of the compiler. */
 int nvrtc_architecture(const nvrtc_library *nvrtc, int32_t capability, bool *exact);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver's codes in words, and the state of a device that one of them has ended.
+/* Texts for the driver's codes, and the state of a lost device.
  *
- * After an illegal address, a launch timeout, an uncorrectable memory error and their like every
- * call in the context fails with the same code, also for vendor libraries in the same process. So
- * the first of them is remembered with what was being done, and from then on the driver is left
- * alone: each call says LOST and reports the first cause, and what is released is only forgotten.
- */
+ * After an illegal address, a launch timeout, an uncorrectable memory error or a similar fault,
+ * every call in the context fails with the same code, also for vendor libraries in the same
+ * process. So the first code is stored together with the action. From then on the driver is not
+ * called: each call reports LOST with the first cause, and releases only forget their objects. */
 #include "cuda.h"
 
 #include <stdarg.h>
@@ -48,7 +47,7 @@ static const error_row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* Codes after which nothing works in the process any more. */
+/* Codes that end all use of CUDA in the process. */
 static const cuda_result fatal[] = {214, 220, 226, 700, 702, 710, 714,
                                     715, 716, 717, 718, 719, 911};
 
@@ -81,7 +80,7 @@ const char *cuda_code_remedy(cuda_result code) {
   return row_of(code)->remedy;
 }
 
-/* Keeps the first cause. */
+/* Stores the first cause. */
 static void lose(cuda_device *device, cuda_result code, const char *what) {
   pthread_mutex_lock(&device->lost_mutex);
   if (device->lost == CUDA_OK) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Events of the driver, without timing, which makes them cheap; and timers.
+/* Driver events without timing, which makes them cheap; and timers.
  *
- * The driver reports only the time between two events, as a float of milliseconds, which is exact
- * to the half microsecond for some seconds and ever coarser after. So each timer is measured from a
- * mark: an event whose time on the host's clock is known, and which is renewed every few seconds.
- * A new mark is tied to the one before by the GPU's own clock, so that timers stay exact among each
- * other; only when the two clocks have drifted apart visibly is the host's believed again. */
+ * The driver reports only the time between two events, as a float in milliseconds: exact to half a
+ * microsecond for some seconds, and ever coarser after that. So each timer is measured from a mark:
+ * an event with a known time on the host's clock, renewed every few seconds. A new mark gets its
+ * time from the previous mark by the GPU's clock, so that differences between timers stay exact. It
+ * is set to the host's clock again only after a visible drift. */
 #include "cuda.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ compute_status cuda_queue_await_event(void *handle, void *event) {
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "making a queue wait for an event");
 }
 
-/* ---- Streams of others ----------------------------------------------------------------------- */
+/* ---- Foreign streams ------------------------------------------------------------------------- */
 
 void *cuda_queue_native(void *handle) {
   return ((const cuda_queue *)handle)->stream;
@@ -82,16 +82,16 @@ compute_status cuda_queue_signal(void *handle, void *native) {
 
 /* ---- Times of points on a queue -------------------------------------------------------------- */
 
-#define MARK_SPAN   ((int64_t)4000000000) /* nanoseconds for which a mark serves */
+#define MARK_SPAN   ((int64_t)4000000000) /* validity of a mark, in nanoseconds */
 #define DRIFT_LIMIT ((int64_t)1000000)
-#define TIGHT       ((int64_t)20000) /* a reading of both clocks at once: good enough */
+#define TIGHT       ((int64_t)20000) /* span of a simultaneous reading that is good enough */
 
 enum { TRIES = 5 };
 
 struct cuda_mark {
   cuda_event event;
-  int64_t nanoseconds; /* of CLOCK_MONOTONIC when the GPU came to it */
-  int32_t references;  /* the device's, and one for each timer; under clock_mutex */
+  int64_t nanoseconds; /* CLOCK_MONOTONIC when the GPU reached it */
+  int32_t references;  /* one of the device, and one for each timer; under clock_mutex */
 };
 
 typedef struct timer {
@@ -116,7 +116,7 @@ static void mark_release(cuda_device *device, cuda_mark *mark) {
   builder_free(&device->builder, mark);
 }
 
-/* Lets the GPU come to the mark while the host watches its own clock. */
+/* Lets the GPU reach the mark while the host reads its clock. */
 static cuda_result mark_read(const cuda_device *device, cuda_mark *mark) {
   const cuda_driver *driver = device->driver;
   cuda_result code = CUDA_OK;
@@ -131,7 +131,7 @@ static cuda_result mark_read(const cuda_device *device, cuda_mark *mark) {
   return code;
 }
 
-/* Ties the mark to the one before, if that is recent. */
+/* Derives the mark's time from the previous mark, if that is recent. */
 static void mark_tie(const cuda_device *device, cuda_mark *mark, const cuda_mark *before) {
   float milliseconds = 0;
   if (!before || mark->nanoseconds - before->nanoseconds > 2 * MARK_SPAN ||
@@ -141,7 +141,7 @@ static void mark_tie(const cuda_device *device, cuda_mark *mark, const cuda_mark
   if (llabs(tied - mark->nanoseconds) < DRIFT_LIMIT) mark->nanoseconds = tied;
 }
 
-/* A mark for a timer that is recorded now, with a reference; clock_mutex held. */
+/* Returns a mark, with a reference, for a timer recorded now. Call with clock_mutex held. */
 static compute_status mark_get(cuda_device *device, cuda_mark **result) {
   cuda_mark *old = device->mark;
   if (!old || builder_now() - old->nanoseconds > MARK_SPAN) {

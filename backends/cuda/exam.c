@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a library says of its ways to compute is not all that they do: some transform their factors
- * without saying so, and are farther off than sums in the precision that was asked for. So the
- * factors are filled with random numbers before a contest, each candidate runs once, and some of
- * its results are held against the same sums in double.
+/* Verifies a library's candidates. A library's notes are incomplete: some engines transform their
+ * factors without a note, and are less exact than sums in the requested precision. So the factors
+ * are filled with random numbers before autotuning, each candidate runs once, and some of its
+ * results are compared with the same sums in double.
  *
- * Errors of plain sums in f32 of random numbers are, in the mean of squares, a twentieth of what is
- * allowed, however long the sums are, and nearly half of it now and then. So few results tell more
- * by their mean than by the worst of them, and must meet a bound for each. */
+ * For random numbers, the mean square error of plain f32 sums is a twentieth of the allowed one,
+ * however long the sums are, and nearly half of it now and then. The mean of a few results is
+ * therefore a better test than the worst one. Each result must also meet a separate bound. */
 #include <math.h>
 #include <string.h>
 
@@ -16,11 +16,11 @@ enum { PERIOD = 4084, MOST_RESULTS = 64, LEAST_RESULTS = 8 };
 
 #define MOST_TERMS    1500000.0 /* in all results: a few milliseconds */
 #define MEAN_OF_BOUND 0.083
-#define NOT_A_NUMBER  0x7fc07fc0 /* twice, in 16 bits */
+#define NOT_A_NUMBER  0x7fc07fc0 /* two NaNs in 16 bits, or one in 32 */
 
 struct cuda_exam_paper {
   double values[2][PERIOD]; /* element i of a factor is values[i mod PERIOD] */
-  double stored[PERIOD];    /* of one factor, in its type */
+  double stored[PERIOD];    /* one factor in its dtype */
   uint32_t count;
   int64_t place[MOST_RESULTS]; /* in elements */
   double sum[MOST_RESULTS], allowed[MOST_RESULTS];
@@ -39,7 +39,7 @@ static bool is_half(compute_dtype dtype) {
   return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
 }
 
-/* A number between -1 and 1 that the type holds, as it is stored. */
+/* A number between -1 and 1 that is exact in the dtype, stored to *to. */
 static double make_element(compute_dtype dtype, uint64_t random, void *to) {
   if (dtype == COMPUTE_F64) {
     const double value = (double)(int64_t)random * 0x1p-63;
@@ -79,20 +79,20 @@ static double read_element(compute_dtype dtype, const void *from) {
   const int fraction_bits = f16 ? 10 : 7, last = f16 ? 31 : 255, bias = f16 ? 15 : 127;
   const int exponent = half >> fraction_bits & last;
   const int fraction = half & ((1 << fraction_bits) - 1);
-  if (exponent == last) return (double)NAN; /* no sum of these is that large */
+  if (exponent == last) return (double)NAN; /* no sum of these numbers is that large */
   const double size = exponent ? ldexp(fraction + (1 << fraction_bits), exponent - 1) : fraction;
   return ldexp(half & 0x8000 ? -size : size, 1 - bias - fraction_bits);
 }
 
-/* How far a result is rounded where it is stored narrower than it was summed, relative to it; with
- * room for the mean. */
+/* The relative rounding of a result whose dtype is narrower than the sum's, with a margin for the
+ * mean. */
 static double rounding_of(compute_dtype result) {
   return result == COMPUTE_F16 ? 0x1.8p-9 : result == COMPUTE_BF16 ? 0x1.8p-6 : 0;
 }
 
-/* ---- Questions and answers ----------------------------------------------------------------- */
+/* ---- Filling and verifying ----------------------------------------------------------------- */
 
-/* A factor all over with the same few elements. */
+/* Fills a factor with repetitions of the same few elements. */
 static cuda_result fill(const cuda_driver *driver, const void *elements, uint64_t element_bytes,
                         cuda_pointer to, uint64_t bytes, cuda_stream stream) {
   uint64_t filled = PERIOD * element_bytes;
@@ -103,7 +103,7 @@ static cuda_result fill(const cuda_driver *driver, const void *elements, uint64_
     code = driver->copy_on_device(to + filled, to, (size_t)more, stream);
     filled += more;
   }
-  /* The elements lie in memory that is written again. */
+  /* The next call overwrites the memory of the elements. */
   return code == CUDA_OK ? driver->stream_wait(stream) : code;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels: generated ones, prepared by the shared builder and enqueued as launches on the queue's
- * stream, and those of the vendor's libraries.
+ * stream, and kernels of vendor libraries.
  *
- * A tensor's pointer is handed over advanced to its first element, so that the offsets in the shape
- * stay zero and the shape itself never changes: a launch copies nothing but addresses. */
+ * A tensor's pointer is advanced to its first element, so the offsets in the shape stay zero and
+ * the shape never changes: a launch copies only addresses. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -19,7 +19,7 @@ bool cuda_supports(void *handle, const compute_kernel_descriptor *descriptor, ch
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-/* Before anything is built: the device's own reasons, with their first cause. */
+/* Runs before any build: reports a lost device with its first cause. */
 static compute_status begin(cuda_device *device, cuda_kernel **kernel) {
   const compute_services *services = device->services;
   const compute_status status = cuda_enter(device);
@@ -34,8 +34,9 @@ static compute_status begin(cuda_device *device, cuda_kernel **kernel) {
   return COMPUTE_OK;
 }
 
-/* A vendor's library, where the parameters ask for it, or where nobody has measured and the kernel
- * is large. What keeps the library from it is logged; our own kernel serves then. */
+/* Chooses a vendor library if the tuning parameters ask for it, or if nobody has tuned this kernel
+ * and it is large. If the library cannot serve it, the reason is logged, and the generated kernel
+ * serves. */
 static bool library_serves(cuda_device *device, const compute_kernel_descriptor *descriptor,
                            const compute_tuning *tuning, compute_tuning_source source,
                            cuda_kernel *kernel) {
@@ -76,7 +77,7 @@ compute_status cuda_kernel_prepare(void *handle, const compute_kernel_descriptor
   if (by_library && tuning.implementation == 0)
     cuda_rivals_meet(device, descriptor, source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
                      kernel);
-  status = cuda_enter(device); /* a library may have ended the device */
+  status = cuda_enter(device); /* a library may have lost the device */
   if (by_library) return end(device, status, kernel, result);
   tuning.implementation = 0;
   if (status == COMPUTE_OK)

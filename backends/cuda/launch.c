@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated kernels on a stream: their parameters, and one launch after the other. */
+/* Enqueues generated kernels on a stream: sets up the parameters and submits one launch after the
+ * other. */
 #include "cuda.h"
 
 void cuda_bind(const builder_launch *launch, const cuda_pointer *operands,

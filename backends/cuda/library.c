@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Vendor libraries, opened when a kernel first asks for one, and never closed: their own threads
- * and handlers may outlive us. A library that cannot be used is not an error. It is logged once for
- * each device, and the reason is kept for those who force it by the tuning parameters. */
+/* Vendor libraries. They are opened at a kernel's first request and never closed, because their
+ * threads and handlers may outlive the device. An unusable library is not an error: it is logged
+ * once per device, and the reason is kept for users who force it by the tuning parameters. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static void *functions_of(const cuda_library_kind *kind, uint32_t name) {
   return (char *)kind->functions + name * kind->function_bytes;
 }
 
-/* ---- The process's side -------------------------------------------------------------------- */
+/* ---- Process-wide state -------------------------------------------------------------------- */
 
 static bool find_all(const cuda_library_kind *kind, uint32_t name, void *handle, char *reason,
                      size_t reason_bytes) {
@@ -44,9 +44,9 @@ static load_state load(const cuda_library_kind *kind, uint32_t name, char *reaso
   return find_all(kind, name, handle, reason, reason_bytes) ? LOADED : ABSENT;
 }
 
-/* ---- The device's side --------------------------------------------------------------------- */
+/* ---- State of a device --------------------------------------------------------------------- */
 
-/* Whether the user lets us: COMPUTE_CUDA_LIBRARIES names those that are used. */
+/* `true` if COMPUTE_CUDA_LIBRARIES permits this library. */
 static bool is_wanted(const cuda_device *device, const cuda_library_kind *kind) {
   const compute_services *services = device->services;
   const char *wanted = services->variable(services->host, "COMPUTE_CUDA_LIBRARIES");
@@ -81,8 +81,8 @@ static void start(cuda_device *device, const cuda_library_kind *kind, uint32_t n
            version / 100 % 100, version % 100);
 }
 
-/* Tries the versions; true if one is installed, whether it starts or not. The reason is that of the
- * newest that is installed. */
+/* Tries the versions. Returns true if one is installed, whether it starts or not. The reason comes
+ * from the newest installed one. */
 static bool start_any(cuda_device *device, cuda_library_id id, cuda_library *library) {
   const cuda_library_kind *kind = kinds[id];
   bool present = false;
@@ -111,7 +111,7 @@ static void try_once(cuda_device *device, cuda_library_id id, cuda_library *libr
   if (library->handle)
     services->log(services->host, COMPUTE_LOG_INFO, "cuda", "cuda:%u uses %s", device->index,
                   library->name);
-  else /* a warning only where there is something that the user would expect to be in use */
+  else /* a warning only if a user would expect the library to be in use */
     services->log(services->host, present ? COMPUTE_LOG_WARNING : COMPUTE_LOG_INFO, "cuda",
                   "cuda:%u continues without %s: %s", device->index, kind->title, library->reason);
 }
@@ -131,7 +131,7 @@ const char *cuda_library_title(cuda_library_id id) {
   return kinds[id]->title;
 }
 
-/* The libraries have codes of their own, which hide what the driver said. */
+/* The libraries' codes hide the driver's code. */
 compute_status cuda_library_fail(cuda_device *device, compute_status status, int64_t code,
                                  const char *remedy, const char *format, ...) {
   char words[256];

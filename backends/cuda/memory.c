@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory, and memory of others.
+/* Device memory and foreign memory.
  *
- * The core pools blocks, so the driver is asked rarely. Where the device has stream-ordered pools
- * one of our own serves the requests, with a threshold up to which it keeps freed memory instead of
- * giving it back at the next synchronisation; its allocations are waited for, so that every queue
- * can use them.
+ * The core pools blocks, so driver calls are rare. If the device has stream-ordered pools, a
+ * private pool serves the requests. It keeps freed memory up to a threshold instead of returning it
+ * at the next synchronisation. Each allocation is waited for, so that every queue can use it.
  *
- * Page-locked memory of the host: the GPU copies from and to it by itself, beside its kernels and
- * without holding up the caller. Allocated by the driver, or the caller's own that the driver locks
- * in place. Transfers recognise it by asking the driver, no matter who locked it. */
+ * Page-locked host memory: the GPU copies from and to it beside its kernels, without blocking the
+ * caller. Either the driver allocates it, or it locks the caller's memory in place. Transfers ask
+ * the driver whether memory is locked, no matter who locked it. */
 #include "cuda.h"
 
 #include <stdio.h>
 
 /* ---- Device memory --------------------------------------------------------------------------- */
 
-/* From the pool; if that is out of memory, again after it has given back what it kept in
- * pieces that do not fit. */
+/* Allocates from the pool. If the pool is out of memory, it tries again after trimming fragments
+ * that do not fit. */
 static cuda_result take_from_pool(cuda_device *device, uint64_t bytes, cuda_pointer *pointer) {
   const cuda_driver *driver = device->driver;
   cuda_result code = driver->pool_allocate(pointer, bytes, device->pool, device->memory_stream);
@@ -80,10 +79,10 @@ void cuda_memory_release(void *handle, compute_memory *memory) {
   builder_free(&device->builder, released);
 }
 
-/* ---- Memory of others ---------------------------------------------------------------------- */
+/* ---- Foreign memory ------------------------------------------------------------------------ */
 
-/* By the call that also answers, with zeroes, for addresses that the driver does not know: tools
- * report the other one as an error in the program. */
+/* Uses the call that returns zeroes for unknown addresses. Tools report the other call as an error
+ * in the program. */
 cuda_pointer_facts cuda_pointer_facts_of(const cuda_device *device, const void *address) {
   cuda_pointer_facts facts = {.ordinal = -1};
   int32_t attributes[] = {CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_DEVICE_ORDINAL,
@@ -95,8 +94,8 @@ cuda_pointer_facts cuda_pointer_facts_of(const cuda_device *device, const void *
   return facts;
 }
 
-/* What the driver knows of an address: device memory of this GPU, pinned host memory, or nothing.
- */
+/* Classifies an address by the driver's data: device memory of this GPU, pinned host memory, or
+ * unknown. */
 static compute_status recognise(cuda_device *device, void *data, cuda_memory *memory, bool *known) {
   const cuda_pointer_facts facts = cuda_pointer_facts_of(device, data);
   *known = facts.type == CUDA_MEMORY_TYPE_HOST || facts.type == CUDA_MEMORY_TYPE_DEVICE;
@@ -106,7 +105,7 @@ static compute_status recognise(cuda_device *device, void *data, cuda_memory *me
                                   "wrap it on the GPU that it belongs to",
                                   "cuda:%u: the memory belongs to GPU %d", device->index,
                                   facts.ordinal);
-  *known = facts.pointer != 0; /* else kernels on this GPU cannot reach it */
+  *known = facts.pointer != 0; /* otherwise kernels on this GPU cannot access it */
   if (!*known) return COMPUTE_OK;
   memory->pointer = facts.pointer;
   memory->kind = CUDA_MEMORY_FOREIGN;
@@ -114,7 +113,7 @@ static compute_status recognise(cuda_device *device, void *data, cuda_memory *me
   return COMPUTE_OK;
 }
 
-/* Other libraries' memory on this GPU, by the address that all in the process use. */
+/* Memory of other libraries on this GPU; the address is valid in the whole process. */
 compute_status cuda_memory_adopt(void *handle, const compute_foreign_memory *foreign,
                                  uint64_t bytes, compute_memory *memory) {
   cuda_device *device = handle;
@@ -136,7 +135,7 @@ compute_status cuda_memory_adopt(void *handle, const compute_foreign_memory *for
   return COMPUTE_OK;
 }
 
-/* Numbers: those of DLPack. */
+/* The numbers are DLPack's. */
 void cuda_memory_export(void *handle, const compute_argument *argument,
                         compute_foreign_memory *foreign) {
   enum { CUDA = 2, CUDA_HOST = 3 };
@@ -150,7 +149,7 @@ void cuda_memory_export(void *handle, const compute_argument *argument,
   foreign->data = (char *)memory->host + argument->offset;
 }
 
-/* Pins the caller's memory and maps it, so that kernels reach it over the bus. */
+/* Pins the caller's memory and maps it, so that kernels access it over the bus. */
 static compute_status pin(cuda_device *device, void *data, uint64_t bytes, cuda_memory *memory) {
   const cuda_driver *driver = device->driver;
   cuda_result code =
@@ -189,9 +188,9 @@ compute_status cuda_memory_import(void *handle, void *data, uint64_t bytes,
   return COMPUTE_OK;
 }
 
-/* ---- Page-locked memory of the host ---------------------------------------------------------- */
+/* ---- Page-locked host memory ----------------------------------------------------------------- */
 
-/* A lack of it is a lack of the host's memory, or a limit of the system's on locked pages. */
+/* A failure means a lack of host memory, or a system limit on locked pages. */
 static compute_status fail(cuda_device *device, cuda_result code, const char *what,
                            uint64_t bytes) {
   const compute_services *services = device->services;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The CUDA module's vtable, and starting it: mostly, saying in words why it does not start. */
+/* The CUDA module's vtable and start. Most of the code explains why the module does not start. */
 #include <stdio.h>
 
 #include "cuda.h"
 
-/* A library that is there but is not a driver: the toolkit brings one to link with. */
+/* The library exists but is not a driver: the toolkit contains a stub to link with. */
 static compute_status fail_stub(const compute_services *services) {
   return services->fail(
       services->host, COMPUTE_ERROR_MISSING_LIBRARY, CUDA_STUB_LIBRARY,
@@ -153,7 +153,7 @@ static const compute_backend backend = {
     .communicator_finish = cuda_communicator_finish,
     .communicator_close = cuda_communicator_close,
     .flags = COMPUTE_BACKEND_STAGES_COPIES,
-    /* No device_recover: what ends a context ends it for the process. */
+    /* No device_recover: a code that ends the context ends it for the whole process. */
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening NCCL: communicator.c uses it. */
+/* Opens NCCL for communicator.c. */
 #include "nccl.h"
 
 #include "vendor.h"
@@ -13,7 +13,7 @@ static size_t version(const void *of) {
   return ((const nccl_functions *)of)->version(&number) == NCCL_OK ? (size_t)number : 0;
 }
 
-/* It has nothing for a device as such. */
+/* NCCL has no per-device handle. */
 static int32_t create(const void *of, void **handle) {
   *handle = (void *)(uintptr_t)of;
   return NCCL_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* NCCL 2.14 and newer, libnccl.so.2: what is used of it. Its ABI is stable within this soname: the
- * configuration tells by its size and version which members it has. */
+/* The used part of NCCL 2.14 and newer (libnccl.so.2). Its ABI is stable within this soname: the
+ * size and version of the configuration determine its members. */
 #ifndef CUDA_NCCL_H
 #define CUDA_NCCL_H
 
@@ -13,7 +13,7 @@ typedef struct nccl_id {
   char bytes[128];
 } nccl_id;
 
-/* ncclConfig_t as it was in 2.14. */
+/* ncclConfig_t of version 2.14. */
 typedef struct nccl_config {
   size_t size;
   uint32_t magic, version;
@@ -50,7 +50,7 @@ enum {
 };
 #define NCCL_CONFIG_MAGIC 0xcafebeefu
 
-/* X(member, symbol, type of the result, parameters) */
+/* X(member, symbol, result type, parameters) */
 #define NCCL_FUNCTIONS(X)                                                                          \
   X(version, ncclGetVersion, nccl_result, (int32_t * version))                                     \
   X(error_text, ncclGetErrorString, const char *, (nccl_result code))                              \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* NVRTC: finding it, remembering what was found, and opening it. */
+/* NVRTC: finds it, stores the findings in the disk cache, and opens it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -13,8 +13,8 @@
 #include "common/loading.h"
 #include "driver.h"
 
-/* Newest first. The toolkit's folder is where its own installer puts the library without telling
- * the loader. */
+/* Newest first. The toolkit's installer puts the library into this folder and does not register it
+ * with the loader. */
 static const char *const names[][2] = {
     {"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13"},
     {"libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"},
@@ -26,8 +26,7 @@ enum { VERSIONS = sizeof names / sizeof *names, PATH_BYTES = 512 };
 
 static const library_row rows[] = {NVRTC_FUNCTIONS(NVRTC_ROW)};
 
-/* What is remembered of a library: what it said, and the file that it was, to notice another one in
- * its place. */
+/* A cached record: the library's properties, and its file's identity to detect a replacement. */
 typedef struct record {
   char path[PATH_BYTES];
   int64_t bytes, changed_seconds, changed_nanoseconds;
@@ -61,7 +60,7 @@ static bool ask(nvrtc_library *library, char *reason, size_t reason_bytes) {
   return false;
 }
 
-/* Leaves *memory_short as it is, unless that was the reason. */
+/* Sets *memory_short only if that was the reason. */
 static void *open_file(const char *name, bool *memory_short) {
   errno = 0;
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -104,7 +103,7 @@ bool nvrtc_open(const compute_services *services, const nvrtc_library *nvrtc, ch
   return usable;
 }
 
-/* The first compilation loads the library's other file. */
+/* The first compilation loads the library's second file. */
 nvrtc_result nvrtc_compile(const compute_services *services, const nvrtc_library *nvrtc,
                            nvrtc_program program, int count, const char *const *options) {
   static atomic_bool complete[VERSIONS];
@@ -117,9 +116,9 @@ nvrtc_result nvrtc_compile(const compute_services *services, const nvrtc_library
   return code;
 }
 
-/* ---- What is remembered -------------------------------------------------------------------- */
+/* ---- Cached records ------------------------------------------------------------------------ */
 
-/* Where the loader looks is a part of the key: another folder may have another version. */
+/* The loader's search path is part of the key: another folder may have another version. */
 static uint32_t key_of(const compute_services *services, int version, compute_cache_part key[3]) {
   const char *folders = services->variable(services->host, "LD_LIBRARY_PATH");
   if (!folders) folders = "";
@@ -135,7 +134,7 @@ static bool has_cache(const compute_services *services) {
          services->cache_load && services->cache_store;
 }
 
-/* The file as it is now; false if there is none. */
+/* The file's current identity; false if there is none. */
 static bool describe_file(const char *path, record *r) {
   struct stat file;
   if (path[0] != '/' || stat(path, &file) != 0) return false;
@@ -186,15 +185,15 @@ static bool recall(const compute_services *services, int version) {
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
 int nvrtc_architecture(const nvrtc_library *nvrtc, int32_t capability, bool *exact) {
-  int base = 0; /* the newest virtual architecture that is not newer than the GPU */
+  int base = 0; /* the newest virtual architecture up to the GPU's */
   for (int i = 0; i < nvrtc->arch_total; i++)
     if (nvrtc->arch[i] <= capability && nvrtc->arch[i] > base) base = nvrtc->arch[i];
   *exact = base == capability;
   return base;
 }
 
-/* How well a version serves: binaries for just this GPU are best, and those of a compiler that is
- * no newer than the driver, because a driver need not read what came after it. 0: not at all. */
+/* Rank of a version; 0: unusable. Binaries for exactly this GPU are best. A compiler that is no
+ * newer than the driver is better, because a driver need not read newer formats. */
 static int suitability(const nvrtc_library *nvrtc, int32_t capability, int32_t driver_version) {
   bool exact;
   if (nvrtc_architecture(nvrtc, capability, &exact) == 0) return 0;
@@ -227,6 +226,6 @@ const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capabi
     best_suitability = suits;
   }
   pthread_mutex_unlock(&mutex);
-  /* Another version may serve, but which one does must not depend on memory. */
+  /* Another version might serve, but the choice must not depend on free memory. */
   return *memory_short ? NULL : best;
 }

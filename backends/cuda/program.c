@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* From source text to loaded modules: what the shared table of programs needs to know of CUDA.
+/* From source text to loaded modules: the CUDA part of the shared table of programs.
  *
- * NVRTC compiles to CUBIN for the GPU's own architecture, so that the driver only has to load it.
- * Where the GPU is newer than the compiler it gets PTX, which the driver finishes; then the driver
- * belongs to the key of what is stored. */
+ * NVRTC compiles to CUBIN for exactly this GPU, so the driver only has to load it. For a GPU newer
+ * than the compiler it generates PTX, and the driver finishes the compilation. Then the driver's
+ * version is part of the cache key. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,18 +28,18 @@ compute_status cuda_compiler_open(cuda_device *device) {
       nvrtc_architecture(device->nvrtc, device->capability, &device->exact_architecture);
   snprintf(device->compiler, sizeof device->compiler, "NVRTC %d.%d", device->nvrtc->major,
            device->nvrtc->minor);
-  /* Instructions of this one architecture alone: every NVRTC that knows it has them. */
+  /* Instructions of exactly this architecture: every NVRTC with the architecture supports them. */
   if (device->exact_architecture && device->architecture == 90)
     device->target.flags |= COMPUTE_TARGET_WARPGROUP_MATRIX;
   char architecture[40];
   cuda_compiler_target(device, architecture, sizeof architecture);
-  /* Every dialect computes alike only without contraction. */
+  /* All dialects give the same results only without contraction. */
   snprintf(device->options, sizeof device->options, "%s -default-device --fmad=false --std=c++17",
            architecture);
   return COMPUTE_OK;
 }
 
-/* Cuts the text up at its blanks, in place. 0 when there are too many pieces. */
+/* Splits the text at blanks, in place. Returns 0 if there are too many pieces. */
 static int split(char *text, const char *pieces[MOST_OPTIONS]) {
   int count = 0;
   char *rest = NULL;
@@ -68,7 +68,7 @@ static void compiler_problem(const cuda_device *device, nvrtc_result code, const
   problem->remedy = remedy_of(code);
 }
 
-/* The compiler's output, in memory of the services; NULL if there are none. */
+/* The compiler's output, allocated with the services; NULL if empty. */
 static char *log_take(const cuda_device *device, nvrtc_program compiled) {
   size_t bytes = 0;
   if (device->nvrtc->log_bytes(compiled, &bytes) != NVRTC_OK || bytes <= 1 ||
@@ -80,14 +80,14 @@ static char *log_take(const cuda_device *device, nvrtc_program compiled) {
   return NULL;
 }
 
-/* What was compiled, in memory of the services; NULL with the problem. */
+/* The compiled image, allocated with the services; NULL with the problem filled in on failure. */
 static void *image_take(const cuda_device *device, nvrtc_program compiled, size_t *bytes,
                         build_problem *problem) {
   const nvrtc_library *nvrtc = device->nvrtc;
   const bool exact = device->exact_architecture;
   nvrtc_result code =
       exact ? nvrtc->cubin_bytes(compiled, bytes) : nvrtc->ptx_bytes(compiled, bytes);
-  if (code == NVRTC_OK && *bytes == 0) code = NVRTC_INVALID_OPTION; /* nothing of that kind */
+  if (code == NVRTC_OK && *bytes == 0) code = NVRTC_INVALID_OPTION; /* no such image */
   char *image = code == NVRTC_OK ? builder_allocate(&device->builder, *bytes + 1) : NULL;
   if (code == NVRTC_OK && !image) {
     build_problem_set(problem, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL, "a kernel's binary");
@@ -100,7 +100,7 @@ static void *image_take(const cuda_device *device, nvrtc_program compiled, size_
   return NULL;
 }
 
-/* A log with a success is for those who look for it. */
+/* The log of a successful build is a debug message. */
 static void *result_take(const cuda_device *device, nvrtc_program compiled, nvrtc_result code,
                          size_t *bytes, build_problem *problem) {
   char *log = log_take(device, compiled);
@@ -154,7 +154,7 @@ static void *image_compile(const cuda_device *device, const builder_program *pro
   return image;
 }
 
-/* ---- What the table asks for --------------------------------------------------------------- */
+/* ---- Functions for the table --------------------------------------------------------------- */
 
 static uint32_t key_parts(void *handle, compute_cache_part parts[BUILDER_KEY_PARTS]) {
   const cuda_device *device = handle;
@@ -166,8 +166,8 @@ static uint32_t key_parts(void *handle, compute_cache_part parts[BUILDER_KEY_PAR
   return count;
 }
 
-/* The problem that a code of the driver is when a program is built. Only what a plainer kernel may
- * cure is a failure to compile. */
+/* Converts a driver code during a build to a problem. It counts as a compilation failure only if a
+ * plainer kernel may avoid it. */
 static void driver_problem(cuda_device *device, cuda_result code, const char *call,
                            build_problem *problem) {
   compute_status status = cuda_code_status(code);
@@ -187,7 +187,7 @@ static void *load(void *handle, const builder_program *program, const void *bina
   const char *text = binary;
   (void)program;
   (void)known;
-  /* PTX is a text, which the driver reads up to its zero. */
+  /* PTX is a text; the driver reads it up to the terminating zero. */
   if (bytes < 4 || (memcmp(text, "\177ELF", 4) != 0 && text[bytes - 1] != '\0')) return NULL;
   if (!cuda_enter_to_release(device)) return NULL;
   const cuda_result code = device->driver->module_load(&module, binary);
@@ -275,8 +275,7 @@ bool cuda_grid_fits(const uint32_t groups[3]) {
          groups[2] > 0 && groups[2] <= UINT16_MAX;
 }
 
-/* Beyond what every launch gets without being asked, a kernel has to be allowed its local memory.
- */
+/* A kernel needs the driver's permission for local memory above the default limit. */
 static cuda_result allow_local(const cuda_device *device, const cuda_entry *entry,
                                uint32_t local_bytes) {
   if (local_bytes <= device->target.local_bytes) return CUDA_OK;

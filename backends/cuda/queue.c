@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue is a stream of its own, which never waits for the default stream of other users of CUDA.
- */
+/* A queue is a separate stream, which never waits for the default stream of other CUDA users. */
 #include "cuda.h"
 
 #include <stdio.h>
@@ -60,7 +59,7 @@ compute_status cuda_workspace(cuda_queue *queue, uint64_t bytes, cuda_pointer *a
   cuda_device *device = queue->device;
   compute_memory *workspace = &queue->workspace;
   if (bytes > workspace->bytes) {
-    /* Kernels that are under way may use the old one. */
+    /* Running kernels may use the old workspace. */
     if (workspace->handle) {
       const cuda_result code = device->driver->stream_wait(queue->stream);
       if (code != CUDA_OK) return cuda_fail(device, code, "waiting for a queue");

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* Sequences of kernels as CUDA graphs.
  *
- * While a queue records, its kernels are only noted. At the end their launches become the nodes of
- * a graph, one after the other, and the graph is made executable once. A submission compares the
- * addresses with those in the graph, sets the parameters of the launches where they differ, and
- * hands the whole to the driver in one call: in a steady state that is all it does.
+ * While a queue records, kernels are only listed. At the end their launches become the nodes of a
+ * graph, in sequence, and the graph is instantiated once. A submission compares the addresses with
+ * those in the graph, updates the launches that differ, and submits everything in one driver call.
+ * In a steady state only that call remains.
  *
- * A product by a vendor's library cuts the sequence: what lies between two of them is a graph, and
- * the library is called in between. The library could be captured into the graph instead, but what
- * it launches can then only be given new addresses by capturing it again, which makes and destroys
- * objects of the driver at each submission; the call itself does not, and products that are left to
- * a library are long enough to hide it.
+ * A product by a vendor library divides the sequence: the launches between two products are one
+ * graph, and the library is called in between. Capturing the library's launches into the graph is
+ * possible, but new addresses would then need a new capture, which creates and destroys driver
+ * objects at each submission. The direct call does not, and such products are long enough to hide
+ * its cost.
  *
- * Scratch memory belongs to the recording, since the queue's may move. The records of faults are
- * those of the queue that submits; each kernel keeps its label. */
+ * Scratch memory belongs to the recording, since the queue's may move. Faults use the records of
+ * the submitting queue; each kernel keeps its label. */
 #include <string.h>
 
 #include "cuda.h"
 
-/* One launch in a graph, or a product. A launch's parameters point into `bound` of the recording,
- * and to the shape. */
+/* One launch in a graph, or a product. A launch's parameters point to the shape and into `bound` of
+ * the recording. */
 typedef struct node {
   cuda_graph_node handle;
   const builder_launch *launch; /* NULL: a product */
-  const cuda_kernel *kernel;    /* with the product */
-  uint32_t first_operand;       /* of its kernel, in the arguments of all */
+  const cuda_kernel *kernel;    /* the kernel with the product */
+  uint32_t first_operand;       /* of its kernel, in the list of all operands */
   uint32_t first_bound;
-  uint32_t label; /* of a launch that may find a fault */
+  uint32_t label; /* of a launch that may report a fault */
   void **parameters;
 } node;
 
-/* Launches that follow one another, or one product. */
+/* Consecutive launches, or one product. */
 typedef struct segment {
   uint32_t first, count; /* nodes */
   cuda_graph graph;      /* NULL for a product */
@@ -39,10 +39,10 @@ typedef struct segment {
 
 struct cuda_recording {
   cuda_device *device;
-  cuda_kernel **kernels; /* each retained */
-  uint32_t *labels;      /* one for each */
+  cuda_kernel **kernels; /* each with a reference */
+  uint32_t *labels;      /* one per kernel */
   uint32_t kernel_count, kernel_capacity, label_capacity;
-  cuda_pointer *operands; /* of all kernels, one's after the other's */
+  cuda_pointer *operands; /* of all kernels, in sequence */
   uint32_t operand_count, operand_capacity;
   bool faults;
 
@@ -50,11 +50,11 @@ struct cuda_recording {
   uint32_t node_count;
   segment *segments;
   uint32_t segment_count;
-  cuda_pointer *bound; /* what the launches in the graph were given */
+  cuda_pointer *bound; /* the current addresses of the launches in the graph */
   void **parameters;
   cuda_scratch scratch;
   compute_memory workspace;
-  cuda_event submitted; /* after the last submission; only with scratch memory */
+  cuda_event submitted; /* recorded after the last submission; only with scratch memory */
 };
 
 static bool can_record(const cuda_driver *driver) {
@@ -82,9 +82,10 @@ compute_status cuda_record_begin(void *handle) {
   return COMPUTE_OK;
 }
 
-/* ---- Noting -------------------------------------------------------------------------------- */
+/* ---- Recording ----------------------------------------------------------------------------- */
 
-/* The array with room for `more` further elements; NULL without memory, and then as it was. */
+/* Returns the array with room for `more` additional elements. Without memory it returns NULL, and
+ * the array is unchanged. */
 static void *with_room(const cuda_device *device, void *array, uint32_t used, uint32_t more,
                        uint32_t *capacity, size_t element_bytes) {
   if (more <= *capacity - used) return array;
@@ -123,7 +124,7 @@ compute_status cuda_recording_note(cuda_queue *queue, cuda_kernel *kernel,
 
 /* ---- The graph ----------------------------------------------------------------------------- */
 
-/* One more node at the end of the last segment, or in a new one: products stand alone. */
+/* Appends a node to the last segment, or to a new one: a product gets a separate segment. */
 static node *node_add(cuda_recording *r, const builder_launch *launch, uint32_t first_operand) {
   segment *last = r->segment_count ? &r->segments[r->segment_count - 1] : NULL;
   if (!launch || !last || !r->nodes[last->first].launch) {
@@ -137,7 +138,7 @@ static node *node_add(cuda_recording *r, const builder_launch *launch, uint32_t 
   return made;
 }
 
-/* Room for all that a submission needs, and the launches that the kernels consist of. */
+/* Allocates the memory for submissions and creates the nodes of the kernels' launches. */
 static compute_status nodes_make(cuda_recording *r) {
   uint32_t nodes = 0, buffers = 0, launches = 0, first_operand = 0;
   for (uint32_t i = 0; i < r->kernel_count; i++) {
@@ -200,7 +201,7 @@ static cuda_kernel_node_parameters parameters_of(const node *n) {
   };
 }
 
-/* The addresses of a launch; a fault of it goes to a record of the queue. */
+/* Fills in the addresses of a launch; a fault uses a record of the queue. */
 static void bind_node(cuda_recording *r, const node *n, fault_table *faults, cuda_pointer *bound) {
   cuda_scratch scratch = r->scratch;
   if (r->faults) scratch.fault += fault_take(faults, n->label) * sizeof(int32_t);
@@ -258,7 +259,7 @@ compute_status cuda_record_end(void *handle, void **result) {
 
 /* ---- Submitting ---------------------------------------------------------------------------- */
 
-/* Hands the launch its addresses if they are not those that it has. */
+/* Updates the launch if its addresses have changed. */
 static cuda_result node_update(cuda_recording *r, const segment *part, const node *n,
                                fault_table *faults) {
   cuda_pointer fresh[BUILDER_BUFFERS], *bound = r->bound + n->first_bound;
@@ -269,7 +270,7 @@ static cuda_result node_update(cuda_recording *r, const segment *part, const nod
   const cuda_kernel_node_parameters parameters = parameters_of(n);
   const cuda_result code =
       r->device->driver->executable_set_kernel(part->executable, n->handle, &parameters);
-  if (code != CUDA_OK) memset(bound, 0xff, bytes); /* whatever it has now, it is set next time */
+  if (code != CUDA_OK) memset(bound, 0xff, bytes); /* unknown: the next submission sets it */
   return code;
 }
 
@@ -298,21 +299,21 @@ compute_status cuda_record_submit(void *handle, void *submitted, const compute_a
                                   "cuda: a recording of %u operands got %u", r->operand_count,
                                   count);
   if (r->node_count == 0) return COMPUTE_OK;
-  /* Only the first submission to a queue makes its fault word. */
+  /* Only the first submission to a queue creates its fault words. */
   if (r->faults) status = cuda_fault_words(queue, &r->scratch.fault);
   if (status != COMPUTE_OK) return status;
   for (uint32_t i = 0; i < count; i++) r->operands[i] = cuda_address(&arguments[i]);
   for (uint32_t i = 0; i < r->segment_count && status == COMPUTE_OK; i++)
     status = segment_submit(r, &r->segments[i], queue);
   if (!r->submitted) return status;
-  /* Behind what was submitted of it, even if that is not all: it uses the scratch memory. */
+  /* Record after a partial submission as well: it uses the scratch memory. */
   if (status != COMPUTE_OK && !cuda_enter_to_release(device)) return status;
   const cuda_result code = driver->event_record(r->submitted, queue->stream);
   if (status != COMPUTE_OK) return status;
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "submitting recorded kernels");
 }
 
-/* The driver itself keeps a graph that is under way; its scratch memory and code it does not. */
+/* The driver keeps a running graph, but not its scratch memory and code. */
 void cuda_record_destroy(void *handle, void *destroyed) {
   cuda_device *device = handle;
   const cuda_driver *driver = device->driver;

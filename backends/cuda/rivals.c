@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A library's kernel against a generated one, and against the library's for the other direction of
- * a convolution (turn.c). Which of them is fastest is seldom clear beforehand: the library has more
- * ways to compute a product, ours have no pass for the epilogue. So they are made and timed once,
- * and the disk cache keeps which one won. */
+/* Autotunes a library's kernel against a generated one, and against the library's kernel for the
+ * other direction of a convolution (turn.c). The fastest is seldom clear in advance: the library
+ * has more ways to compute a product, while generated kernels need no separate pass for the
+ * epilogue. So all candidates are built and timed once, and the disk cache stores the winner. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { LIBRARY, GENERATED, TURNED, RIVALS };
 
-static const float lead = 0.03F; /* less is noise, which should not choose */
+static const float lead = 0.03F; /* a smaller difference is noise */
 
 typedef struct match {
   const cuda_kernel *kernels[RIVALS]; /* the third may be NULL */
@@ -23,7 +23,7 @@ static bool submit(void *argument, uint32_t which, const cuda_pointer *operands,
                    cuda_pointer workspace, cuda_stream stream) {
   const match *m = argument;
   const cuda_scratch scratch = {workspace, 0};
-  (void)stream; /* the queue's */
+  (void)stream; /* the queue has it already */
   return m->kernels[which] &&
          cuda_kernel_submit(m->queue, m->kernels[which], operands, &scratch) == COMPUTE_OK;
 }
@@ -36,7 +36,7 @@ static void name(void *argument, uint32_t which, char *text, size_t text_bytes) 
     snprintf(text, text_bytes, "the library with its filter turned");
 }
 
-/* The operands' sizes; false where one does not begin at its first address. */
+/* The operands' sizes; false if an operand does not start at its lowest address. */
 static bool measure_operands(const compute_kernel_descriptor *d, const cuda_kernel *library,
                              uint64_t *bytes) {
   const uint64_t *known = library->product->operand_bytes;
@@ -73,7 +73,7 @@ static int32_t contest(cuda_device *device, const compute_kernel_descriptor *des
   return winner;
 }
 
-/* All that the generated kernel is, and the library. */
+/* The key: everything that defines the generated kernel, and the library. */
 static uint32_t key_make(const match *m, compute_cache_part *key) {
   static const char what[] = "rivals 3";
   const builder_kernel *generated = &m->kernels[GENERATED]->shared;
@@ -91,7 +91,7 @@ static uint32_t key_make(const match *m, compute_cache_part *key) {
 
 _Static_assert(CUDA_CONTEST_KEY >= 4 + COMPUTE_GENERATED_LAUNCHES, "room for the key");
 
-/* The winner, now or before; the third rival is made in `turned` when it is needed. */
+/* The winner, measured now or earlier. The third candidate is built in `turned` when needed. */
 static int32_t choose(cuda_device *device, const compute_kernel_descriptor *descriptor, match *m,
                       cuda_kernel *turned) {
   compute_cache_part key[CUDA_CONTEST_KEY];
@@ -112,8 +112,8 @@ static void leave(cuda_device *device, cuda_kernel *kernel) {
   builder_kernel_clear(&device->builder, &kernel->shared);
 }
 
-/* Whether the library leaves the epilogue to another launch, where a generated kernel multiplies
- * nearly as fast and needs none. */
+/* `true` if the library leaves the epilogue to another launch, and a generated kernel multiplies
+ * nearly as fast without one. */
 static bool has_pass(const cuda_device *device, const compute_kernel_descriptor *descriptor,
                      const cuda_kernel *library) {
   return (device->target.flags & COMPUTE_TARGET_WARPGROUP_MATRIX) &&

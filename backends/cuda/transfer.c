@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies.
  *
- * The driver moves pinned memory by itself and at the bus's full speed; pageable memory it first
- * copies, in small pieces and with the caller waiting. So pageable memory goes through pinned
- * staging of our own, in lanes: the context's threads take a lane each, and with it piece after
- * piece of the copy, of which the device moves one while the thread fills or empties the other. One
- * thread copies slower than a fast bus. Pieces are small enough to stay in the processor's cache.
- * Lanes belong to the device; a transfer takes those that are free, at least one. A system that
- * gives no pinned memory gets the driver's own copies. */
+ * The driver moves pinned memory directly and at the bus's full speed. It first copies pageable
+ * memory, in small pieces, while the caller waits. So this file stages pageable memory in pinned
+ * memory, divided into lanes. Each thread of the context takes a lane and copies piece after piece:
+ * the device moves one piece while the thread fills or empties the other. One thread copies more
+ * slowly than a fast bus. Pieces are small enough to stay in the processor's cache. Lanes belong to
+ * the device; a transfer takes the free ones, at least one. If the system gives no pinned memory,
+ * the driver copies. */
 #include "cuda.h"
 
 #include <string.h>
 
 #define LANES       8
-#define PIECES      2 /* of a lane */
+#define PIECES      2 /* per lane */
 #define PIECE_BYTES ((uint64_t)2 << 20)
 #define PIECE_LEAST ((uint64_t)256 << 10)
-#define ROUND_PARTS 4 /* that a thread copies before the threads are asked for again */
-#define SMALL_BYTES ((uint64_t)64 << 10) /* the driver's own way is no slower */
+#define ROUND_PARTS 4 /* parts per thread before the transfer asks for threads again */
+#define SMALL_BYTES ((uint64_t)64 << 10) /* here the driver's own staging is no slower */
 
 typedef struct lane {
-  unsigned char *data;     /* PIECES times PIECE_BYTES; NULL until a copy needs this lane */
+  unsigned char *data;     /* PIECES times PIECE_BYTES; NULL until the first use */
   cuda_event done[PIECES]; /* the last copy from or to the piece */
-  bool busy;               /* some transfer has it */
+  bool busy;               /* used by a transfer */
 } lane;
 
 struct cuda_staging {
   lane lanes[LANES];
-  int limit; /* lanes that the system gives pinned memory for, as far as is known */
+  int limit; /* number of lanes with pinned memory, as far as known */
 };
 
 /* ---- Staging ------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ void cuda_staging_release(cuda_device *device) {
   builder_free(&device->builder, staging);
 }
 
-/* Those of the lanes that are free. Fewer than wanted are enough. Mutex held. */
+/* Takes free lanes; fewer than wanted are enough. Call with the mutex held. */
 static cuda_result take_free(cuda_device *device, int wanted, lane **taken, int *count) {
   cuda_staging *staging = device->staging;
   for (int i = 0; i < staging->limit && *count < wanted; i++) {
@@ -85,8 +85,8 @@ static void lanes_return(cuda_device *device, lane **taken, int count) {
   pthread_mutex_unlock(&device->staging_mutex);
 }
 
-/* Takes up to `wanted` free lanes; waits for one if need be. Returns how many, 0 on failure and
- * where there are none. */
+/* Takes up to `wanted` free lanes, and waits for one if necessary. Returns their number; 0 on
+ * failure or if there are none. */
 static int lanes_take(cuda_device *device, int wanted, lane **taken, compute_status *status) {
   int count = 0;
   cuda_result code = CUDA_OK;
@@ -109,7 +109,7 @@ static int lanes_take(cuda_device *device, int wanted, lane **taken, compute_sta
   return 0;
 }
 
-/* ---- A copy by lanes ----------------------------------------------------------------------- */
+/* ---- Staged copies ------------------------------------------------------------------------- */
 
 typedef enum direction { UPLOAD, DOWNLOAD } direction;
 
@@ -119,7 +119,7 @@ typedef struct transfer {
   cuda_pointer there;
   unsigned char *here;
   uint64_t bytes, piece_bytes;
-  uint64_t next; /* atomic: where the part begins that no lane has taken */
+  uint64_t next; /* atomic: the start of the next part for any lane */
   int32_t code;  /* atomic: the first failure, or 0 */
   bool caller_served;
   lane *lanes[LANES];
@@ -129,7 +129,7 @@ typedef struct part {
   uint64_t start, bytes;
 } part;
 
-/* The next part of the copy; false when there is none, or after a failure. */
+/* The next part of the copy; false if there is none, or after a failure. */
 static bool take_part(transfer *t, part *p) {
   if (__atomic_load_n(&t->code, __ATOMIC_RELAXED) != CUDA_OK) return false;
   p->start = __atomic_fetch_add(&t->next, t->piece_bytes, __ATOMIC_RELAXED);
@@ -156,7 +156,7 @@ static cuda_result upload_part(const transfer *t, const lane *l, uint64_t number
   return code == CUDA_OK ? driver->event_record(l->done[slot], t->queue->stream) : code;
 }
 
-/* The lane goes to others only when the device has read it. */
+/* The lane stays taken until the device has read it. */
 static void upload_by(transfer *t, const lane *l) {
   const cuda_driver *driver = t->queue->device->driver;
   uint64_t count = 0;
@@ -193,13 +193,13 @@ static void download_by(transfer *t, const lane *l) {
   } while (true);
 }
 
-/* The caller takes one lane only: where it gets all of them, another loop has the threads, and they
- * may be free again soon. */
+/* The caller runs one lane only. If it gets all of them, another loop has the threads, and they may
+ * be free again soon. */
 static void run_lane(void *argument, int64_t task, int32_t worker) {
   transfer *t = argument;
   if (worker == 0 && t->caller_served) return;
   if (worker == 0) t->caller_served = true;
-  if (!cuda_enter_to_release(t->queue->device)) return; /* other lanes do its part */
+  if (!cuda_enter_to_release(t->queue->device)) return; /* other lanes copy its share */
   if (t->which == UPLOAD)
     upload_by(t, t->lanes[task]);
   else
@@ -211,7 +211,7 @@ static cuda_result move_by_lanes(transfer *t, int count) {
   const cuda_driver *driver = device->driver;
   const compute_services *services = device->services;
   uint64_t before = 1;
-  /* The threads of all must not wait for a kernel. */
+  /* Threads of the shared pool must not wait for a kernel. */
   if (count > 1) t->code = driver->stream_wait(t->queue->stream);
   for (t->next = 0; t->code == CUDA_OK && t->next < t->bytes && t->next != before;) {
     before = t->next;
@@ -220,24 +220,23 @@ static cuda_result move_by_lanes(transfer *t, int count) {
   }
   if (t->code == CUDA_OK && t->next < t->bytes) t->code = CUDA_UNKNOWN; /* no thread could enter */
   if (t->code != CUDA_OK && !cuda_is_fatal(t->code))
-    driver->stream_wait(t->queue->stream); /* copies under way use the lanes */
+    driver->stream_wait(t->queue->stream); /* running copies use the lanes */
   return t->code;
 }
 
-/* ---- Either way ---------------------------------------------------------------------------- */
+/* ---- Choosing the path --------------------------------------------------------------------- */
 
 static bool is_known(const cuda_device *device, const void *host) {
   return cuda_pointer_facts_of(device, host).type != 0;
 }
 
-/* Whether the driver can move the memory without copying it first: all of it, since somebody may
- * have pinned only a part. */
+/* `true` if the driver can move the memory without staging. Checks both ends, since only a part may
+ * be pinned. */
 static bool is_pinned(const cuda_device *device, const void *host, uint64_t bytes) {
   return is_known(device, host) && is_known(device, (const char *)host + bytes - 1);
 }
 
-/* Parts small enough that copying and moving overlap, large enough that starting them costs
- * little. */
+/* Small enough that staging and moving overlap, large enough that start costs stay low. */
 static uint64_t part_bytes(uint64_t bytes) {
   const uint64_t quarter = (bytes / 4 + 4095) & ~(uint64_t)4095;
   return quarter < PIECE_LEAST ? PIECE_LEAST : quarter < PIECE_BYTES ? quarter : PIECE_BYTES;
@@ -250,7 +249,7 @@ static int lanes_wanted(const compute_services *services, const transfer *t) {
   return lanes < 1 ? 1 : (int)(lanes < most ? lanes : most);
 }
 
-/* At once where the host's memory is pinned or the copy small, else by lanes. */
+/* Direct if the host's memory is pinned or the copy small; otherwise staged. */
 static compute_status move(cuda_queue *queue, direction which, cuda_pointer there, void *here,
                            uint64_t bytes) {
   cuda_device *device = queue->device;
@@ -300,8 +299,8 @@ compute_status cuda_copy(void *handle, const compute_argument *destination,
   return cuda_fail(device, code, "copying %llu bytes", (unsigned long long)bytes);
 }
 
-/* Lets the device read the peer's memory by itself, where the two can reach each other; else the
- * driver takes the copy through the host. Asked for once; the device's context is current. */
+/* Enables direct access to the peer's memory if the two GPUs support it; otherwise the driver
+ * copies through the host. Requested once; the device's context is current. */
 static void reach(cuda_device *device, const cuda_device *peer) {
   const cuda_driver *driver = device->driver;
   const uint64_t bit = (uint64_t)1 << (peer->index % 64);
@@ -312,7 +311,7 @@ static void reach(cuda_device *device, const cuda_device *peer) {
     return;
   cuda_result code = driver->peer_enable(peer->context, 0);
   if (code == CUDA_PEER_ACCESS_ALREADY_ENABLED) code = CUDA_OK;
-  /* Memory of a pool has an access list of its own. */
+  /* Pool memory has a separate access list. */
   const cuda_memory_access access = {{CUDA_LOCATION_DEVICE, device->id}, CUDA_ACCESS_READ_WRITE};
   if (code == CUDA_OK && peer->pool && driver->pool_access)
     code = driver->pool_access(peer->pool, &access, 1);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* With stride 1, the gradient of a convolution by its data is a convolution itself: of y's gradient
- * with the filter turned by half a turn, its two kinds of channels exchanged; and vice versa. A
- * library's engines for the two directions differ in speed, so that turning the filter, which is
- * small, may pay: into scratch memory, before the product. */
+/* Flips filters. With stride 1, the gradient of a convolution by its data is itself a convolution:
+ * of y's gradient with the filter flipped in both axes and its two kinds of channels exchanged; and
+ * vice versa. A library's engines for the two directions differ in speed, so flipping the small
+ * filter into scratch memory before the product may pay. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cuda.h"
 
-enum { ALIGNMENT = 256, FILTER = 1 /* among a convolution's inputs */ };
+enum { ALIGNMENT = 256, FILTER = 1 /* index among a convolution's inputs */ };
 
 #define LARGEST_FILTER ((uint64_t)64 << 20)
 
 struct cuda_turn {
-  builder_kernel copy; /* operands: the filter's last tap, the turned filter */
-  uint64_t last_tap;   /* bytes from its first */
-  uint64_t place;      /* in the workspace */
+  builder_kernel copy; /* operands: the filter's last tap, the flipped filter */
+  uint64_t last_tap;   /* byte offset from the first tap */
+  uint64_t place;      /* offset in the workspace */
 };
 
-/* The convolution with a turned filter, and the filter's way there. */
+/* The convolution with a flipped filter, and the kernel that flips it. */
 typedef struct turned {
   compute_kernel_descriptor convolution, copy;
   compute_conv_attributes attributes;
@@ -26,7 +26,7 @@ typedef struct turned {
   uint64_t last_tap_bytes, filter_bytes;
 } turned;
 
-/* The same convolution as one of the other direction; false where it is none. */
+/* The same convolution in the other direction; false if there is none. */
 static bool find_other_direction(const compute_conv_attributes *c, compute_conv_attributes *other) {
   if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER || c->groups != 1 ||
       c->filter_size[0] * c->filter_size[1] < 2)

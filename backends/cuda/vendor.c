@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernels a vendor's library computes.
+/* The kernels that vendor libraries compute.
  *
- * Where the library knows a kernel's epilogue, it does all of it. Where it does not, it can still
- * compute the sum of products into scratch memory, and a generated MAP kernel runs the epilogue on
- * that: one more pass over the result, which pays where each sum is long. The sums get a place of
- * their own because an output may be the very elements of an input that the epilogue reads (a
- * parameter that is updated), and because they keep the width that they were added in.
+ * If the library supports a kernel's epilogue, it computes everything. Otherwise it computes the
+ * sum of products into scratch memory, and a generated MAP kernel runs the epilogue on that. This
+ * second pass over the result pays if each sum is long. The sums need separate memory for two
+ * reasons: an output may share elements with an input of the epilogue (an updated parameter), and
+ * the sums keep the width of the additions.
  *
- * The heuristic below is for kernels that nobody has measured: the tuner, the tuning file and
- * COMPUTE_TUNING have the last word, as for every parameter. */
+ * The heuristic below is for kernels that nobody has tuned. The tuner, the tuning file and
+ * COMPUTE_TUNING override it, as for every parameter. */
 #include "vendor.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 enum { ALIGNMENT = 256 };
 
-#define LEAST_SECONDS 1e-6 /* at the GPU's peak: below that a launch takes longer */
-#define LEAST_DEPTH   128  /* of a sum, for an epilogue in a pass of its own */
+#define LEAST_SECONDS 1e-6 /* at the GPU's peak; a launch takes longer than anything below */
+#define LEAST_DEPTH   128  /* products per sum that pay for a separate epilogue pass */
 #define LARGEST_SUMS  ((uint64_t)512 << 20)
 
 static const cuda_vendor *const vendors[] = {&cublas_vendor, &cudnn_vendor};
@@ -29,17 +29,17 @@ static const cuda_vendor *vendor_of(const compute_kernel_descriptor *descriptor)
   return NULL;
 }
 
-/* ---- Cutting a kernel in two --------------------------------------------------------------- */
+/* ---- Splitting a kernel in two ------------------------------------------------------------- */
 
-/* A product without its epilogue, and the epilogue as a kernel of its own. */
+/* A product without its epilogue, and the epilogue as a separate kernel. */
 typedef struct halves {
   compute_kernel_descriptor product, epilogue;
   compute_operand sums;
   compute_operand inputs[COMPUTE_MAX_OPERANDS];
-  uint64_t bytes; /* of the sums */
+  uint64_t bytes; /* size of the sums */
 } halves;
 
-/* False when the epilogue is nothing that could be cut off. */
+/* False if the epilogue cannot be split off. */
 static bool cut(const compute_kernel_descriptor *d, halves *h) {
   if (d->epilogue.count == 0 || d->input_count < 2 || d->input_count > COMPUTE_MAX_OPERANDS)
     return false;
@@ -72,8 +72,8 @@ static bool cut(const compute_kernel_descriptor *d, halves *h) {
   return true;
 }
 
-/* The generated kernel's operands as the whole kernel counts them: its first is the scratch memory,
- * the others stand one place later. */
+/* Maps the generated kernel's operands to the whole kernel's: its first operand is the scratch
+ * memory, and the others shift by one. */
 static bool renumber(builder_kernel *epilogue) {
   if (epilogue->workspace_bytes || epilogue->faults) return false;
   for (uint32_t i = 0; i < epilogue->launch_count; i++) {
@@ -88,7 +88,7 @@ static bool renumber(builder_kernel *epilogue) {
 
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
-/* How much of a kernel its library can take over: 2 all, 1 the product, 0 nothing. */
+/* How much of a kernel its library can compute: 2 everything, 1 the product, 0 nothing. */
 static int extent(const compute_kernel_descriptor *d, halves *h, const char **reason) {
   const cuda_vendor *vendor = vendor_of(d);
   const char *second;
@@ -117,7 +117,7 @@ const char *cuda_implementation_name(void *handle, const compute_kernel_descript
   return turned ? "cuDNN, filter turned" : cuda_library_title(id);
 }
 
-/* Operations, and how many products each sum has. */
+/* Number of operations; *depth is the number of products per sum. */
 static double work_of(const compute_kernel_descriptor *d, double *depth) {
   const compute_conv_attributes *c = compute_conv_of(d);
   double sums = 1;
@@ -133,7 +133,8 @@ static double work_of(const compute_kernel_descriptor *d, double *depth) {
   return all;
 }
 
-/* Bytes that a product reads and writes at least; a convolution's operations take longer. */
+/* Minimum bytes that a product reads and writes; 0 for a convolution, which is limited by
+ * operations. */
 static double bytes_of(const compute_kernel_descriptor *d) {
   if (d->kind != COMPUTE_KERNEL_GEMM) return 0;
   double sizes[3] = {1, 1, 1}, bytes = 0;
@@ -173,7 +174,7 @@ static compute_status refuse(cuda_device *device, const char *reason) {
                                 reason);
 }
 
-/* The epilogue of a product that lies in scratch memory. */
+/* Prepares the epilogue of a product in scratch memory. */
 static compute_status epilogue_prepare(cuda_device *device, const halves *h, cuda_kernel *kernel) {
   compute_status status =
       builder_kernel_fall_back(&device->builder, &h->epilogue, NULL, &kernel->shared);
@@ -233,8 +234,8 @@ void cuda_vendor_destroy(cuda_device *device, cuda_kernel *kernel) {
   kernel->turn = NULL;
 }
 
-/* Only convolutions are turned, and only products whose epilogue has been cut off go elsewhere:
- * both are of two factors. */
+/* Only convolutions have flipped filters, and only products with a split-off epilogue write to
+ * scratch memory: both have two factors. */
 compute_status cuda_vendor_submit(cuda_queue *queue, const cuda_kernel *kernel,
                                   const cuda_pointer *operands, cuda_pointer workspace) {
   const cuda_product *product = kernel->product;

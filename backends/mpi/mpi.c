@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport over MPI. Compiled once for each MPI of the machine, whose ABIs differ.
+/* The transport over MPI. It is compiled once for each MPI of the machine, because their ABIs
+ * differ.
  *
- * MPI can be initialised once in a process, so that lasts until the process ends; a group has a
- * communicator of its own. MPI_Finalize waits for all ranks: after a failure it is left out, and
- * the launcher, which notices, ends the other processes. */
+ * MPI can be initialised only once in a process, so it stays initialised until the process ends.
+ * Each group has a separate communicator. MPI_Finalize waits for all ranks: after a failure it is
+ * skipped, and the launcher detects that and ends the other processes. */
 #include <mpi.h>
 
 #include <dlfcn.h>
@@ -17,46 +18,46 @@
 
 #include "compute/transport.h"
 
-/* Codes of our own, beside MPI's, which are positive. */
+/* Our error codes; MPI's are positive. */
 enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4, FORKED = -5, UNKNOWN = -6 };
 
-enum { WORD = 1 }; /* the tag of words; messages of tensors have 0 */
+enum { WORD = 1 }; /* the tag of progress messages; tensor messages have 0 */
 
-/* How far a rank has come, which ranks tell each other when one of them has waited too long. */
+/* A progress message: ranks exchange it when one of them has waited too long. */
 typedef struct mpi_word {
-  int64_t begun; /* collective operations */
-  int64_t asks;  /* 1: an answer is wanted; 0 */
+  int64_t begun; /* number of collective operations begun */
+  int64_t asks;  /* 1: the sender wants an answer; otherwise 0 */
 } mpi_word;
 
 typedef struct mpi_peer {
-  int64_t begun; /* of its words */
-  mpi_word word; /* on its way to it, until `said` has ended */
+  int64_t begun; /* from its progress messages */
+  mpi_word word; /* send buffer, in use until `said` completes */
   MPI_Request said;
 } mpi_peer;
 
 typedef struct mpi_group {
-  MPI_Comm communicator; /* of all ranks, once `joined` */
+  MPI_Comm communicator; /* contains all ranks, once `joined` */
   MPI_Request request;
   int joined, rank, size;
-  /* Of an exchange, for each rank. */
+  /* Counts and offsets of an exchange, for each rank. */
   int *send_bytes, *send_at, *receive_bytes, *receive_at;
-  /* Words. */
-  int64_t begun;   /* collective operations of this rank */
-  mpi_peer *peers; /* of each rank */
-  int asked;       /* they were asked how far they have come */
+  /* Progress messages. */
+  int64_t begun;   /* collective operations begun by this rank */
+  mpi_peer *peers; /* one for each rank */
+  int asked;       /* the peers were asked for their progress */
   unsigned tests;
 } mpi_group;
 
 static struct {
-  pid_t number; /* of the process that uses MPI; a child inherits the memory, not MPI; or 0 */
-  int open;     /* a group is */
-  int failed;   /* a group did not close in order */
+  pid_t number; /* the process that uses MPI, or 0; a forked child inherits the memory, not MPI */
+  int open;     /* a group is open */
+  int failed;   /* a group was not closed properly */
 } process;
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
-/* When the process ends. Another rank may have died since the last group was closed, so nothing
- * waits for the others for longer than this. */
+/* Runs at the end of the process. Another rank may have died since the last group was closed, so
+ * the wait for the others is limited to this time. */
 static void finalize(void) {
   const int seconds = 10;
   MPI_Request request;
@@ -89,8 +90,8 @@ static int initialise(void) {
   return level < MPI_THREAD_SERIALIZED ? NO_THREADS : 0;
 }
 
-/* MPI is to be finalized on the thread that has initialised it: usually the main one, which opens
- * the group and ends the process. */
+/* MPI must be finalized on the thread that initialised it: usually the main thread, which opens the
+ * group and ends the process. */
 static int mpi_prepare(void) {
   if (process.number == 0) process.number = getpid();
   if (process.number != getpid()) return FORKED;
@@ -148,7 +149,7 @@ static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *siz
   return 0;
 }
 
-/* Whether the last word for a rank has left its memory. */
+/* `true` if the last progress message to a rank has left its buffer. */
 static int may_say(mpi_peer *peer) {
   int ended = 0;
   return MPI_Test(&peer->said, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended;
@@ -158,7 +159,7 @@ static void mpi_close(void *instance, int orderly) {
   mpi_group *group = instance;
   process.open = 0;
   if (!orderly) {
-    process.failed = 1; /* an operation under way may still use the lists */
+    process.failed = 1; /* a running operation may still use the lists */
     return;
   }
   MPI_Comm_free(&group->communicator);
@@ -239,8 +240,7 @@ static int mpi_receive(void *instance, void *data, int32_t bytes, int32_t from) 
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* What fails here is not reported: the wait that it is about has failed already, or another rank's
- * has. */
+/* Failures are not reported here: this rank's wait, or another rank's, has failed already. */
 static void say(mpi_group *g, int to, int asks) {
   mpi_peer *peer = &g->peers[to];
   if (to == g->rank || !may_say(peer)) return;
@@ -275,8 +275,8 @@ static int mpi_missing(void *instance, uint8_t *missing) {
   return 0;
 }
 
-/* The first operation is that of `create`. Now and then others that have waited too long are
- * answered, which is seldom enough to cost nothing. */
+/* The first operation belongs to `create`. A poll now and then also answers peers that have waited
+ * too long; it is rare enough to cost nothing. */
 static int mpi_test(void *instance, int *done) {
   const unsigned seldom = 64;
   mpi_group *g = instance;
@@ -287,14 +287,14 @@ static int mpi_test(void *instance, int *done) {
   return MPI_Comm_set_errhandler(g->communicator, MPI_ERRORS_RETURN);
 }
 
-/* The library says it, if it knows the question: it may be another build of this MPI than the one
- * that the module was compiled for. */
+/* Asks the MPI library at run time, if it has the query function: it may be a different build of
+ * this MPI than the one used at compile time. */
 static int mpi_reaches(void *instance, int32_t device_type) {
   enum { CUDA = 2 };
   int (*ask)(void) = NULL;
   void *address = device_type == CUDA ? dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support") : NULL;
   (void)instance;
-  memcpy(&ask, &address, sizeof address); /* ISO C has no cast between these */
+  memcpy(&ask, &address, sizeof address); /* ISO C has no cast between these types */
   return ask != NULL && ask() == 1;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The null backend: the smallest module that keeps every promise of compute/backend.h. Copy this
- * folder to start a backend of your own; docs/internals/backends.md walks through it.
+ * folder to start a new backend; docs/internals/backends.md explains each step.
  *
  * It has one device, "null:0", which stores and copies bytes but runs no kernel. Its memory is host
- * memory, yet `host` stays NULL in compute_memory, as on a graphics card: so the core must move
- * data with upload and download, and a test on this device exercises those paths on any machine.
+ * memory, yet `host` stays NULL in compute_memory, as on a graphics card. So the core must move
+ * data with upload and download, and a test on this device covers those paths on any machine.
  *
  * Queues here are synchronous: each call has finished when it returns. A backend with real queues
  * returns at once and reports failures from queue_wait. */
@@ -16,12 +16,12 @@
 
 #define MEMORY_ALIGNMENT 64
 
-/* One of these per context that is open. A real backend keeps its driver handle here. */
+/* One per open context. A real backend keeps its driver handle here. */
 typedef struct null_instance {
-  const compute_services *services; /* lives until close */
+  const compute_services *services; /* lives until `close` */
 } null_instance;
 
-/* The device and its queues have no state of their own, so one struct serves as both handles. */
+/* The device and its queues have no separate state, so one struct serves as both handles. */
 typedef struct null_device {
   const compute_services *services;
 } null_device;
@@ -54,7 +54,7 @@ static uint32_t null_device_count(void *instance) {
 static compute_status null_device_open(void *instance, uint32_t index, void **device) {
   const null_instance *opened = instance;
   const compute_services *services = opened->services;
-  (void)index; /* below device_count: the core has made sure */
+  (void)index; /* below device_count: checked by the core */
   null_device *created = services->allocate(services->host, sizeof *created, 16);
   if (!created) {
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
@@ -70,8 +70,8 @@ static void null_device_close(void *device) {
   closed->services->release(closed->services->host, closed);
 }
 
-/* The core has zeroed `info`. Without COMPUTE_CAPABILITY_COMPUTE the device is never chosen unless
- * it is asked for by name. Called again whenever somebody asks how much memory is free. */
+/* The core has zeroed `info`. Without COMPUTE_CAPABILITY_COMPUTE the device is chosen only by name.
+ * The core calls this again whenever somebody asks for the free memory. */
 static compute_status null_device_describe(void *device, compute_device_info *info) {
   (void)device;
   snprintf(info->model, sizeof info->model, "null device");
@@ -91,8 +91,8 @@ static compute_status null_device_describe(void *device, compute_device_info *in
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* The core pools blocks, so a module allocates plainly. On
- * COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY the core evicts cached blocks and calls again. */
+/* The core pools blocks, so a module allocates directly. On COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY the
+ * core evicts cached blocks and calls again. */
 static compute_status null_memory_allocate(void *device, uint64_t bytes, compute_memory *memory) {
   const compute_services *services = ((null_device *)device)->services;
   void *data = bytes <= SIZE_MAX / 2
@@ -155,7 +155,7 @@ static compute_status null_copy(void *queue, const compute_argument *destination
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
-/* A reason is a sentence for the user: it ends up in warnings, errors and compute_explain. */
+/* A reason is a sentence for the user: it appears in warnings, errors and compute_explain. */
 static bool null_supports(void *device, const compute_kernel_descriptor *descriptor, char *reason,
                           size_t reason_bytes) {
   (void)device;
@@ -164,7 +164,7 @@ static bool null_supports(void *device, const compute_kernel_descriptor *descrip
   return false;
 }
 
-/* The core asks `supports` first; a call here is somebody else's mistake, and still no crash. */
+/* The core asks `supports` first. A call here is a caller's mistake and must still not crash. */
 static compute_status null_kernel_prepare(void *device, const compute_kernel_descriptor *descriptor,
                                           void **kernel) {
   const compute_services *services = ((null_device *)device)->services;
@@ -190,7 +190,7 @@ static compute_status null_enqueue(void *queue, void *kernel, const compute_argu
 
 /* ---- Vtable -------------------------------------------------------------------------------- */
 
-/* Optional slots that stay NULL: memory_import (host memory cannot be wrapped), all of the events
+/* Optional slots that stay NULL: memory_import (host memory cannot be wrapped), all event slots
  * (the core waits for the queue instead) and kernel_describe. */
 static const compute_backend backend = {
     .struct_size = sizeof(compute_backend),
@@ -217,11 +217,11 @@ static const compute_backend backend = {
     .kernel_prepare = null_kernel_prepare,
     .kernel_destroy = null_kernel_destroy,
     .enqueue = null_enqueue,
-    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE, /* it opens no library at all */
+    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE, /* it opens no library */
 };
 
-/* The core's version is there for a module that wants to serve several; this one leaves the
- * comparison to the core, which checks the major version. */
+/* A module that serves several core versions checks the arguments. This one leaves the check of the
+ * major version to the core. */
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {
   (void)core_abi_major;
   (void)core_abi_minor;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* CLBlast as a second implementation of GEMM, chosen where the tuner has measured it to be faster.
+/* CLBlast as a second implementation of GEMM. It is used where the tuner measured it to be faster.
  *
- * It has a C interface but is C++ inside, so it is opened at run time, never closed, and warmed up
- * when a kernel is prepared: it compiles its own kernels at the first call for each kind of
- * product. It serves plain products of f32 or f64 whose matrices have one contiguous dimension;
- * batches must lie at a constant distance. */
+ * It has a C interface but is C++ inside, so it is opened at run time and never closed. It compiles
+ * its kernels at the first call for each kind of product, so preparation of a kernel warms it up.
+ * It serves plain products of f32 or f64 whose matrices have one contiguous dimension; the stride
+ * between batches must be constant. */
 #include "opencl.h"
 
 #include <dlfcn.h>
@@ -14,11 +14,11 @@
 #include "common/loading.h"
 
 #define LIBRARY_NAME   "libclblast.so.1"
-#define WARM_UP_BYTES  ((uint64_t)256 << 20) /* larger problems are not tried out in advance */
+#define WARM_UP_BYTES  ((uint64_t)256 << 20) /* larger problems are not warmed up */
 #define LARGEST_EXTENT ((int64_t)1 << 31)    /* its kernels count in 32 bits */
 
-/* Our own declarations of the few functions in use. Their status codes are OpenCL's or below -1000;
- * layout and transposition are numbers. */
+/* Declarations of the few functions in use. Their status codes are OpenCL's or below -1000; layout
+ * and transposition are numbers. */
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, AS_IT_IS = 111, TRANSPOSED = 112 };
 
 #define CLBLAST_TYPES(name, real)                                                                  \
@@ -48,13 +48,13 @@ typedef struct clblast_library {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static clblast_library library;
 
-/* A product in CLBlast's terms; strides and offsets in elements. */
+/* A product in CLBlast's form; strides and offsets in elements. */
 struct opencl_gemm {
   bool f64;
   int layout, transpose[2];
   size_t m, n, k, batch_stride[3], batch_count;
   int64_t ld[3];
-  uint64_t extent[3]; /* elements from the first to the last one of A, B, C */
+  uint64_t extent[3]; /* elements from the first to the last element of A, B, C */
 };
 
 /* ---- Library ------------------------------------------------------------------------------- */
@@ -91,16 +91,16 @@ static const clblast_library *clblast(const compute_services *services) {
   return &library;
 }
 
-/* CLBlast keeps programs of contexts for ever, and with them the contexts. */
+/* CLBlast keeps the programs of a context forever, and with them the context. */
 void opencl_clblast_forget(void) {
   pthread_mutex_lock(&mutex);
   if (library.present && library.clear) library.clear();
   pthread_mutex_unlock(&mutex);
 }
 
-/* ---- A descriptor in CLBlast's terms ------------------------------------------------------- */
+/* ---- A descriptor in CLBlast's form -------------------------------------------------------- */
 
-/* All batch dimensions as one, at a constant distance for each operand. */
+/* Merges all batch dimensions into one, with a constant stride for each operand. */
 static bool batch_layout(const compute_kernel_descriptor *d, const compute_operand *operands[3],
                          opencl_gemm *gemm) {
   gemm->batch_count = 1;
@@ -172,7 +172,7 @@ bool opencl_clblast_serves(opencl_device *device, const compute_kernel_descripto
 
 static int call(const opencl_gemm *g, const cl_mem memory[3], const size_t offset[3],
                 cl_command_queue queue, cl_event *event) {
-  const clblast_library *blas = &library; /* `serves` has opened it */
+  const clblast_library *blas = &library; /* opened in `serves` */
   const int ta = g->transpose[0], tb = g->transpose[1];
   const size_t ld[3] = {(size_t)g->ld[0], (size_t)g->ld[1], (size_t)g->ld[2]};
   const size_t *distance = g->batch_stride;
@@ -194,7 +194,7 @@ static int call(const opencl_gemm *g, const cl_mem memory[3], const size_t offse
                              offset[2], ld[2], distance[2], g->batch_count, &queue, event);
 }
 
-/* Its own codes lie below -1000, apart from OpenCL's. */
+/* CLBlast's codes are below -1000, apart from OpenCL's. */
 static compute_status fail_call(opencl_device *device, int code) {
   if (code > -1000) return opencl_fail(device, code, "a product by CLBlast");
   return device->services->fail(device->services->host, COMPUTE_ERROR_LAUNCH, code,
@@ -202,7 +202,7 @@ static compute_status fail_call(opencl_device *device, int code) {
                                 "opencl: CLBlast failed with code %d", code);
 }
 
-/* Runs the product once on memory of no interest. */
+/* Runs the product once on scratch memory. */
 static compute_status warm_up(opencl_device *device, const opencl_gemm *gemm) {
   const opencl_library *cl = device->cl;
   const uint64_t size = gemm->f64 ? 8 : 4;
@@ -233,7 +233,7 @@ compute_status opencl_clblast_prepare(opencl_device *device,
                                       opencl_gemm **result) {
   opencl_gemm *gemm = builder_allocate(&device->builder, sizeof *gemm);
   if (!gemm) return opencl_fail_memory(device->services, "a kernel");
-  (void)translate(descriptor, gemm); /* has been asked before whether it can */
+  (void)translate(descriptor, gemm); /* cannot fail: `serves` has checked it */
   __atomic_store_n(&device->clblast_used, true, __ATOMIC_RELAXED);
   const compute_status status = warm_up(device, gemm);
   if (status == COMPUTE_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of the user's own: their source as it is, and arguments as they come. */
+/* The user's custom kernels: their source and arguments are passed on unchanged. */
 #include "opencl.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ typedef struct custom_kernel {
   builder_program *program;
   opencl_entry *entry;
   char *name;
-  uint32_t generation; /* of the device when it was made */
+  uint32_t generation; /* the device's generation at creation */
 } custom_kernel;
 
 compute_status opencl_custom_build(void *handle, const char *source, const char *entry,
@@ -62,7 +62,7 @@ static compute_status fail_argument(opencl_queue *queue, const custom_kernel *ke
   return opencl_fail(queue->device, code, "kernel '%.60s', argument %u", kernel->name, index);
 }
 
-/* A memory from `offset` on. A sub-buffer stays with the queue until it has been waited for. */
+/* Passes a memory from `offset` on. The queue keeps a sub-buffer until its next wait. */
 static cl_int set_memory(opencl_queue *queue, cl_kernel object, uint32_t index,
                          const opencl_memory *memory, uint64_t offset) {
   const opencl_library *cl = queue->device->cl;
@@ -86,7 +86,7 @@ static cl_int set_argument(opencl_queue *queue, cl_kernel object, uint32_t index
   const opencl_library *cl = queue->device->cl;
   if (argument->memory) {
     const opencl_memory *memory = argument->memory->handle;
-    /* Shared memory is an address like any other. */
+    /* Shared memory is passed as an ordinary address. */
     if (memory && memory->shared && cl->clSetKernelArgSVMPointer)
       return cl->clSetKernelArgSVMPointer(object, index,
                                           (const char *)memory->shared + argument->offset);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* One device: its facts, as the generator and compute-info want them. A driver may fail, answer in
- * another size than the standard says, or forget the zero at the end of a text, and some report
- * nonsense; all of that ends here. Limits are clamped to what makes sense, and the rest of the
- * module computes with them. */
+/* The properties of one device, in the form that the generator and compute-info need. A driver may
+ * fail, answer in an unexpected size, omit the terminating zero of a text or report nonsense. This
+ * file handles all of that: it clamps limits to sensible ranges, and the rest of the module relies
+ * on them. */
 #include "opencl.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ uint64_t opencl_number(const opencl_library *cl, cl_device_id id, cl_device_info
   return code == CL_SUCCESS && got == bytes ? wide : fallback;
 }
 
-/* Cuts blanks off both ends and copies what fits. */
+/* Trims blanks at both ends and copies as much as fits. */
 static void trim(const char *from, char *text, size_t text_bytes) {
   from += strspn(from, " \t\r\n");
   size_t length = strlen(from);
@@ -37,7 +37,8 @@ static void trim(const char *from, char *text, size_t text_bytes) {
   text[length] = '\0';
 }
 
-/* Extensions of some drivers take thousands of bytes; anything longer is not text. */
+/* Extension lists of some drivers have thousands of bytes; anything longer is treated as an
+ * error. */
 #define LONGEST_TEXT 16384
 
 void opencl_text(const opencl_library *cl, cl_device_id id, cl_device_info what, char *text,
@@ -83,7 +84,7 @@ int opencl_version(const char *text) {
 #define KIB ((uint64_t)1 << 10)
 #define GIB ((uint64_t)1 << 30)
 
-/* ---- Facts --------------------------------------------------------------------------------- */
+/* ---- Properties ---------------------------------------------------------------------------- */
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
   return value < low ? low : value > high ? high : value;
@@ -109,7 +110,7 @@ static bool has(const opencl_device *device, const char *extension) {
   return opencl_has_extension(device->cl, device->id, extension);
 }
 
-/* Vendors' own spellings, by what they begin with. */
+/* Vendor names by the first characters of the driver's spelling. */
 static const struct {
   const char *begins, *name;
 } vendor_names[] = {
@@ -130,7 +131,8 @@ static compute_device_type device_type(const opencl_place *place) {
   return place->type & CL_DEVICE_TYPE_CPU ? COMPUTE_DEVICE_CPU : COMPUTE_DEVICE_ACCELERATOR;
 }
 
-/* What only a vendor's extension reports: architecture, lanes, and the name on the box. */
+/* Properties that only a vendor's extension reports: architecture, number of lanes and marketing
+ * name. */
 static void vendor_facts(opencl_device *device) {
   compute_target *target = &device->target;
   uint32_t lanes = 0;
@@ -178,7 +180,7 @@ static void group_limits(opencl_device *device) {
   }
 }
 
-/* Memory of the device and how much of it the host shares. */
+/* Memory size of the device, and how much of it the host shares. */
 static void memory_facts(opencl_device *device) {
   device->unified = device->is_cpu || number32(device, CL_DEVICE_HOST_UNIFIED_MEMORY, 0) != 0;
   device->memory_bytes =
@@ -188,11 +190,11 @@ static void memory_facts(opencl_device *device) {
       clamp(largest ? largest : device->memory_bytes / 4, KIB * KIB, device->memory_bytes);
   device->argument_limit =
       clamp(number_size(device, CL_DEVICE_MAX_PARAMETER_SIZE, 1024), 256, 1 << 20);
-  /* Bits; at least what vector types need. */
+  /* The driver answers in bits. At least the alignment of vector types. */
   device->base_alignment =
       clamp(number32(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8, 64, 65536);
   device->address_bits = number32(device, CL_DEVICE_ADDRESS_BITS, 64) == 32 ? 32 : 64;
-  /* The functions for shared memory may be called only on devices that say they have it. */
+  /* The shared-memory functions may be called only on devices that report support. */
   if (device->cl->clSVMAlloc && device->cl->clSVMFree &&
       opencl_version(device->place->platform_version) >= 20 &&
       opencl_version(device->device_version) >= 20) {
@@ -212,7 +214,7 @@ static void target_fill(opencl_device *device) {
   text(device, CL_DEVICE_VENDOR, vendor, sizeof vendor);
   vendor_name(vendor, target->vendor, sizeof target->vendor);
   snprintf(target->model, sizeof target->model, "%.127s", device->full_name);
-  /* PoCL lists everything it was built with after a comma. */
+  /* PoCL lists its build options after a comma. */
   const char *version = device->place->platform_version;
   snprintf(target->driver, sizeof target->driver, "%.*s, driver %.50s",
            (int)strcspn(version, ",") < 60 ? (int)strcspn(version, ",") : 60, version,
@@ -248,17 +250,17 @@ static void facts_fill(opencl_device *device) {
                : "");
 }
 
-/* ---- Coming back --------------------------------------------------------------------------- */
+/* ---- Recovery ------------------------------------------------------------------------------ */
 
-/* Coming back from a loss means a new context; what was made in an old one stays what it is, keeps
- * failing, and can be released, because the driver still knows the handles. Old contexts are kept
- * until the device is closed: shared memory is given back to the context that it came from. */
+/* Recovery from a loss creates a new context. Objects of an old context keep failing; they can be
+ * released, because the driver still has the handles. Old contexts are kept until the device is
+ * closed, because shared memory must be freed in its original context. */
 struct opencl_past {
   opencl_past *next;
   cl_context context;
 };
 
-/* Whether the device does the least that can be asked of it. */
+/* `true` if the device passes a minimal test: a small write to a buffer. */
 static cl_int try_context(const opencl_device *device, cl_context context) {
   static const uint32_t word = 0;
   const opencl_library *cl = device->cl;
@@ -282,7 +284,7 @@ static cl_context context_create(const opencl_device *device, cl_int *code) {
   return made;
 }
 
-/* Lets go of what the device keeps for itself in the old context. */
+/* Releases the device's cached objects of the old context. */
 static void forget(opencl_device *device) {
   if (device->clblast_used) opencl_clblast_forget();
   builder_forget(&device->builder);
@@ -373,9 +375,9 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
   return COMPUTE_OK;
 }
 
-/* Waits, 0.1 s at most, until nobody but the caller holds the context. A worker thread of PoCL 3.1
- * lets go of a command after all have been told that it is complete, and looks at the device then:
- * freeing a part of a device before that crashes the worker. */
+/* Waits until only the caller holds the context, at most 0.1 s. A worker thread of PoCL 3.1
+ * releases a command after it has signalled completion, and then reads the device. Freeing a
+ * sub-device before that crashes the worker. */
 static void context_settle(const opencl_device *device) {
   enum { TRIES = 1000, PAUSE = 100000 /* ns */ };
   cl_uint holders = 1;
@@ -413,8 +415,8 @@ compute_status opencl_device_target(void *device, compute_target *target) {
 
 /* ---- Description --------------------------------------------------------------------------- */
 
-/* What is free now, from whatever reports it: the system for a CPU, AMD's extension, else our own
- * count of what we have taken. */
+/* Free memory, from the best source: the system for a CPU, AMD's extension, or else our count of
+ * allocated bytes. */
 static uint64_t memory_free(const opencl_device *device) {
   uint64_t all = device->memory_bytes;
   if (device->is_cpu) {
@@ -441,7 +443,8 @@ compute_status opencl_device_describe(void *handle, compute_device_info *info) {
   snprintf(info->driver, sizeof info->driver, "%s", target->driver);
   snprintf(info->isa, sizeof info->isa, "%s", target->family[0] ? target->family : "unknown");
   info->type = target->type;
-  /* Below the CPU backend, which is faster on the same processor; 0 leaves the rank to the core. */
+  /* A rank below the CPU backend, which is faster on the same processor; 0 leaves the rank to the
+   * core. */
   info->priority = device->is_cpu ? 50 : 0;
   info->capabilities = COMPUTE_CAPABILITY_COMPUTE;
   if (device->unified) info->capabilities |= COMPUTE_CAPABILITY_UNIFIED_MEMORY;

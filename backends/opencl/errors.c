@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL's error codes: their names, what they mean to a user, and the status they become; and what
- * is said of a lost device.
+/* OpenCL's error codes: names, explanations for the user, and the resulting status; also the error
+ * of a lost device.
  *
- * After some codes nothing made in the device's context works any more. The first of them is
- * remembered, and from then on every call says so without asking the driver. */
+ * After some codes nothing created in the device's context works any more. The first such code is
+ * stored, and every later call reports it without asking the driver. */
 #include "opencl.h"
 
 #include <stdarg.h>

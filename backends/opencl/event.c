@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Events and timers.
  *
- * An event is the last command of each lane at the time of recording. No command of its own is
- * submitted, so recording costs next to nothing.
+ * An event is the last command of each lane at the time of recording. It submits no command, so
+ * recording costs almost nothing.
  *
- * A timer remembers the last command of each lane, as an event does, and the host's clock: the
- * queue came to this point when those commands ended, or when it was asked, whichever is later. So
- * nothing is submitted for it. The commands' times come from the driver, which keeps them only for
- * queues that were made so, and keeping them can slow a queue down: a queue's lanes are created
- * again at its first timer.
+ * A timer stores the last command of each lane, as an event does, and the host's clock. The queue
+ * reached this point when those commands ended or when the timer was recorded, whichever is later.
+ * So a timer submits nothing either. The driver reports command times only for queues created with
+ * profiling, which can slow a queue down: the first timer of a queue re-creates its lanes.
  *
- * The driver's clock is its own. How far it is from the host's is measured with a small command at
- * the first timer and every few seconds after; a new measurement is used only when the clocks have
- * drifted apart visibly, so that timers stay exact among each other. */
+ * The driver has a separate clock. Its offset to the host's clock is measured with a small command
+ * at the first timer and every few seconds after that. A new measurement is used only after a
+ * visible drift, so that differences between timers stay exact. */
 #include "opencl.h"
 
 #include <stdlib.h>
@@ -20,7 +19,7 @@
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 typedef struct opencl_event {
-  cl_event last[LANES]; /* NULL where nothing was pending */
+  cl_event last[LANES]; /* NULL if nothing was pending */
   uint32_t generation;
 } opencl_event;
 
@@ -43,7 +42,7 @@ compute_status opencl_event_record(void *handle, void **result) {
   for (int i = 0; i < LANES; i++) {
     const opencl_lane *lane = &queue->lanes[i];
     if (lane->count == 0) continue;
-    /* Whoever waits, in whichever thread, cannot flush this queue. */
+    /* The waiting thread may be any thread and cannot flush this queue, so flush now. */
     cl_int code = cl->clFlush(lane->queue);
     if (code == CL_SUCCESS) code = cl->clRetainEvent(lane->pending[lane->count - 1]);
     if (code != CL_SUCCESS) {
@@ -122,16 +121,16 @@ compute_status opencl_queue_wait_event(void *handle, void *event) {
 
 /* ---- Times of points on a queue -------------------------------------------------------------- */
 
-#define SPAN        ((int64_t)4000000000) /* nanoseconds for which a measurement serves */
+#define SPAN        ((int64_t)4000000000) /* validity of a clock measurement, in nanoseconds */
 #define DRIFT_LIMIT ((int64_t)1000000)
-#define TIGHT       ((int64_t)20000) /* a reading of both clocks at once: good enough */
+#define TIGHT       ((int64_t)20000) /* span of a simultaneous reading that is good enough */
 
 enum { TRIES = 5 };
 
 typedef struct timer {
-  cl_event last[LANES]; /* NULL where nothing was pending */
+  cl_event last[LANES]; /* NULL if nothing was pending */
   int64_t recorded;     /* on the host's clock */
-  int64_t offset;       /* from the driver's clock to the host's */
+  int64_t offset;       /* added to the driver's clock to get the host's clock */
   uint32_t generation;
 } timer;
 
@@ -145,7 +144,7 @@ static cl_int ended(const opencl_device *device, cl_event event, int64_t *nanose
 
 /* ---- The two clocks ------------------------------------------------------------------------ */
 
-/* What measuring takes: a queue that keeps times, and a buffer to write to. */
+/* Creates the objects for a measurement: a queue with profiling and a buffer to write to. */
 static cl_int clock_prepare(opencl_device *device) {
   const opencl_library *cl = device->cl;
   cl_int code = CL_SUCCESS;
@@ -249,7 +248,7 @@ compute_status opencl_timer_read(void *handle, void *read, int64_t *nanoseconds)
     if (!t->last[i]) continue;
     const cl_int code = device->cl->clWaitForEvents(1, &t->last[i]);
     if (code != CL_SUCCESS) return opencl_fail(device, code, "reading a timer");
-    /* Some drivers keep no times of barriers; then it is at least not later than now. */
+    /* Some drivers report no times for barriers; the command then ended now at the latest. */
     end = ended(device, t->last[i], &end) == CL_SUCCESS ? end + t->offset : builder_now();
     if (end > *nanoseconds) *nanoseconds = end;
   }

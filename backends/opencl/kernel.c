@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated kernels: prepared by what modules with a compiler share, and enqueued with
- * kernel objects of the driver. CLBlast is a second implementation of GEMM. */
+/* Generated kernels. Shared code of the compiling modules prepares them; this file enqueues them
+ * with the driver's kernel objects. CLBlast is a second implementation of GEMM. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 
 struct opencl_kernel {
   builder_kernel shared;
-  opencl_gemm *gemm;   /* CLBlast's instead of launches, or NULL */
-  uint32_t generation; /* of the device when it was made */
+  opencl_gemm *gemm;   /* CLBlast's product instead of launches, or NULL */
+  uint32_t generation; /* the device's generation at creation */
 };
 
 bool opencl_supports(void *handle, const compute_kernel_descriptor *descriptor, char *reason,
@@ -112,10 +112,10 @@ void opencl_kernel_describe(void *device, void *kernel, char *text, size_t text_
 /* The scratch buffers of one enqueue. */
 typedef struct scratch {
   cl_mem workspace, fault;
-  int64_t fault_offset; /* words */
+  int64_t fault_offset; /* in words */
 } scratch;
 
-/* Sets every argument; the offsets go into the head of the copied shape. */
+/* Sets every argument. The offsets are written to the start of the copied shape. */
 static cl_int set_arguments(const opencl_library *cl, cl_kernel object,
                             const builder_launch *launch, const compute_argument *arguments,
                             uint32_t count, const scratch *extra) {
@@ -134,7 +134,7 @@ static cl_int set_arguments(const opencl_library *cl, cl_kernel object,
     } else if (buffer->argument < count) {
       const compute_argument *argument = &arguments[buffer->argument];
       const opencl_memory *device_memory = argument->memory ? argument->memory->handle : NULL;
-      if (device_memory) memory = device_memory->buffer; /* else a tensor without elements */
+      if (device_memory) memory = device_memory->buffer; /* otherwise a tensor without elements */
       if (buffer->element_bytes == 0 || argument->offset % buffer->element_bytes != 0)
         return CL_MISALIGNED_SUB_BUFFER_OFFSET;
       offset = (int64_t)(argument->offset / buffer->element_bytes);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers.
+/* Buffers and host memory.
  *
- * Where the device has fine-grained shared memory and no memory of its own, a buffer is made over
- * such memory: the host reads and writes it in place, and nothing is ever copied. Elsewhere a
- * buffer is the driver's, and the host reaches it by copies. Drivers may say both that they share
- * and not do it, so the first buffer is tried out.
+ * If the device has fine-grained shared memory and no separate memory, a buffer wraps such memory:
+ * the host accesses it in place, and nothing is copied. Otherwise the buffer belongs to the driver,
+ * and the host reaches it by copies. A driver may claim to share memory and not do it, so the first
+ * buffer is tested.
  *
- * Host memory that copies need not go through staging for. A device with memory of its own gets
- * memory that caller's own under a mapped buffer: that is how OpenCL 1.2 locks pages, and drivers
- * recognise the address when it comes back in a copy. A device that uses the host's memory needs
- * nothing of the kind; there the memory is only remembered. What is remembered is copied by
- * commands that nobody waits for; all other memory is staged or copied by the host (transfer.c). */
+ * The second part is host memory that copies need not stage. If the device has separate memory, the
+ * host memory is put under a mapped buffer: that is how OpenCL 1.2 locks pages, and drivers
+ * recognise the address in a later copy. If the device uses the host's memory, the memory is only
+ * listed. Listed memory is copied by asynchronous commands; all other memory is staged or copied by
+ * the host (transfer.c). */
 #include "opencl.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
-/* Large enough for any vector type, and for what the core promises of memory. */
+/* Satisfies every vector type and the alignment that the core guarantees. */
 #define SHARED_ALIGNMENT 128
 
 cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code) {
@@ -29,7 +29,7 @@ cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code) {
 
 /* ---- Does the driver share memory? --------------------------------------------------------- */
 
-/* Whether what the device writes into a buffer over host memory is there for the host. */
+/* `true` if the host sees the device's writes to a buffer over host memory. */
 static bool buffer_shares(opencl_device *device, cl_mem buffer, const volatile uint32_t *host) {
   static const uint32_t mark = 0x5ca1ab1e;
   cl_int code = CL_SUCCESS;
@@ -45,7 +45,7 @@ static cl_mem buffer_over(opencl_device *device, void *host, uint64_t bytes, cl_
                                     (size_t)bytes, host, code);
 }
 
-/* Tries wrapped host memory once for each device. */
+/* Tests wrapped host memory once per device. */
 static bool wrapping_works(opencl_device *device) {
   pthread_mutex_lock(&device->memory_mutex);
   if (!device->sharing_tried) {
@@ -64,7 +64,7 @@ static bool wrapping_works(opencl_device *device) {
 
 /* ---- Allocation ---------------------------------------------------------------------------- */
 
-/* Shared memory with a buffer over it; false when there is none or it is not shared. */
+/* Allocates shared memory with a buffer over it; false if unavailable or not really shared. */
 static bool allocate_shared(opencl_device *device, uint64_t bytes, opencl_memory *memory,
                             cl_int *code) {
   const opencl_library *cl = device->cl;
@@ -91,7 +91,7 @@ void opencl_memory_try(opencl_device *device) {
   if (memory.shared) device->cl->clSVMFree(device->context, memory.shared);
 }
 
-/* Some drivers allocate at the first use only; a failure then would hit somebody else's command. */
+/* Some drivers allocate only at the first use; a failure would then hit an unrelated command. */
 static cl_int touch(opencl_device *device, cl_mem buffer) {
   static const unsigned char zero = 0;
   cl_int code = CL_SUCCESS;
@@ -100,7 +100,7 @@ static cl_int touch(opencl_device *device, cl_mem buffer) {
   if (queue)
     code = device->cl->clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, 1, &zero, 0, NULL, NULL);
   pthread_mutex_unlock(&device->memory_mutex);
-  /* What a lack of memory is called at this late point differs. */
+  /* Drivers report this late lack of memory with different codes. */
   return code == CL_OUT_OF_RESOURCES ? CL_MEM_OBJECT_ALLOCATION_FAILURE : code;
 }
 
@@ -145,7 +145,7 @@ compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memo
     builder_free(&device->builder, made);
     if (opencl_error_status(code) == COMPUTE_ERROR_DEVICE_LOST)
       return opencl_fail(device, code, "allocating %llu bytes", (unsigned long long)bytes);
-    /* Whatever the driver calls it, the core may be able to give memory back and try again. */
+    /* For every such code, the core may free memory and try again. */
     return services->fail(services->host,
                           code == CL_OUT_OF_HOST_MEMORY ? COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY
                                                         : opencl_error_status(code),
@@ -214,7 +214,7 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
 
 void opencl_memory_export(void *handle, const compute_argument *argument,
                           compute_foreign_memory *foreign) {
-  enum { OPENCL = 4 }; /* of DLPack */
+  enum { OPENCL = 4 }; /* from DLPack */
   const opencl_device *device = handle;
   *foreign = (compute_foreign_memory){.device_type = OPENCL, .device_id = (int32_t)device->index};
   if (!argument) return;
@@ -222,7 +222,7 @@ void opencl_memory_export(void *handle, const compute_argument *argument,
   foreign->byte_offset = argument->offset;
 }
 
-/* Why a buffer of another library is of no use here; NULL if it is. */
+/* The reason why a buffer of another library cannot be used, or NULL if it can. */
 static const char *judge(const opencl_device *device, cl_mem buffer, uint64_t bytes) {
   cl_context context = NULL;
   size_t size = 0;
@@ -263,12 +263,12 @@ struct opencl_host_memory {
   opencl_host_memory *next;
   unsigned char *data;
   uint64_t bytes;
-  cl_mem buffer; /* mapped at `data`; NULL where pages are not locked */
-  bool owned;    /* of the services */
+  cl_mem buffer; /* mapped at `data`; NULL if pages are not locked */
+  bool owned;    /* allocated by the services */
   uint32_t generation;
 };
 
-/* ---- What is known (host_mutex held) ------------------------------------------------------- */
+/* ---- List of host memory (host_mutex held) ------------------------------------------------- */
 
 static opencl_host_memory *overlapping(const opencl_device *device, const unsigned char *data,
                                        uint64_t bytes) {
@@ -282,7 +282,7 @@ static void remember(opencl_device *device, opencl_host_memory *memory) {
   __atomic_store_n(&device->host_memories, memory, __ATOMIC_RELEASE);
 }
 
-/* Takes it out; NULL if nothing begins there. */
+/* Removes the entry that starts at `data`; NULL if there is none. */
 static opencl_host_memory *forget(opencl_device *device, const void *data) {
   opencl_host_memory **link = &device->host_memories;
   while (*link && (*link)->data != data) link = &(*link)->next;
@@ -302,7 +302,7 @@ bool opencl_host_is_known(opencl_device *device, const void *data, uint64_t byte
 
 /* ---- Locking pages ------------------------------------------------------------------------- */
 
-/* Makes a buffer, over `data` unless NULL, and maps it for good. */
+/* Creates a buffer (over `data` unless NULL) and keeps it mapped. */
 static cl_int lock(opencl_device *device, void *data, uint64_t bytes, opencl_host_memory *memory) {
   const opencl_library *cl = device->cl;
   cl_int code = CL_SUCCESS;
@@ -328,7 +328,7 @@ static cl_int lock(opencl_device *device, void *data, uint64_t bytes, opencl_hos
 
 static void unlock(opencl_device *device, opencl_host_memory *memory) {
   const opencl_library *cl = device->cl;
-  /* What is left of a lost context is not unmapped any more. */
+  /* Memory of a lost context is not unmapped. */
   if (memory->buffer && !opencl_is_stale(device, memory->generation)) {
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&device->memory_mutex);

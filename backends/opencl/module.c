@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The OpenCL module's vtable, and starting it. */
+/* The OpenCL module's vtable, and its start. */
 #include "opencl.h"
 
 #include <errno.h>
@@ -50,8 +50,8 @@ const opencl_library *opencl_load(char *reason, size_t reason_bytes, bool *memor
 
 /* ---- The vtable ---------------------------------------------------------------------------- */
 
-/* Drivers set themselves up when they are first asked, and not all of them (PoCL 3.1) cope with two
- * threads that ask at once. */
+/* Drivers initialise themselves at the first query, and some (PoCL 3.1) fail if two threads query
+ * at once. */
 static pthread_mutex_t first_questions = PTHREAD_MUTEX_INITIALIZER;
 
 static compute_status module_open(const compute_services *services, void **result) {

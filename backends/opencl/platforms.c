@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which platforms and devices there are. Whatever cannot be used is left out with a reason, in the
- * order in which a user would meet the obstacles: no driver registered, no device, too old,
- * switched off, no compiler. */
+/* The usable platforms and devices. Anything unusable is left out with a reason, checked in the
+ * order in which a user meets the obstacles: no driver registered, no device, too old, switched
+ * off, no compiler. */
 #include "opencl.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #define MOST_PLATFORMS 64
-#define MOST_DEVICES   256 /* of one platform */
+#define MOST_DEVICES   256 /* per platform */
 
 /* ---- Words --------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ static void leave_out(opencl_instance *instance, const char *format, ...) {
   const compute_services *services = instance->services;
   services->log(services->host, COMPUTE_LOG_INFO, "opencl", "left out: %s", words);
   const size_t used = strlen(instance->left_out), room = sizeof instance->left_out - used;
-  if (strlen(words) + 3 > room) return; /* whole sentences only; the log has them all */
+  if (strlen(words) + 3 > room) return; /* whole sentences only; the log has all of them */
   snprintf(instance->left_out + used, room, "%s%s", used ? "; " : "", words);
 }
 
@@ -47,7 +47,7 @@ static compute_status no_device(const opencl_instance *instance, cl_int code) {
 
 /* ---- Same device on two platforms ---------------------------------------------------------- */
 
-/* Where the device sits on the PCI bus, from whichever extension reports it; false if none does. */
+/* The device's PCI address, from any extension that reports it; false if none does. */
 static bool pci_place(const opencl_library *cl, cl_device_id id, uint32_t place[3]) {
   if (opencl_has_extension(cl, id, "cl_khr_pci_bus_info")) {
     cl_device_pci_bus_info_khr info;
@@ -91,8 +91,8 @@ static bool same_device(const opencl_library *cl, cl_device_id a, cl_device_id b
          strcasecmp(name_a, name_b) == 0;
 }
 
-/* The listed device of another platform that is this one. Two equal cards on one platform pair off
- * with two on the other: each listed device is matched once. */
+/* Finds this device among the listed devices of another platform. Two equal cards on one platform
+ * are paired with two on the other: each listed device is matched once. */
 static opencl_place *match_find(opencl_instance *instance, const opencl_place *place) {
   if (!(place->type & CL_DEVICE_TYPE_GPU)) return NULL;
   for (uint32_t i = 0; i < instance->count; i++) {
@@ -121,7 +121,7 @@ static compute_status place_add(opencl_instance *instance, const opencl_place *p
   return COMPUTE_OK;
 }
 
-/* Why a device cannot be used, or NULL. */
+/* The reason why a device cannot be used, or NULL. */
 static const char *device_refusal(const opencl_library *cl, cl_device_id id) {
   char version[OPENCL_TEXT];
   opencl_text(cl, id, CL_DEVICE_VERSION, version, sizeof version);
@@ -133,7 +133,7 @@ static const char *device_refusal(const opencl_library *cl, cl_device_id id) {
   return NULL;
 }
 
-/* How many sub-devices each CPU device is to be divided into; 0 and 1: none. */
+/* The requested number of sub-devices per CPU device; 0 and 1: none. */
 static uint32_t divisions_wanted(const compute_services *services) {
   const char *text = services->variable(services->host, "COMPUTE_OPENCL_SUBDEVICES");
   if (!text) return 0;
@@ -146,7 +146,8 @@ static uint32_t divisions_wanted(const compute_services *services) {
   return 0;
 }
 
-/* Divides by counts that differ by at most one unit, or equally where the driver cannot count. */
+/* Divides into parts that differ by at most one unit, or equally if the driver does not support
+ * counts. */
 static cl_int divide(const opencl_library *cl, cl_device_id id, uint32_t units, uint32_t parts,
                      cl_device_id *made) {
   cl_device_partition_property counts[68] = {CL_DEVICE_PARTITION_BY_COUNTS};
@@ -221,7 +222,7 @@ static compute_status device_add(opencl_instance *instance, opencl_place *place,
 
 /* ---- Platforms ----------------------------------------------------------------------------- */
 
-/* Drivers for cards of several vendors: the vendor's own is preferred. */
+/* Multi-vendor drivers: the vendor's driver is preferred. */
 static bool is_third_party(const char *name) {
   static const char *const names[] = {"Clover", "rusticl", "Portable Computing Language"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -272,7 +273,7 @@ static compute_status platform_add(opencl_instance *instance, cl_platform_id pla
   return status;
 }
 
-/* GPUs first, then accelerators, then CPUs; equals keep their order. */
+/* GPUs first, then accelerators, then CPUs; the order is stable. */
 static int rank(const opencl_place *place) {
   if (place->type & CL_DEVICE_TYPE_GPU) return 0;
   return place->type & CL_DEVICE_TYPE_CPU ? 2 : 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs and their entry points: what the shared table of programs needs to know of OpenCL.
+/* Programs and their entry points: the OpenCL part of the shared table of programs.
  *
- * PoCL is special: it specialises kernels at their first launch and keeps what it made in a folder
- * of its own, so that its binaries are not worth keeping. For it the disk cache only remembers that
- * the program has been built before, in that folder, so that statistics can tell a first build from
- * one that the driver looks up. */
+ * PoCL is special: it specialises kernels at their first launch and stores the results in a
+ * separate cache folder, so its binaries are not worth storing. For PoCL the disk cache only
+ * records that the program was built before in that folder, so that statistics can distinguish a
+ * first build from a lookup. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void problem_set(build_problem *problem, cl_int code, const char *call) {
 
 /* ---- Disk cache ---------------------------------------------------------------------------- */
 
-/* Everything that can change a binary, or, for PoCL, where its own cache lies. */
+/* All parts that can change a binary, or, for PoCL, the location of its cache. */
 static uint32_t key_parts(void *handle, compute_cache_part parts[BUILDER_KEY_PARTS]) {
   const opencl_device *device = handle;
   const compute_services *services = device->services;
@@ -31,7 +31,7 @@ static uint32_t key_parts(void *handle, compute_cache_part parts[BUILDER_KEY_PAR
   uint32_t parts_used = 0;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     parts[parts_used++] = (compute_cache_part){texts[i], strlen(texts[i])};
-  /* The folder in use is the first one that is set, and which one it is matters. */
+  /* PoCL uses the first folder that is set, so its rank in the list is part of the key. */
   for (size_t i = 0; device->place->pocl && i < sizeof folders / sizeof *folders; i++) {
     const char *folder = services->variable(services->host, folders[i]);
     if (!folder) continue;
@@ -42,7 +42,7 @@ static uint32_t key_parts(void *handle, compute_cache_part parts[BUILDER_KEY_PAR
   return parts_used;
 }
 
-/* Whether PoCL's own cache holds anything. */
+/* `true` if PoCL's cache contains anything. */
 static bool pocl_cache_lives(const opencl_device *device) {
   static const struct {
     const char *variable, *below;
@@ -85,7 +85,7 @@ static void *load(void *handle, const builder_program *program, const void *bina
   return built;
 }
 
-/* What to store of a program; NULL when there is nothing. */
+/* The data to store for a program, or NULL if there is none. */
 static void *binary_of(const opencl_device *device, cl_program program, size_t *bytes) {
   const opencl_library *cl = device->cl;
   if (device->place->pocl) {
@@ -106,7 +106,7 @@ static void *binary_of(const opencl_device *device, cl_program program, size_t *
 
 /* ---- Compiler ------------------------------------------------------------------------------ */
 
-/* The compiler's output. */
+/* Reads the compiler's output. */
 static void read_log(const opencl_device *device, cl_program program, build_problem *problem) {
   size_t bytes = 0;
   const opencl_library *cl = device->cl;
@@ -154,7 +154,7 @@ static void unload(void *handle, void *program) {
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-/* What the driver says of the function; it may fail or say 0. */
+/* The driver's limits for the function; the query may fail or return 0. */
 static void entry_ask(const opencl_device *device, opencl_entry *entry, cl_kernel kernel) {
   const opencl_library *cl = device->cl;
   size_t limit = 0;
@@ -235,7 +235,7 @@ static bool launch_fits(void *handle, const compute_generated_launch *launch,
   }
   const uint64_t pointer_bytes = device->address_bits / 8;
   const uint64_t argument_bytes = launch->shape_bytes + launch->buffer_count * pointer_bytes;
-  /* PoCL says 1024 bytes and takes more. */
+  /* PoCL reports 1024 bytes and accepts more. */
   if (argument_bytes > device->argument_limit && !device->place->pocl) {
     snprintf(words, sizeof words, "%llu bytes of arguments; the driver allows %llu",
              (unsigned long long)argument_bytes, (unsigned long long)device->argument_limit);

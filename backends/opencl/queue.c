@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Queues.
  *
- * A queue of the core is an in-order queue of the driver for kernels and, on devices with memory of
- * their own, a second one for transfers, so that a transfer can run beside kernels that do not
- * touch its memory. Order between the two is kept by tickets: every command of the device gets a
- * number, every memory remembers the highest number of a command that used it in either kind of
- * lane, and every lane remembers up to which number of its sister it has waited. A command waits
- * for the sister lane only when one of its memories was used there since. Memories are shared by
- * queues, so a number may be another queue's; then the wait is needless but harmless. */
+ * A queue of the core is an in-order driver queue (a lane) for kernels. Devices with separate
+ * memory have a second lane for transfers, so that a transfer can run beside kernels that do not
+ * touch its memory. Tickets keep the order between the two lanes: every command of the device gets
+ * a number, every memory stores the highest number of its commands in each kind of lane, and every
+ * lane stores the number up to which it has waited for the other lane. A command waits for the
+ * other lane only if one of its memories was used there since. Queues share memories, so a number
+ * may belong to another queue; then the wait is unnecessary but harmless. */
 #include "opencl.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void keep_failure(opencl_queue *queue, cl_int code) {
   if (queue->failure == CL_SUCCESS && code != CL_SUCCESS) queue->failure = code;
 }
 
-/* Reads how the oldest `count` commands ended, all of which are done, and forgets them. */
+/* Reads the results of the oldest `count` commands, all of them finished, and releases them. */
 static void harvest(opencl_queue *queue, opencl_lane *lane, uint32_t count) {
   const opencl_library *cl = queue->device->cl;
   for (uint32_t i = 0; i < count; i++) {
@@ -33,8 +33,8 @@ static void harvest(opencl_queue *queue, opencl_lane *lane, uint32_t count) {
   memmove(lane->pending, lane->pending + count, lane->count * sizeof *lane->pending);
 }
 
-/* Makes room for one more event: waits for the older half, so that a queue that is fed without end
- * never holds more commands than it has room for. */
+/* Makes room for one more event. It waits for the older half, so that a queue under constant load
+ * never exceeds its capacity. */
 static void make_room(opencl_queue *queue, opencl_lane *lane) {
   if (lane->count < PENDING_EVENTS) return;
   const uint32_t half = PENDING_EVENTS / 2;
@@ -60,7 +60,7 @@ void opencl_queue_drain(opencl_queue *queue) {
   for (int i = 0; i < LANES; i++) {
     if (queue->lanes[i].count > 0) codes[i] = cl->clFinish(queue->lanes[i].queue);
   }
-  /* A command's own code says more than what the driver then answers for the queue. */
+  /* A command's error code is more precise than the driver's later answer for the queue. */
   for (int i = 0; i < LANES; i++) {
     harvest(queue, &queue->lanes[i], queue->lanes[i].count);
     queue->lanes[i].seen = queue->lanes[i].entering = queue->lanes[1 - i].last;
@@ -89,7 +89,7 @@ uint32_t opencl_lane_enter(opencl_queue *queue, int which, opencl_memory *const 
   return 1;
 }
 
-/* Several queues may mark one memory at once; the highest ticket stays. */
+/* Several queues may mark one memory at once; the highest ticket wins. */
 static void mark(uint64_t *used, uint64_t ticket) {
   uint64_t before = __atomic_load_n(used, __ATOMIC_RELAXED);
   while (before < ticket && !__atomic_compare_exchange_n(used, &before, ticket, true,
@@ -113,7 +113,7 @@ compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *wor
   opencl_device *device = queue->device;
   if (bytes > queue->workspace_bytes) {
     cl_int code = CL_SUCCESS;
-    /* Commands that are under way may use the old one. */
+    /* Running commands may use the old workspace. */
     if (queue->workspace) {
       opencl_queue_drain(queue);
       device->cl->clReleaseMemObject(queue->workspace);
@@ -136,7 +136,7 @@ compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *wor
   return COMPUTE_OK;
 }
 
-/* Zeroes records, while the queue is idle. */
+/* Zeroes records. The queue must be idle. */
 static compute_status fault_clear(opencl_queue *queue, uint32_t words) {
   static const int32_t zeros[FAULT_WORDS];
   opencl_memory *memory = queue->fault.handle;
@@ -163,8 +163,8 @@ compute_status opencl_fault_words(opencl_queue *queue, opencl_memory **memory) {
   return COMPUTE_OK;
 }
 
-/* Takes the records of kernels since the last wait, which have met an index out of range or not.
- * False if there are none to look at. The queue is idle. */
+/* Takes the records of kernels since the last wait, with or without a fault. False if there are
+ * none. The queue must be idle. */
 static bool fault_fetch(opencl_queue *queue, int32_t *words) {
   const uint32_t count = fault_words(&queue->faults);
   const size_t bytes = count * sizeof *words;
@@ -181,7 +181,7 @@ static bool fault_fetch(opencl_queue *queue, int32_t *words) {
   bool found = false;
   for (uint32_t i = 0; i < count; i++) found |= words[i] != 0;
   if (found && fault_clear(queue, count) != COMPUTE_OK)
-    opencl_memory_release(queue->device, &queue->fault); /* fresh ones will be zeroed */
+    opencl_memory_release(queue->device, &queue->fault); /* new records will be zeroed */
   return true;
 }
 
@@ -192,8 +192,8 @@ void opencl_queue_hold(opencl_queue *queue, cl_mem buffer) {
 
 /* ---- The vtable's functions ---------------------------------------------------------------- */
 
-/* The lanes that the device's queues have; those that are there are replaced. On a failure they
- * stay as they are. */
+/* Creates the lanes that this device's queues need and replaces existing ones. On a failure the old
+ * lanes stay. */
 static compute_status lanes_make(opencl_queue *queue, cl_command_queue_properties properties) {
   opencl_device *device = queue->device;
   const opencl_library *cl = device->cl;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Which drivers are registered, and whether one may have a better device than those that are open.
+/* The registered drivers: can one of them have a better device than the open ones?
  *
- * Starting a driver takes up to hundreds of milliseconds, much memory, and threads. So what the
- * drivers offered is remembered in the disk cache, for as long as everything that may change it is
- * the same: the registered files, the libraries that they name, the loader's list of libraries, the
- * variables that drivers read, the nodes of devices with the caller's rights, and the boot. */
+ * Starting a driver takes up to hundreds of milliseconds, much memory, and threads. So the disk
+ * cache stores each driver's offer. The entry is valid while nothing changes that may affect it:
+ * the registered files, the libraries that they name, the loader's list of libraries, the variables
+ * that drivers read, the device nodes with the caller's rights, and the boot. */
 #include "opencl.h"
 
 #include <dirent.h>
@@ -21,7 +21,7 @@
 
 #define VENDORS_FOLDER "/etc/OpenCL/vendors"
 #define MOST_NAMES     512
-#define NVIDIA_RANK    400 /* compute_device_info.priority of a GPU of theirs */
+#define NVIDIA_RANK    400 /* compute_device_info.priority of a GPU of this driver */
 
 const char *opencl_vendors(const compute_services *services) {
   const char *place = services->variable(services->host, "OCL_ICD_VENDORS");
@@ -30,7 +30,7 @@ const char *opencl_vendors(const compute_services *services) {
 
 /* ---- Lists of names ------------------------------------------------------------------------ */
 
-/* Sorted, so that a list does not depend on the order of a folder. */
+/* Sorted, so that a list does not depend on a folder's order. */
 typedef struct names {
   char *name[MOST_NAMES];
   size_t count;
@@ -88,12 +88,12 @@ static bool begins_with_any(const char *name, const char *const *prefixes, size_
 
 /* ---- Registered drivers -------------------------------------------------------------------- */
 
-/* One registered driver: its file, or "" where the variable names a library itself. */
+/* One registered driver: its file, or "" if the variable names a library directly. */
 typedef struct registered {
   char file[1024], library[512];
 } registered;
 
-/* The library that an .icd file names; "" if it cannot be read. */
+/* Reads the library name in an .icd file; "" if it cannot be read. */
 static void library_of(const char *file, char *library, size_t bytes) {
   library[0] = '\0';
   FILE *stream = fopen(file, "re");
@@ -105,7 +105,7 @@ static void library_of(const char *file, char *library, size_t bytes) {
 
 typedef void registered_visit(void *user, const registered *driver);
 
-/* Calls `visit` for each driver. False if there are too many, or paths are too long. */
+/* Calls `visit` for each driver. False if there are too many, or if paths are too long. */
 static bool visit_drivers(const compute_services *services, registered_visit *visit, void *user) {
   const char *place = opencl_vendors(services);
   struct stat facts;
@@ -136,11 +136,11 @@ static bool visit_drivers(const compute_services *services, registered_visit *vi
   return complete;
 }
 
-/* ---- What is known of a driver by its name -------------------------------------------------- */
+/* ---- Priority by a driver's name ------------------------------------------------------------ */
 
-/* Drivers that are slow to start, and the highest priority of a device of theirs. PoCL starts LLVM,
- * and has the CPU only, as long as it is alone. NVIDIA's makes a second context on each GPU, which
- * the CUDA module may have opened. */
+/* Drivers that are slow to start, with the highest priority of their devices. PoCL starts LLVM and,
+ * unless another driver exists, offers only the CPU. NVIDIA's driver creates a second context on
+ * each GPU, which the CUDA module may already have opened. */
 static const struct {
   const char *library;
   int32_t priority;
@@ -155,7 +155,7 @@ static void rank_driver(void *user, const registered *driver) {
   known_rank *known = user;
   const char *slash = strrchr(driver->library, '/');
   const char *name = slash ? slash + 1 : driver->library;
-  int32_t priority = INT32_MAX; /* of the others nothing is known */
+  int32_t priority = INT32_MAX; /* other drivers: unknown */
   for (size_t i = 0; i < sizeof slow_drivers / sizeof *slow_drivers; i++)
     if (!strncmp(name, slow_drivers[i].library, strlen(slow_drivers[i].library)))
       priority = slow_drivers[i].priority;
@@ -163,7 +163,7 @@ static void rank_driver(void *user, const registered *driver) {
   known->count++;
 }
 
-/* Khronos' loader reads this list of libraries beside the registered ones. */
+/* Khronos' loader reads this list of libraries in addition to the registered ones. */
 static bool has_further_drivers(void) {
   static const char *const list[] = {"OCL_ICD_FILENAMES="};
   for (char **variable = environ; variable && *variable; variable++)
@@ -171,7 +171,7 @@ static bool has_further_drivers(void) {
   return false;
 }
 
-/* INT32_MAX if nothing is known. */
+/* INT32_MAX if unknown. */
 static int32_t rank_by_name(const compute_services *services) {
   known_rank known = {.highest = INT32_MIN};
   if (has_further_drivers()) return INT32_MAX;
@@ -179,9 +179,9 @@ static int32_t rank_by_name(const compute_services *services) {
   return complete && known.count > 0 ? known.highest : INT32_MAX;
 }
 
-/* ---- What drivers depend on ---------------------------------------------------------------- */
+/* ---- Inputs of drivers --------------------------------------------------------------------- */
 
-/* A file as it is now. */
+/* Writes a file's current identity. */
 static void write_file(FILE *text, const char *path) {
   struct stat facts;
   if (stat(path, &facts) != 0) {
@@ -200,7 +200,7 @@ static void write_driver(void *user, const registered *driver) {
   if (strchr(driver->library, '/')) write_file(text, driver->library);
 }
 
-/* Beginnings of the names of variables that OpenCL's loaders, its drivers, the libraries below them
+/* Prefixes of the environment variables that OpenCL's loaders and drivers, the libraries below them
  * and the dynamic loader read. */
 static const char *const variable_prefixes[] = {
     "AMD_",    "CL_",      "CLVK_",    "CUDA_",  "DRI_",   "EGL_",   "GALLIUM_", "GGL_",
@@ -227,7 +227,7 @@ static bool is_device_node(const char *name) {
   return begins_with_any(name, prefixes, sizeof prefixes / sizeof *prefixes);
 }
 
-/* The nodes of a folder, with what this process may do with them. */
+/* Writes the nodes of a folder with this process's access rights. */
 static void write_nodes(FILE *text, const char *folder, name_filter *accepts) {
   names list = folder_names(folder, accepts);
   for (size_t i = 0; i < list.count; i++) {
@@ -241,7 +241,7 @@ static void write_nodes(FILE *text, const char *folder, name_filter *accepts) {
   names_release(&list);
 }
 
-/* Firmware and the modules of the kernel may be others after a boot. */
+/* Firmware and kernel modules may change at a boot. */
 static void write_boot(FILE *text) {
   char line[128] = "";
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -250,8 +250,8 @@ static void write_boot(FILE *text) {
   fclose(file);
 }
 
-/* All that the answer depends on and that can be read without starting a driver. For `free`; NULL
- * if it is not complete. */
+/* All inputs of the answer that can be read without starting a driver. Release with `free`; NULL if
+ * incomplete. */
 static char *circumstances(const compute_services *services, size_t *bytes) {
   char *words = NULL;
   FILE *text = open_memstream(&words, bytes);
@@ -271,9 +271,9 @@ static char *circumstances(const compute_services *services, size_t *bytes) {
 
 /* ---- The record ---------------------------------------------------------------------------- */
 
-/* Its text: the priority, then each driver's library as it was loaded. */
+/* The record's text: the priority, then each driver's library as it was loaded. */
 
-/* The library that the loader has under this name, which is often without a folder. */
+/* Writes the loader's path of this library; the registered name often has no folder. */
 static void write_loaded(void *user, const registered *driver) {
   void *handle = driver->library[0] ? dlopen(driver->library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   struct link_map *map = NULL;
@@ -297,13 +297,13 @@ static int32_t offered_rank(const opencl_instance *instance) {
   return highest;
 }
 
-/* A core before the services of the disk cache remembers nothing. */
+/* A core older than the disk cache services stores nothing. */
 static bool has_cache(const compute_services *services) {
   const size_t end = offsetof(compute_services, cache_store) + sizeof services->cache_store;
   return services->struct_size >= end && services->cache_load && services->cache_store;
 }
 
-/* A record that has no end of line at its end is not one of ours. */
+/* A record without a final end of line is not ours. */
 static char *record_load(const compute_services *services, const char *key, size_t key_bytes) {
   const compute_cache_part part = {key, key_bytes};
   size_t bytes = 0;
@@ -316,7 +316,7 @@ static char *record_load(const compute_services *services, const char *key, size
   return NULL;
 }
 
-/* Whether every library of the record, a line each, is as it was. */
+/* `true` if every library of the record (one per line) is unchanged. */
 static bool libraries_unchanged(const char *lines) {
   while (lines) {
     const size_t length = strcspn(lines, "\n"), path_bytes = strcspn(lines, " ");
@@ -334,7 +334,7 @@ static bool libraries_unchanged(const char *lines) {
   return true;
 }
 
-/* INT32_MAX if nothing is known. */
+/* INT32_MAX if unknown. */
 static int32_t rank_by_record(const compute_services *services) {
   size_t bytes = 0;
   char *key = has_cache(services) ? circumstances(services, &bytes) : NULL;
@@ -375,7 +375,7 @@ void opencl_remember(const opencl_instance *instance) {
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
-/* A core before the service has nothing open. */
+/* A core older than this service has nothing open. */
 static int32_t best_priority(const compute_services *services) {
   const size_t end = offsetof(compute_services, best_priority) + sizeof services->best_priority;
   return services->struct_size >= end && services->best_priority

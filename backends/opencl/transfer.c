@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies.
  *
- * Memory that the host shares is copied by the host itself, with the context's threads, once the
- * queue has nothing more to do with it. On a device with memory of its own, copies go through a
- * small ring of pinned host memory, which the device reaches at full speed and without the driver
- * pinning pages at every call: while the device moves one piece, the host copies the next.
- * Elsewhere (unified memory that is not shared) the driver's blocking copy is a plain memcpy.
- * Memory of host.c needs none of this: it is copied by one command that nobody waits for. */
+ * The host copies shared memory itself, with the context's threads, after the queue has finished
+ * with it. On a device with separate memory, copies go through a small ring of pinned host memory.
+ * The device reaches it at full speed, and the driver need not pin pages at every call: while the
+ * device transfers one piece, the host copies the next. Otherwise (unified memory that is not
+ * shared) the driver's blocking copy is a plain memcpy. Listed host memory (memory.c) needs no
+ * staging: one asynchronous command copies it. */
 #include "opencl.h"
 
 #include <string.h>
 
-#define HOST_PIECE ((uint64_t)2 << 20) /* of a copy by the host: one task */
+#define HOST_PIECE ((uint64_t)2 << 20) /* bytes per task of a copy by the host */
 #define SLOT_BYTES ((uint64_t)2 << 20)
 #define SLOTS      8
 
@@ -39,7 +39,7 @@ static void host_copy_piece(void *argument, int64_t task, int32_t worker) {
   memcpy(copy->to + start, copy->from + start, (size_t)(left < HOST_PIECE ? left : HOST_PIECE));
 }
 
-/* After everything in the queue; a failure in it is reported when the queue is waited for. */
+/* Runs after everything in the queue; a failure in the queue is reported at its next wait. */
 static void copy_by_host(opencl_queue *queue, void *to, const void *from, uint64_t bytes) {
   const compute_services *services = queue->device->services;
   opencl_queue_drain(queue);
@@ -57,7 +57,7 @@ typedef struct slot {
   cl_mem buffer;
   void *host;    /* where the buffer is mapped */
   cl_event busy; /* the copy that last used it, or NULL */
-  uint64_t turn; /* of its last use */
+  uint64_t turn; /* sequence number of its last use */
   bool taken;
 } slot;
 
@@ -65,10 +65,10 @@ struct opencl_staging {
   slot slots[SLOTS];
   uint64_t turns;
   cl_command_queue queue; /* maps and unmaps */
-  bool failed;            /* the driver pins no memory */
+  bool failed;            /* the driver cannot pin memory */
 };
 
-/* Pinned memory is got once and stays mapped. */
+/* Pinned memory is allocated once and stays mapped. */
 static bool slot_fill(opencl_device *device, slot *filled) {
   const opencl_library *cl = device->cl;
   cl_int code = CL_SUCCESS;
@@ -87,7 +87,7 @@ static bool slot_fill(opencl_device *device, slot *filled) {
   return false;
 }
 
-/* A slot that nobody has: one never used before the others, then the one used longest ago. */
+/* Chooses a free slot: a never-used one first, then the least recently used. */
 static slot *slot_choose(opencl_staging *staging) {
   slot *chosen = NULL;
   for (int i = 0; i < SLOTS; i++) {
@@ -97,8 +97,8 @@ static slot *slot_choose(opencl_staging *staging) {
   return chosen;
 }
 
-/* Takes a slot whose last copy is done; NULL if the driver pins no memory, or all are taken and the
- * caller may not wait: who has one must not wait for another one. */
+/* Takes a slot whose last copy has ended. NULL if the driver cannot pin memory, or if all are taken
+ * and the caller may not wait: a caller that owns a slot must not wait for another one. */
 static slot *slot_take(opencl_device *device, bool may_wait) {
   slot *chosen = NULL;
   pthread_mutex_lock(&device->staging_mutex);
@@ -137,7 +137,7 @@ void opencl_staging_release(opencl_device *device) {
   for (int i = 0; i < SLOTS; i++) {
     slot *old = &staging->slots[i];
     if (old->busy) {
-      /* Also in a context that is lost: a copy on its way uses the memory until it has ended. */
+      /* Also in a lost context: a running copy uses the memory until it ends. */
       cl->clWaitForEvents(1, &old->busy);
       cl->clReleaseEvent(old->busy);
     }
@@ -157,7 +157,7 @@ void opencl_staging_release(opencl_device *device) {
 
 typedef enum direction { TO_DEVICE, TO_HOST } direction;
 
-/* One command of the driver between `host` and the memory. The event belongs to the queue. */
+/* One driver command between `host` and the memory. The event belongs to the queue. */
 static cl_int transfer_piece(opencl_queue *queue, direction to, opencl_memory *memory,
                              uint64_t offset, void *host, uint64_t bytes, bool blocking,
                              cl_event *event) {
@@ -177,7 +177,7 @@ static cl_int transfer_piece(opencl_queue *queue, direction to, opencl_memory *m
   return code;
 }
 
-/* All of it in one command, which the device carries out while the caller goes on. */
+/* Copies everything in one asynchronous command. */
 static cl_int transfer_known(opencl_queue *queue, direction to, const compute_argument *argument,
                              void *host, uint64_t bytes) {
   cl_event event;
@@ -189,12 +189,12 @@ static cl_int transfer_known(opencl_queue *queue, direction to, const compute_ar
   return queue->device->cl->clFlush(lane->queue);
 }
 
-/* Lets a slot be used again once this command is done. */
+/* Makes a slot reusable once this command has ended. */
 static void slot_use(opencl_queue *queue, slot *used, cl_event event) {
   if (event && queue->device->cl->clRetainEvent(event) == CL_SUCCESS)
     used->busy = event;
   else
-    opencl_queue_drain(queue); /* now it is done */
+    opencl_queue_drain(queue); /* now the command has ended */
 }
 
 static cl_int upload_piece(opencl_queue *queue, opencl_memory *memory, uint64_t offset,
@@ -236,7 +236,7 @@ compute_status opencl_upload(void *handle, const compute_argument *destination, 
               : COMPUTE_OK;
 }
 
-/* A piece on its way from the device. */
+/* A piece in transfer from the device. */
 typedef struct arrival {
   slot *used;
   unsigned char *to;
@@ -258,8 +258,8 @@ static cl_int arrive(opencl_device *device, arrival *piece) {
   return code;
 }
 
-/* Starts a piece through a slot, or copies it at once where there is none. `other` may be under
- * way. */
+/* Starts a piece through a slot, or copies it at once if there is no slot. `other` may be in
+ * progress. */
 static cl_int depart(opencl_queue *queue, opencl_memory *memory, uint64_t offset, arrival *piece,
                      arrival *other) {
   opencl_device *device = queue->device;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether the machine multiplies by AMX: it has the instructions, the kernel lets the process use
- * their registers, and two small products come out right. libcompute's own tests emulate the
- * instructions; the products guard against machines on which it was never tested. */
+/* Detects AMX. It is used if the CPU has the instructions, the kernel permits the process to use
+ * the tile registers, and two small products give correct results. libcompute's tests emulate the
+ * instructions; the two products guard against machines on which AMX was never tested. */
 #include "gemm/gemm.h"
 
 #ifdef CPU_AMX
@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* AMX-BF16, AMX-TILE and AMX-INT8, and both parts of their state in XCR0, which OSXSAVE lets
- * programs read. */
+/* AMX-BF16, AMX-TILE and AMX-INT8, and both parts of their state in XCR0, which programs can read
+ * if OSXSAVE is set. */
 static bool is_present(void) {
   enum { OSXSAVE = 1 << 27, BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25, STATE = 3 << 17 };
   const unsigned needed = BF16 | TILE | INT8;
@@ -23,15 +23,16 @@ static bool is_present(void) {
   return (a & STATE) == STATE;
 }
 
-/* Asks Linux for the registers' state, for all threads of the process: since 5.16 it has to be
- * asked before the first use. It refuses where a thread's signal stack is too small for it. */
+/* Requests the tile registers from Linux, for all threads of the process. Since 5.16 a process must
+ * request them before the first use. Linux refuses if a thread's signal stack is too small for
+ * them. */
 static bool is_permitted(void) {
   enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
   return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
 }
 
-/* A product of small integers: two tiles of rows by two panels, the last of which is narrow, of all
- * of a tile register's words and some more. */
+/* A product of small integers: two tiles of rows by two panels. The second panel is narrow. K
+ * exceeds one tile register. */
 enum { ROWS = 19, COLUMNS = 37, WIDTH = 64, K = 83, MOST_WORDS = (K + 1) / 2, A_WORDS = 48 };
 
 typedef struct trial {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens a copy of OpenBLAS that only this library uses.
+/* Opens a private copy of OpenBLAS.
  *
- * The loader gives everybody in a process the same library, whose number of threads is a setting of
- * the whole process. The program may use it, too, with a number of its own. So a copy of the file
- * is opened, in memory: to the loader a file with another inode is another library, with its own
- * variables. RTLD_DEEPBIND keeps its calls within it, where the program's copy is in the global
- * scope. The copy is set to one thread once. */
+ * The loader gives every user in a process the same library, and its number of threads is a setting
+ * of the whole process. The program may use the library with another number. So this file opens a
+ * copy of the library file in memory: to the loader, a file with another inode is another library,
+ * with separate variables. RTLD_DEEPBIND keeps the copy's calls inside it, even if the program's
+ * library is in the global scope. The copy is set to one thread once. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,17 +27,17 @@
 
 #define USUAL_NAME "libopenblas.so.0"
 
-/* All of the process; `mutex` guards everything. */
+/* State of the whole process; `mutex` protects all of it. */
 typedef struct cpu_blas {
   pthread_mutex_t mutex;
-  int64_t references; /* devices that hold the library */
+  int64_t references; /* number of devices that use the library */
   bool present;
-  bool withheld; /* it is there, but only the program's own can be opened */
+  bool withheld; /* a library exists, but it can only be opened shared with the program */
   void *library;
   cpu_blas_functions functions;
   char *(*get_corename)(void);
   char *(*get_config)(void);
-  /* Settings of the calling thread alone; NULL where the library has none. */
+  /* Settings of the calling thread only; NULL if the library has none. */
   int (*get_local)(void);
   void (*set_local)(int count);
   int (*exchange_local)(int count);
@@ -48,7 +48,7 @@ static cpu_blas process = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- Forks --------------------------------------------------------------------------------- */
 
-/* A fork waits until the library is opened; the child finds it ready for use. */
+/* A fork waits until the library is open, so the child can use it. */
 static void before_fork(void) {
   pthread_mutex_lock(&process.mutex);
 }
@@ -63,8 +63,7 @@ static void watch_forks(void) {
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
-/* OpenBLAS's names of kernels by the width of their vectors, in bytes; those without
- * multiply-add count as 16. */
+/* OpenBLAS's kernel names by vector width in bytes; kernels without multiply-add count as 16. */
 static const struct {
   const char *core;
   uint32_t vector_bytes;
@@ -81,7 +80,7 @@ static uint32_t core_vector_bytes(const char *name) {
   return 64; /* unknown: no reason to warn */
 }
 
-/* These variables belong to OpenBLAS, which reads them when it is loaded; we only report them. */
+/* OpenBLAS reads these variables when it is loaded; this function only reports them. */
 static void find_warning(cpu_blas *blas, const compute_services *services) {
   const char *core_type = services->variable(services->host, "OPENBLAS_CORETYPE");
   const char *l2_size = services->variable(services->host, "OPENBLAS_L2_SIZE");
@@ -105,7 +104,7 @@ static void find_warning(cpu_blas *blas, const compute_services *services) {
   }
 }
 
-/* "OpenBLAS 0.3.21 DYNAMIC_ARCH … Zen …" begins with the name and the version. */
+/* "OpenBLAS 0.3.21 DYNAMIC_ARCH … Zen …" starts with the name and the version. */
 static void describe(cpu_blas *blas) {
   const char *config = blas->get_config ? blas->get_config() : "";
   int words = 0;
@@ -117,7 +116,7 @@ static void describe(cpu_blas *blas) {
            blas->core[0] ? " " : "", blas->core);
 }
 
-/* dlsym hands functions over as object pointers; POSIX promises that they fit. */
+/* dlsym returns functions as object pointers; POSIX guarantees that they fit. */
 static bool find(cpu_blas *blas, const char *name, void *function_pointer) {
   void *address = dlsym(blas->library, name);
   memcpy(function_pointer, &address, sizeof address);
@@ -126,11 +125,11 @@ static bool find(cpu_blas *blas, const char *name, void *function_pointer) {
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-/* What the thread that opens the library is to do, and what came of it. */
+/* Input and output of the thread that opens the library. */
 typedef struct opening {
   const char *name;
-  void *library; /* NULL: `problem` says why */
-  bool withheld; /* it exists */
+  void *library; /* NULL: see `problem` */
+  bool withheld; /* a library exists */
   char problem[120];
 } opening;
 
@@ -156,7 +155,7 @@ static bool find_file(void *library, char path[PATH_MAX]) {
   return known;
 }
 
-/* A descriptor of a copy in memory, or -1 with errno. */
+/* Returns a descriptor of a copy in memory, or -1 with errno. */
 static int copy_file(const char *path) {
   struct stat facts;
   off_t offset = 0;
@@ -166,7 +165,7 @@ static int copy_file(const char *path) {
   bool good = copy >= 0 && fstat(source, &facts) == 0;
   while (good && offset < facts.st_size) {
     const ssize_t sent = sendfile(copy, source, &offset, (size_t)(facts.st_size - offset));
-    if (sent == 0) errno = EIO; /* it has become shorter */
+    if (sent == 0) errno = EIO; /* the file has become shorter */
     good = sent > 0;
   }
   const int problem = errno;
@@ -176,7 +175,7 @@ static int copy_file(const char *path) {
   return good ? copy : -1;
 }
 
-/* Sanitizers end a process that uses RTLD_DEEPBIND. */
+/* Sanitizers abort a process that uses RTLD_DEEPBIND. */
 static int binding(void) {
 #ifdef RTLD_DEEPBIND
   return dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback") ? 0 : RTLD_DEEPBIND;
@@ -185,15 +184,14 @@ static int binding(void) {
 #endif
 }
 
-/* The copy, which lives as long as the process: OpenBLAS's own threads and fork handlers may
- * outlive any reference of ours. Its descriptor stays open, too, because the loader knows it by
- * that. */
+/* The copy lives as long as the process, because OpenBLAS's threads and fork handlers may outlive
+ * all devices. Its descriptor stays open, because the loader identifies the library by it. */
 static struct {
-  char path[PATH_MAX]; /* of the original */
+  char path[PATH_MAX]; /* path of the original */
   void *library;       /* or NULL */
 } copied;
 
-/* This module must stay, too: loaded again, it would not know of the copy. */
+/* Keeps this module loaded: a reloaded module would lose track of the copy. */
 static void keep_module(void) {
   Dl_info self;
   if (dladdr(&copied, &self) && self.dli_fname)
@@ -221,8 +219,8 @@ static void *open_copy(opening *o, const char *path) {
   return library;
 }
 
-/* Only OpenBLAS is copied: others have no setting of the whole process that matters here, and some
- * consist of several files, which look for each other. */
+/* Only OpenBLAS is copied. Other libraries have no process-wide setting that matters here, and some
+ * consist of several files that search for each other. */
 static void open_one(opening *o) {
   char path[PATH_MAX];
   void *shared = dlopen(o->name, RTLD_NOW | RTLD_LOCAL);
@@ -239,8 +237,8 @@ static void open_one(opening *o) {
   dlclose(shared);
 }
 
-/* On a thread of its own: the library's threads inherit its signal mask and its floating-point
- * environment, and OpenMP keeps the number of threads for each thread that sets it. */
+/* Opens the library on a separate thread. The library's threads inherit its signal mask and
+ * floating-point environment, and OpenMP keeps a number of threads for each calling thread. */
 static void *open_apart(void *argument) {
   opening *o = argument;
   fesetenv(FE_DFL_ENV);
@@ -265,7 +263,7 @@ static void open_on_thread(opening *o) {
     pthread_join(thread, NULL);
 }
 
-/* The setting of one thread: OpenMP's, for a build that uses it, or MKL's. */
+/* Finds the per-thread setting: OpenMP's, for a build that uses it, or MKL's. */
 static void find_local_setting(cpu_blas *blas) {
   enum { OPENMP = 2 };
   int (*get_parallel)(void) = NULL;
@@ -300,7 +298,8 @@ static void open_library(cpu_blas *blas, const compute_services *services) {
       snprintf(blas->description, sizeof blas->description, "own kernels (no OpenBLAS)");
       return;
     }
-    const bool named = strstr(o.problem, o.name) != NULL; /* the loader's words begin with it */
+    const bool named = strstr(o.problem, o.name) != NULL; /* the loader's message already starts
+                                                           * with the name */
     snprintf(blas->description, sizeof blas->description, "none: %s%s%s", named ? "" : o.name,
              named ? "" : ": ", o.problem);
     return;
@@ -321,8 +320,8 @@ static void open_library(cpu_blas *blas, const compute_services *services) {
   find_warning(blas, services);
 }
 
-/* OpenBLAS and the OpenMP that it may be linked with obey the environment. A core before 1.5 has no
- * opinion. */
+/* OpenBLAS, and OpenMP if linked, read environment variables, so a privileged process must not load
+ * it. A core before 1.5 cannot answer. */
 static bool is_trusted(const cpu_device *device) {
   const compute_services *services = device->services;
   const size_t needed =

@@ -13,10 +13,10 @@ typedef struct cpu_device {
   const compute_services *services;
   const cpu_isa *isa;
   int32_t threads;
-  uint64_t l2_bytes, l3_bytes; /* of one core; of the cache that all share, as reported */
-  uint64_t share_bytes;        /* the device's share of the shared cache */
+  uint64_t l2_bytes, l3_bytes; /* L2 of one core; L3 shared by all, as reported */
+  uint64_t share_bytes;        /* the device's share of L3 */
   uint64_t memory_bytes;       /* of the machine */
-  bool huge_pages;             /* for large memory, if it asks for them */
+  bool huge_pages;             /* large blocks get huge pages on request */
   struct cpu_workspaces *workspaces;
   struct cpu_blas *blas; /* gemm/gemm.h; opened at the first GEMM */
   int32_t describes;     /* atomic: calls of cpu_device_describe so far */
@@ -24,7 +24,7 @@ typedef struct cpu_device {
 
 typedef struct cpu_kernel cpu_kernel;
 
-/* One implementation of a kernel kind: its own state behind a common head. */
+/* One implementation of a kernel kind: a common head, followed by its state. */
 struct cpu_kernel {
   cpu_device *device;
   const struct cpu_kind *kind;
@@ -36,39 +36,40 @@ struct cpu_kernel {
 typedef struct cpu_implementation {
   const char *name;
 
-  /* Completes a kernel: its run and description. Or leaves `run` NULL and gives the reason in
+  /* Completes a kernel: sets `run` and the description. To refuse, it leaves `run` NULL and sets
    * *reason, a text that lives as long as the device. */
   compute_status (*accept)(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                            const char **reason);
 } cpu_implementation;
 
-/* The module's description of a kind of kernel. Descriptors have been checked by the core; kernels
- * copy what they need from them. */
+/* The module's description of a kernel kind. The core has checked the descriptors; a kernel copies
+ * the parts that it needs. */
 typedef struct cpu_kind {
   const char *name;
 
-  /* Why the descriptor is not supported; NULL if it is. May be NULL: all are. */
+  /* The reason why the descriptor is not supported, or NULL. May be NULL: all are supported. */
   const char *(*refuse)(const compute_kernel_descriptor *descriptor);
 
-  /* Size of its kernels, each of which begins with a cpu_kernel. They are initially zeroed. */
+  /* Size of the kind's kernel struct, which starts with a cpu_kernel. It is zeroed initially. */
   size_t bytes;
 
-  /* Completes a kernel: its description, and its run where `run` below is NULL. */
+  /* Completes a kernel: the description, and its `run` if `run` below is NULL. */
   compute_status (*prepare)(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor);
 
   compute_status (*run)(const cpu_kernel *kernel, void *const *pointers);
 
-  /* Releases what a kernel owns, even if `prepare` failed half-way. NULL if it owns nothing. */
+  /* Releases a kernel's resources, even if `prepare` failed half-way. NULL if there are none. */
   void (*clear)(cpu_kernel *kernel);
 
-  /* Together, or NULL: compute_backend.kernel_packed_bytes and kernel_pack, for kernels whose
+  /* Both or neither: compute_backend.kernel_packed_bytes and kernel_pack, for kernels whose
    * descriptor has constant_inputs. */
   uint64_t (*packed_bytes)(const cpu_kernel *kernel, uint32_t input, uint64_t *form);
   compute_status (*pack)(const cpu_kernel *kernel, uint32_t input, const void *source,
                          void *packed);
 } cpu_kind;
 
-/* Forms of packed inputs, and the number of one: what it is, and all that its bytes depend on. */
+/* Kinds of packed input layouts. A layout's id combines the kind with everything that its bytes
+ * depend on. */
 typedef enum cpu_form_kind {
   CPU_FORM_PANELS = 1, /* the right factor of a product */
   CPU_FORM_ROWS,       /* the filter of a convolution with channels last */
@@ -77,7 +78,7 @@ typedef enum cpu_form_kind {
 
 uint64_t cpu_form(const int64_t *numbers, int32_t count);
 
-/* Every kind of COMPUTE_KERNEL_KINDS has its cpu_<name>_kind, which its own source defines. */
+/* Every kind in COMPUTE_KERNEL_KINDS has a cpu_<name>_kind, defined in the kind's source. */
 #define CPU_KIND_DECLARE(code, number, name) extern const cpu_kind cpu_##name##_kind;
 COMPUTE_KERNEL_KINDS(CPU_KIND_DECLARE)
 
@@ -88,29 +89,30 @@ compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
 /* `kernel` may be NULL. */
 void cpu_kernel_destroy(cpu_kernel *kernel);
 
-/* Offers the kernel to implementations in order, up to one without a name, and logs why those
- * before the first that accepts did not. COMPUTE_ERROR_UNSUPPORTED if none does. */
+/* Offers the kernel to the implementations in order, up to an entry without a name, and logs the
+ * refusals before the first that accepts. COMPUTE_ERROR_UNSUPPORTED if none does. */
 compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
                                          const compute_kernel_descriptor *descriptor);
 
-/* For a space of more than 2^63 elements; returns the status. */
+/* Reports a space of more than 2^63 elements; returns the status. */
 compute_status cpu_fail_overflow(const cpu_kernel *kernel);
 
-/* The run of kernels without a result. */
+/* `run` of kernels without a result. */
 compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers);
 
 /* Scratch memory that outlives a launch: at least `bytes`, 64-aligned, from a list of idle blocks
- * or fresh. NULL when out of memory (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */
+ * or newly allocated. NULL if out of memory (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */
 void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes);
 void cpu_workspace_return(cpu_device *device, void *workspace); /* NULL is allowed */
 
 /* Shorthands for the services. */
 void *cpu_allocate(cpu_device *device, uint64_t bytes); /* zeroed, 64-aligned */
 void cpu_release(cpu_device *device, void *pointer);
-compute_status cpu_out_of_memory(cpu_device *device, uint64_t bytes); /* records, returns status */
+compute_status cpu_out_of_memory(cpu_device *device, uint64_t bytes); /* records the error, returns
+                                                                       * its status */
 void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, void *argument);
 
-/* Arithmetic of sizes: not negative, divisors positive. */
+/* Size arithmetic for non-negative numbers and positive divisors. */
 static inline int64_t cpu_min(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
@@ -123,7 +125,7 @@ static inline int64_t cpu_divide_up(int64_t a, int64_t b) {
 static inline int64_t cpu_round_up(int64_t a, int64_t b) {
   return cpu_divide_up(a, b) * b;
 }
-static inline uint64_t cpu_whole_lines(uint64_t bytes) { /* of 64 bytes, as caches have them */
+static inline uint64_t cpu_whole_lines(uint64_t bytes) { /* cache lines of 64 bytes */
   return (bytes + 63) & ~UINT64_C(63);
 }
 
@@ -142,7 +144,7 @@ static inline bool cpu_dtype_is_float(compute_dtype dtype) {
 
 /* ---- The device and its memory --------------------------------------------------------------- */
 
-/* The CPU as a device: opening, description, and memory. */
+/* The CPU as a device: open, describe, and memory. */
 
 compute_status cpu_device_open(const compute_services *services, cpu_device **device);
 void cpu_device_close(cpu_device *device);
@@ -153,15 +155,15 @@ compute_status cpu_memory_import(cpu_device *device, void *data, uint64_t bytes,
                                  compute_memory *memory);
 void cpu_memory_release(cpu_device *device, compute_memory *memory);
 
-/* memory_total and memory_free (both may be NULL) in bytes, of the machine: the core knows what the
- * control groups of the process leave of it. */
+/* memory_total and memory_free of the machine in bytes (both may be NULL). The core subtracts the
+ * limits of the process's control groups. */
 void cpu_memory_query(uint64_t *total, uint64_t *available);
 
-/* The list used by cpu_workspace_acquire. NULL when out of memory. */
+/* The list used by cpu_workspace_acquire. NULL if out of memory. */
 struct cpu_workspaces *cpu_workspaces_create(cpu_device *device);
 void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *workspaces);
 
-/* Copies dense bytes with all threads; with non-temporal stores if larger than the caches. The
+/* Copies contiguous bytes with all threads; with non-temporal stores if larger than the caches. The
  * ranges may overlap. */
 void cpu_copy_bytes(const cpu_device *device, void *destination, const void *source,
                     uint64_t bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The processor, its memory and caches, and the memory of tensors.
  *
- * Memory comes from the C library, not from the services' allocator: it is a tensor's memory, which
- * need not be zeroed, and the core's pool keeps it for reuse. Large blocks are aligned for huge
- * pages: with 4 KiB pages a pass over hundreds of megabytes spends its time in page faults. */
+ * Tensor memory comes from the C library, not from the services' allocator: it need not be zeroed,
+ * and the core's pool keeps it for reuse. Large blocks are aligned for huge pages: with 4 KiB
+ * pages, a pass over hundreds of megabytes spends its time in page faults. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@
 enum {
   SMALL_ALIGNMENT = 64,
   HUGE_PAGE = 2 << 20,
-  HUGE_FROM = 2 << 20,    /* memory of tensors */
-  HUGE_SCRATCH = 1 << 20, /* scratch memory: half of a page at least */
+  HUGE_FROM = 2 << 20,    /* for tensor memory */
+  HUGE_SCRATCH = 1 << 20, /* for scratch memory: at least half a huge page */
 };
 
 /* ---- Shorthands for the services ----------------------------------------------------------- */
@@ -52,7 +52,7 @@ void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, vo
     device->services->parallel(device->services->host, tasks, task, argument);
 }
 
-/* ---- Facts about the machine --------------------------------------------------------------- */
+/* ---- Properties of the machine ------------------------------------------------------------- */
 
 /* The first number in a file, times 1024 for every K after it; false if there is none. */
 static bool read_number(const char *path, uint64_t *value) {
@@ -69,14 +69,14 @@ static bool read_number(const char *path, uint64_t *value) {
   return true;
 }
 
-/* glibc's extensions; elsewhere a name unknown to sysconf. */
+/* glibc's extensions; elsewhere a name that sysconf rejects. */
 #ifdef _SC_LEVEL3_CACHE_SIZE
 enum { L2_NAME = _SC_LEVEL2_CACHE_SIZE, L3_NAME = _SC_LEVEL3_CACHE_SIZE };
 #else
 enum { L2_NAME = -1, L3_NAME = -1 };
 #endif
 
-/* The text after "key: " in a file of such lines; false if it is not there. */
+/* Reads the text after "key: " in a file of such lines; false if it is missing. */
 static bool read_field(const char *path, const char *key, char *text, size_t bytes) {
   FILE *file = fopen(path, "re");
   if (!file) return false;
@@ -94,7 +94,7 @@ static bool read_field(const char *path, const char *key, char *text, size_t byt
   return found;
 }
 
-/* The kernel's own table first: on some machines sysconf gives far too large values. */
+/* Reads the kernel's table first: on some machines sysconf returns far too large values. */
 static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
   for (int index = 0; index < 8; index++) {
     char path[96], type[16];
@@ -115,11 +115,12 @@ static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
   return bytes > 0 ? (uint64_t)bytes : fallback;
 }
 
-/* The device's share of the last-level cache. A virtual machine with a few processors reports the
- * whole cache of a socket, most of which its neighbours use: no processor so far has more than this
- * per core. */
+/* Limits for the device's share of the last-level cache. A virtual machine with a few processors
+ * reports the whole cache of a socket, but its neighbours use most of it. No processor so far has
+ * more than this per core. */
 #define L3_OF_A_CORE  ((uint64_t)16 << 20)
-#define L3_OF_A_GROUP ((uint64_t)32 << 20) /* what a single core of current servers may use */
+#define L3_OF_A_GROUP ((uint64_t)32 << 20) /* the most that a single core of current servers can
+                                            * use */
 
 static uint64_t l3_share(uint64_t reported, int32_t threads) {
   uint64_t most = (uint64_t)threads * L3_OF_A_CORE;
@@ -127,7 +128,7 @@ static uint64_t l3_share(uint64_t reported, int32_t threads) {
   return reported < most ? reported : most;
 }
 
-/* Whether memory gets huge pages if it asks for them. */
+/* `true` if memory gets huge pages on request. */
 static bool has_huge_pages(void) {
   char modes[64];
   FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
@@ -212,8 +213,8 @@ static void add_note(compute_device_info *info, const char *format, ...) {
     snprintf(info->notes + used, room, "%s%s", separator, line);
 }
 
-/* The core describes a device when it opens it, which must not wait for OpenBLAS to load; later
- * calls are actual queries. */
+/* The core describes a device when it opens it, and that must not wait for OpenBLAS to load. Later
+ * calls are real queries. */
 static void describe_blas(cpu_device *device, compute_device_info *info) {
   if (__atomic_fetch_add(&device->describes, 1, __ATOMIC_RELAXED) == 0) {
     snprintf(info->driver, sizeof info->driver, "BLAS not opened yet");
@@ -247,7 +248,7 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
   info->memory_max_allocation = info->memory_total;
   info->cache_bytes = device->share_bytes;
   describe_blas(device, info);
-  const cpu_isa *best = cpu_isa_select("avx512", NULL); /* or less, where there is no such */
+  const cpu_isa *best = cpu_isa_select("avx512", NULL); /* or the best set below it */
   if (best->vector_bytes > device->isa->vector_bytes)
     add_note(info, "COMPUTE_CPU_ISA=%s: this processor also has %s", device->isa->name, best->name);
   return COMPUTE_OK;
@@ -255,10 +256,10 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* What cpu_memory_release must do with a memory's handle: imported memory is not freed. */
+/* Handle of imported memory: cpu_memory_release must not free it. */
 static unsigned char imported;
 
-/* Memory that the C library has used before has small pages; they are given back first. */
+/* Reused memory of the C library has small pages; drop them first. */
 static void take_huge_pages(void *data, uint64_t bytes) {
   const size_t whole = (size_t)(bytes & ~(uint64_t)(HUGE_PAGE - 1));
   madvise(data, whole, MADV_DONTNEED);
@@ -270,7 +271,7 @@ compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_m
   const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
   void *data = NULL;
   const uint64_t total = device->memory_bytes;
-  /* The system would overcommit, and kill the process when the memory is touched. */
+  /* The system would overcommit, and kill the process at the first access. */
   int problem = ENOMEM;
   if (bytes <= total && bytes <= SIZE_MAX - alignment)
     problem =
@@ -359,32 +360,32 @@ compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) 
 /* ---- Scratch memory -------------------------------------------------------------------------- */
 
 /* Scratch memory of launches: a list of idle blocks, so that a step that needs a buffer in every
- * run does not get fresh pages from the system each time.
+ * run does not get new pages from the system each time.
  *
- * A block belongs to one launch at a time, of which each thread may have one (slices side by side).
- * The smallest sufficient idle block is used. If none suffices, a larger one takes the place of the
- * largest, so that launches of ever other sizes have as many blocks as run at a time. A limited
- * number stays idle, and the smallest is freed first.
+ * One launch owns a block at a time; each thread may run one launch (micro-batches side by side). A
+ * request takes the smallest idle block that is large enough. If none is, a new block replaces the
+ * largest one, so launches with growing sizes never own more blocks than run at once. The number of
+ * idle blocks is limited; the smallest is freed first.
  *
- * What no launch has needed for a while is freed: a second, or 5 ns a byte if that is longer. So
- * fresh pages, which take about 0.25 ns a byte, cost at most a twentieth of the time.
+ * Blocks unused for a second, or for 5 ns per byte if that is longer, are freed. New pages take
+ * about 0.25 ns per byte, so they cost at most a twentieth of the time.
  *
- * A small block goes to the place that its thread hashes to, and is taken from there without the
- * lock: interpreters ask for one in every launch, and in every tile. */
+ * A small block returns to a slot chosen by a hash of its thread, and is taken from there without
+ * the lock: interpreters request one in every launch, and in every tile. */
 
 enum {
   HEAD_BYTES = 64,
-  IDLE_LIMIT = 8, /* or two for each thread */
+  IDLE_LIMIT = 8, /* or two per thread */
   NEAR_BYTES = 128 << 10,
   NEAR_PLACES_LOG2 = 4
 };
-enum { CLOCK_RETURNS = 64 /* between two looks at the clock */, STALE_PER_BYTE = 5 };
+enum { CLOCK_RETURNS = 64 /* returns between two readings of the clock */, STALE_PER_BYTE = 5 };
 #define STALE_SHORTEST INT64_C(1000000000)
 
 typedef struct block {
   struct block *next;
   uint64_t bytes;
-  int64_t used; /* when it was returned: nanoseconds, by the last look at the clock */
+  int64_t used; /* time of its return, by the last reading of the clock, in nanoseconds */
 } block;
 
 _Static_assert(sizeof(block) <= HEAD_BYTES, "a block's head must leave its memory aligned");
@@ -395,7 +396,7 @@ typedef struct near_place {
 
 struct cpu_workspaces {
   pthread_mutex_t mutex;
-  block *idle; /* by size, smallest first */
+  block *idle; /* sorted by size, smallest first */
   int count;
   uint32_t returns;
   int64_t now;
@@ -429,9 +430,9 @@ void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *spaces) {
   cpu_release(device, spaces);
 }
 
-/* Large blocks are whole huge pages: what a thread reads from them again and again fills half of
- * its level-2 cache, and small pages, which lie anywhere, would compete for the same places in it.
- */
+/* Large blocks consist of whole huge pages. The data that a thread rereads often fills half of its
+ * L2 cache. With small pages, at arbitrary addresses, that data would compete for the same cache
+ * sets. */
 static block *allocate_block(cpu_device *device, uint64_t bytes) {
   const bool huge = bytes >= HUGE_SCRATCH;
   const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
@@ -443,7 +444,7 @@ static block *allocate_block(cpu_device *device, uint64_t bytes) {
   return b;
 }
 
-/* Threads' handles are addresses of their stacks, which differ in the higher bits. */
+/* A thread handle is an address near its stack; such addresses differ in the higher bits. */
 static near_place *near_place_of(struct cpu_workspaces *spaces) {
   const uint64_t thread = (uint64_t)(uintptr_t)pthread_self();
   return &spaces->near[(thread >> 12) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - NEAR_PLACES_LOG2)];
@@ -462,7 +463,7 @@ static int64_t nanoseconds_now(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Takes out the blocks that have not been used for long: a list. */
+/* Removes the stale blocks and returns them as a list. */
 static block *take_stale(struct cpu_workspaces *spaces) {
   block *list = NULL, **link = &spaces->idle;
   while (*link) {
@@ -478,7 +479,7 @@ static block *take_stale(struct cpu_workspaces *spaces) {
   return list;
 }
 
-/* A block of at least `bytes`, or NULL. */
+/* Returns a block of at least `bytes`, or NULL. */
 static block *take_idle(cpu_device *device, struct cpu_workspaces *spaces, uint64_t bytes) {
   pthread_mutex_lock(&spaces->mutex);
   block **link = &spaces->idle, **largest = NULL, *outgrown = NULL, *b = NULL;

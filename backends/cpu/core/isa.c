@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses among the instruction sets that the isa/ folders were compiled for. */
+/* Selects one of the instruction sets that the isa/ folders are compiled for. */
 #include "isa.h"
 
 #include <stdbool.h>
@@ -24,8 +24,8 @@ static bool has_scalar(void) {
 }
 
 #if defined(CPU_HAS_AVX2) || defined(CPU_HAS_AVX512)
-/* __builtin_cpu_supports also checks whether the operating system saves the registers, but not
- * every compiler's version knows F16C. */
+/* __builtin_cpu_supports also checks that the operating system saves the registers, but not every
+ * compiler version supports F16C there. */
 static bool has_avx2(void) {
   unsigned a, b, c, d;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -41,7 +41,7 @@ static bool has_avx512(void) {
 }
 #endif
 
-/* Instructions that add up products of four bytes, which some machines with a set have. */
+/* Dot products of four bytes: only some AVX2 machines have them. */
 #ifdef CPU_DOTS_AVX2
 static bool has_avx2_dots(void) {
   unsigned a, b, c, d;
@@ -55,7 +55,7 @@ static bool has_avx512_dots(void) {
 }
 #endif
 
-/* The same, and products of pairs of bf16. */
+/* The same, and dot products of bf16 pairs. */
 #ifdef CPU_BF16_AVX512
 static bool has_avx512_bf16(void) {
   unsigned a, b, c, d;
@@ -98,7 +98,7 @@ static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar, pairs);
 #define BASELINE_NAME "scalar"
 #endif
 
-/* Best first; a name stands for the first that the machine has. */
+/* Best first; a name selects the first entry that the machine supports. */
 static const struct {
   bool (*present)(void);
   cpu_isa isa;
@@ -133,7 +133,8 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
                                 strcmp(forced, "amx") == 0);
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
     const bool named = forced && strcmp(forced, sets[i].isa.name) == 0;
-    if (forced && !named && strcmp(sets[i].isa.name, "amx") == 0) continue; /* asks the kernel */
+    if (forced && !named && strcmp(sets[i].isa.name, "amx") == 0) continue; /* avoids the request to
+                                                                             * the kernel */
     if (!sets[i].present()) continue;
     if (named) return &sets[i].isa;
     if (!best) best = &sets[i].isa;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Code compiled once per instruction set, and the selection of the right copy at run time.
+/* Code compiled once per instruction set, and the selection of a copy at run time.
  *
- * Every source in an isa/ folder is compiled for each instruction set, as its own translation unit
- * each time: scalar (the baseline: on x86-64 with SSE2, on aarch64 with NEON), avx2 (with FMA and
- * F16C) and avx512 (x86-64-v4), which also serves machines with AMX. Some are also compiled once
- * for each of several variants, mostly element types (CMakeLists.txt lists them). Each unit exports
- * one constant table whose name ends in both: cpu_scan_f32_avx2, say. All else in those sources is
- * static, so that no AVX-512 copy of an inline function can be picked by the linker for other
- * machines. */
+ * Every source in an isa/ folder is compiled as a separate translation unit for each instruction
+ * set: scalar (the baseline: SSE2 on x86-64, NEON on aarch64), avx2 (with FMA and F16C) and avx512
+ * (x86-64-v4), which also serves machines with AMX. Some sources are also compiled once per
+ * variant, mostly an element type (listed in CMakeLists.txt). Each unit exports one constant table
+ * whose name ends in both, for example cpu_scan_f32_avx2. Everything else in these sources is
+ * static, so the linker can never pick an AVX-512 copy of an inline function for another
+ * machine. */
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* CPU_ISA is scalar, avx2 or avx512; CPU_VARIANT, where a source has variants, is one of them. */
+/* CPU_ISA is scalar, avx2 or avx512. CPU_VARIANT is one variant of a source that has variants. */
 #define CPU_PASTE_(a, b)         a##_##b
 #define CPU_PASTE(a, b)          CPU_PASTE_(a, b)
 #define CPU_SYMBOL(name)         CPU_PASTE(name, CPU_ISA)
 #define CPU_VARIANT_SYMBOL(name) CPU_SYMBOL(CPU_PASTE(name, CPU_VARIANT))
 
-/* Declares a table for all sets; CPU_PICK is the address of an instruction set's. */
+/* Declares a table for all sets; CPU_PICK returns the table's address for an instruction set. */
 #define CPU_DECLARE(type, name) extern const type name##_scalar, name##_avx2, name##_avx512
 #define CPU_DECLARE_FLOATS(type, name)                                                             \
   CPU_DECLARE(type, name##_f64);                                                                   \
@@ -30,7 +30,7 @@
   CPU_DECLARE(type, name##_i64);                                                                   \
   CPU_DECLARE(type, name##_i32)
 
-/* CPU_HAS_AVX2 and CPU_HAS_AVX512 are defined where the module is compiled for them. */
+/* CPU_HAS_AVX2 and CPU_HAS_AVX512 are defined if the module is compiled for these sets. */
 #ifdef CPU_HAS_AVX2
 #define CPU_PICK_AVX2(isa, name) ((isa)->vector_bytes == 32 ? &name##_avx2 : &name##_scalar)
 #else
@@ -42,7 +42,7 @@
 #define CPU_PICK(isa, name) CPU_PICK_AVX2(isa, name)
 #endif
 
-/* By dtype, too; NULL where there is none. */
+/* Also by dtype; NULL if there is no table for it. */
 #define CPU_PICK_FLOAT(isa, name, dtype)                                                           \
   ((dtype) == COMPUTE_F64   ? CPU_PICK(isa, name##_f64)                                            \
    : (dtype) == COMPUTE_F32 ? CPU_PICK(isa, name##_f32)                                            \
@@ -55,7 +55,7 @@
 typedef struct cpu_tile_table cpu_tile_table; /* program/isa/tile*.c: loops of instructions */
 typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.c: micro-kernels, packing */
 
-/* Loops shared by most kinds are here; the loops of a kind are picked where the kind is
+/* The loops shared by most kinds. The loops of a single kind are picked where that kind is
  * prepared. */
 typedef struct cpu_isa {
   const char *name;      /* "scalar" or, on aarch64, "neon"; "avx2", "avx512", "amx" */
@@ -64,9 +64,10 @@ typedef struct cpu_isa {
   const cpu_gemm_table *gemm;
 } cpu_isa;
 
-/* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL;
- * "scalar" is the baseline everywhere) if the machine has it. `problem` gets a message if `forced`
- * is not possible. Only NULL and "amx" look for AMX, for which the process asks the kernel. */
+/* Returns the machine's best instruction set, or the one named by COMPUTE_CPU_ISA (`forced`, may be
+ * NULL; "scalar" is the baseline everywhere) if the machine has it. Sets *problem to a message if
+ * `forced` is impossible. Only NULL and "amx" look for AMX, because that makes a request to the
+ * kernel. */
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem);
 
 #endif

@@ -42,7 +42,7 @@ static void copy_dimension(const cpu_nest *from, int32_t from_d, cpu_nest *to, i
   for (int32_t k = 0; k < from->operands; k++) to->stride[k][to_d] = from->stride[k][from_d];
 }
 
-/* Shifts dimension `from` to place `to`, the others keeping their order. */
+/* Moves dimension `from` to place `to`; the others keep their order. */
 static void shift(cpu_nest *nest, int32_t from, int32_t to) {
   const cpu_nest old = *nest;
   const int32_t step = from < to ? 1 : -1;
@@ -54,7 +54,7 @@ static uint64_t magnitude(int64_t stride) {
   return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
 
-/* 0 becomes the largest: a repeated element belongs in an outer loop. */
+/* Stride 0 becomes the largest key: a repeated element belongs in an outer loop. */
 static uint64_t sort_key(int64_t stride) {
   return magnitude(stride) - 1;
 }
@@ -125,11 +125,9 @@ void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk) {
 
 /* ---- Merging dimensions ---------------------------------------------------------------------- */
 
-/* The module cannot call the core's shape_collapse (it links no symbol of the core), so it has its
- * own.
- */
+/* The module links no symbol of the core, so it cannot call the core's shape_collapse. */
 
-/* Whether a step of dimension `outer` equals size[inner] steps of `inner`, for every operand. */
+/* `true` if a step of dimension `outer` equals size[inner] steps of `inner`, for every operand. */
 static bool walks_as_one(const int64_t *size, int64_t (*strides)[COMPUTE_MAX_RANK],
                          int32_t operands, int32_t outer, int32_t inner) {
   for (int32_t k = 0; k < operands; k++) {
@@ -154,7 +152,8 @@ int32_t cpu_collapse(int32_t rank, int64_t *size, int64_t (*strides)[COMPUTE_MAX
     const bool below = d < old_fence;
     if (size[d] == 1) continue;
 
-    /* Moved next to its neighbour first, so that the test sees both where they will be. */
+    /* Move the dimension next to its neighbour first: the test then sees both in their final
+     * places. */
     move(size, strides, operands, d, kept);
     int64_t product;
     if (kept > (below ? 0 : new_fence) && walks_as_one(size, strides, operands, kept - 1, kept) &&

@@ -10,12 +10,12 @@
 
 #include "compute/backend.h"
 
-/* The descriptor's operands, and other quantities that are linear in the loop indices, such as the
- * row-major position in the space. */
+/* The descriptor's operands, and other quantities that are linear in the loop indices, for example
+ * the row-major position in the space. */
 #define CPU_NEST_OPERANDS (COMPUTE_MAX_OPERANDS + 3)
 
 typedef struct cpu_nest {
-  int32_t rank; /* at least 1, once cpu_nest_finish has been called */
+  int32_t rank; /* at least 1 after cpu_nest_finish */
   int32_t operands;
   int64_t size[COMPUTE_MAX_RANK];
   int32_t origin[COMPUTE_MAX_RANK]; /* the descriptor's dimension */
@@ -27,29 +27,28 @@ typedef struct cpu_nest {
 void cpu_nest_begin(cpu_nest *nest, const compute_kernel_descriptor *descriptor, int32_t begin,
                     int32_t end);
 
-/* Appends a quantity with these strides, one for each dimension that the nest has; returns its
- * number. */
+/* Appends a quantity with these strides, one for each dimension of the nest; returns its number. */
 int32_t cpu_nest_add(cpu_nest *nest, const int64_t *stride);
 
-/* Appends the row-major position in the descriptor's dimensions begin … end−1 in their original
- * order, which include the nest's. */
+/* Appends the row-major position in the descriptor's dimensions begin … end−1, in their original
+ * order. These dimensions include the nest's. */
 int32_t cpu_nest_add_position(cpu_nest *nest, const compute_kernel_descriptor *descriptor,
                               int32_t begin, int32_t end);
 
 /* Sorts the dimensions by descending stride of one operand, with stride 0 first. */
 void cpu_nest_sort(cpu_nest *nest, int32_t operand);
 
-/* Makes dimension `d` the last, the others keeping their order. */
+/* Moves dimension `d` to the last place; the others keep their order. */
 void cpu_nest_make_last(cpu_nest *nest, int32_t d);
 
-/* Appends dimension `d` of one nest to another one of the same descriptor; all zero is a nest
- * without dimensions. */
+/* Appends dimension `d` of one nest to another nest of the same descriptor. A zeroed nest has no
+ * dimensions. */
 void cpu_nest_append(const cpu_nest *from, int32_t d, cpu_nest *to);
 
-/* Merges dimensions where that changes nothing; coordinates are lost. */
+/* Merges dimensions if that changes no address; coordinates are lost. */
 void cpu_nest_collapse(cpu_nest *nest);
 
-/* Gives a nest without dimensions one of size 1, whose origin is −1. */
+/* Adds a dimension of size 1, with origin −1, to a nest without dimensions. */
 void cpu_nest_finish(cpu_nest *nest);
 
 /* The product of the first `dimensions` sizes; false if it does not fit. */
@@ -64,10 +63,10 @@ typedef struct cpu_walk {
 /* Moves to the point with row-major number `linear` in the first `dimensions` dimensions. */
 void cpu_walk_start(const cpu_nest *nest, int32_t dimensions, int64_t linear, cpu_walk *walk);
 
-/* Advances to the next point, after the last to the first. */
+/* Advances to the next point; from the last point to the first. */
 void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk);
 
-/* The last dimension, which tiles run along. */
+/* The last dimension; tiles run along it. */
 static inline int32_t cpu_nest_last(const cpu_nest *nest) {
   return nest->rank - 1;
 }
@@ -83,9 +82,10 @@ static inline int64_t cpu_nest_step(const cpu_nest *nest, int32_t operand) {
 /* Fewer, longer loops: merging dimensions with compatible strides in all operands. */
 
 /* Drops dimensions of size 1 and merges neighbours with compatible strides in all operands.
- * `strides` holds `operands` rows, in elements (0 repeats). Dimensions below *fence never merge
- * with those at or past it, and *fence becomes the number of those that stay below; NULL for no
- * fence. Entries past the new rank become size 1 and stride 0. Returns the new rank, 0 for a single
+ *
+ * `strides` has `operands` rows, in elements (0 repeats). Dimensions below *fence never merge with
+ * those at or past it; *fence becomes the number of remaining dimensions below it. NULL: no fence.
+ * Entries past the new rank become size 1 and stride 0. Returns the new rank, 0 for a single
  * element.
  *
  * Row-major positions are preserved; coordinates are not. */

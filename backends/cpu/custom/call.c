@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CALL: the core makes the call on its own threads, and reports failures. */
+/* CALL: the core makes the call on its threads and reports failures. */
 #include <stdio.h>
 
 #include "core/cpu.h"

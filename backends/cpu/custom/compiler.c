@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine's C compiler: finding it, and compiling with it.
+/* Finds and runs the machine's C compiler.
  *
- * It runs in a new folder below /tmp, private to this user, which is removed afterwards. The result
- * is kept in the disk cache, keyed by everything that it depends on, and loaded from an anonymous
- * file: from checked bytes, not from a path that could be replaced. A program with raised
+ * It runs in a new folder below /tmp, private to this user and removed afterwards. The disk cache
+ * keeps the result, keyed by everything that it depends on. The object is loaded from an anonymous
+ * file: from verified bytes, not from a path that could be replaced. A program with raised
  * privileges compiles nothing. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ static compute_status fail(const cpu_device *device, compute_status status, int6
                                 detail[0] ? ": " : "", detail);
 }
 
-/* ---- Which compiler -------------------------------------------------------------------------- */
+/* ---- Finding the compiler -------------------------------------------------------------------- */
 
 typedef struct c_compiler {
   char path[PATH_BYTES];
@@ -47,7 +47,7 @@ static bool is_program(const char *path, struct stat *file) {
   return stat(path, file) == 0 && S_ISREG(file->st_mode) && access(path, X_OK) == 0;
 }
 
-/* Searches `name` in the absolute folders of PATH. */
+/* Searches for `name` in the absolute folders of PATH. */
 static bool find_in_path(const char *folders, const char *name, c_compiler *found) {
   for (const char *at = folders; at && *at;) {
     const size_t length = strcspn(at, ":");
@@ -87,9 +87,9 @@ static compute_status find_compiler(const cpu_device *device, const char *entry,
               "no C compiler (cc, gcc, clang) in PATH", "");
 }
 
-/* ---- How ------------------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
-/* For the machine's processor, or as COMPUTE_CPU_ISA allows. */
+/* Compiles for the machine's processor, or for the set that COMPUTE_CPU_ISA permits. */
 static const char *architecture(const cpu_device *device) {
 #if defined(__x86_64__)
   const bool forced = device->services->variable(device->services->host, "COMPUTE_CPU_ISA") != NULL;
@@ -160,7 +160,7 @@ static int write_file(const char *path, const void *data, size_t bytes) {
   return close(file) != 0 && problem == 0 ? errno : problem;
 }
 
-/* The file's bytes, from cpu_allocate; NULL with errno if not. */
+/* The file's bytes, from cpu_allocate; NULL with errno on failure. */
 static void *read_file(cpu_device *device, const char *path, size_t *bytes) {
   const int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status;
@@ -180,8 +180,8 @@ static void *read_file(cpu_device *device, const char *path, size_t *bytes) {
   return data;
 }
 
-/* Starts the command in a clean environment and waits for it. 0 or an errno; *exit_status is that
- * of waitpid, or −1 if the program ignores SIGCHLD. */
+/* Starts the command in a clean environment and waits for it. Returns 0 or an errno; *exit_status
+ * comes from waitpid, or is −1 if the program ignores SIGCHLD. */
 static int spawn_and_wait(const cpu_device *device, const char *folder, const char *log,
                           char *const *words, int *exit_status) {
   const compute_services *services = device->services;
@@ -275,7 +275,8 @@ static compute_status compile(cpu_device *device, const c_compiler *program, con
 
 /* ---- The cache ------------------------------------------------------------------------------- */
 
-/* The meaning of `native` here: the lines of /proc/cpuinfo that identify the first processor. */
+/* The meaning of `native` on this machine: the lines of /proc/cpuinfo that identify the first
+ * processor. */
 static void describe_processor(char *text, size_t bytes) {
   static const char *const keys[] = {"vendor_id",       "cpu family", "model",
                                      "stepping",        "flags",      "Features",
@@ -321,7 +322,7 @@ static void make_key(const cpu_device *device, const c_compiler *program, const 
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* False if the bytes are not an object that can be loaded; `why` gets the loader's message. */
+/* False if the bytes are not a loadable object; `why` receives the loader's message. */
 static bool load(const compute_services *services, const void *bytes, size_t count,
                  custom_object *object, char *why, size_t why_bytes) {
   char path[64];
@@ -354,7 +355,7 @@ compute_status custom_load(cpu_device *device, const char *text, const char *ent
   c_compiler *found = cpu_allocate(device, sizeof *found);
   cache_key *key = cpu_allocate(device, sizeof *key);
   const size_t length = options ? strlen(options) + 1 : 1;
-  char *copy = cpu_allocate(device, length); /* to be split */
+  char *copy = cpu_allocate(device, length); /* split below */
   void *made = NULL;
   size_t bytes = 0;
   bool loaded = false;

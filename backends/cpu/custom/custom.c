@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The user's kernels: building, and running groups of items on all threads. */
+/* The user's custom kernels: builds them, and runs groups of items on all threads. */
 #include "custom.h"
 
 #include <dlfcn.h>
@@ -15,18 +15,18 @@ typedef struct custom_kernel {
   cpu_device *device;
   custom_object object;
   char name[64];
-  custom_loops *loops; /* or */
+  custom_loops *loops; /* either this, */
   custom_item *item;
   const custom_parameter *parameters;
   uint32_t count;
   uint64_t bytes;
-  pthread_mutex_t mutex; /* for: */
-  custom_stacks *idle;   /* of finished launches, all for the same number of items */
+  pthread_mutex_t mutex; /* or this: */
+  custom_stacks *idle;   /* from finished launches, all for the same number of items */
 } custom_kernel;
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-/* dlsym returns functions as object pointers; C converts them with memcpy. */
+/* dlsym returns functions as object pointers; ISO C has no cast for that, so copy the bytes. */
 static void find_function(void *object, const char *name, void *function, size_t bytes) {
   void *const address = dlsym(object, name);
   memcpy(function, &address, bytes);
@@ -109,7 +109,7 @@ static void return_stacks(custom_kernel *kernel, custom_stacks *stacks) {
 typedef struct launch {
   custom_kernel *kernel;
   uint32_t groups[3], group[3];
-  uint64_t total; /* groups */
+  uint64_t total; /* number of groups */
   int64_t tasks;
   int32_t status; /* atomic: the first compute_status that is not COMPUTE_OK */
   _Alignas(64) unsigned char arguments[MOST_BYTES];
@@ -148,7 +148,7 @@ static void run_task(void *argument, int64_t task, int32_t worker) {
 #define REFUSE(kernel, status, ...)                                                                \
   (kernel)->device->services->fail((kernel)->device->services->host, status, 0, NULL, __VA_ARGS__)
 
-/* Checks the space: a group size as on GPUs, and positions that fit into u32. */
+/* Checks the space: a group size as on GPUs, and positions that fit u32. */
 static compute_status check_space(const custom_kernel *kernel, launch *l) {
   uint64_t items = 1;
   l->total = 1;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Items that wait for each other: each has its own stack, and a barrier switches to the next item.
- * All items of a group run on one thread, so they share the object's thread-local arrays.
+/* Items that wait for each other. Each item has a separate stack, and a barrier switches to the
+ * next item. All items of a group run on one thread, so they share the object's thread-local
+ * arrays.
  *
- * Switching is a few instructions of assembly, since swapcontext makes a system call each time, and
- * not every C library has it. */
+ * A switch is a few instructions of assembly: swapcontext makes a system call each time, and not
+ * every C library has it. */
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "custom.h"
 
 enum {
-  STACK_BYTES = 128 << 10, /* the lowest page of each is never mapped */
-  /* Stacks begin at different cache lines of a page; otherwise all would share a few cache sets.
-   */
+  STACK_BYTES = 128 << 10, /* the lowest page of each is a guard page */
+  /* Stacks start at different cache lines of a page; otherwise all would share a few cache sets. */
   STAGGERED = 64,
   STAGGER_BYTES = 5 * 64
 };
@@ -32,7 +32,7 @@ typedef struct stacks {
 } stacks;
 
 typedef struct group_run {
-  void *at; /* of the runner */
+  void *at; /* the runner's stack pointer */
   custom_item *item;
   const void *arguments;
   const uint32_t *groups, *group, *group_id;
@@ -43,7 +43,7 @@ typedef struct group_run {
 /* Saves the callee-saved registers, stores the stack pointer in *from, and continues on the stack
  * `to`. */
 void cpu_fiber_switch(void **from, void *to) __attribute__((visibility("hidden")));
-/* Where a new stack begins. */
+/* Start of a new stack. */
 void cpu_fiber_start(void) __attribute__((visibility("hidden")));
 
 #if defined(__x86_64__)
@@ -80,8 +80,8 @@ __asm__(".text\n"
         "  ud2\n"
         ".size cpu_fiber_start, . - cpu_fiber_start\n");
 
-/* The registers that are popped, r15 first; the address that is returned to; and above, a stack
- * aligned as before a call. */
+/* The popped registers, r15 first; then the return address; above them, a stack aligned as before a
+ * call. */
 enum { FRAME_WORDS = 7, FRAME_ARGUMENT = 3, FRAME_FUNCTION = 2, FRAME_RETURN = 6 };
 
 #elif defined(__aarch64__)
@@ -165,7 +165,7 @@ ON_A_FIBER static void run_item(fiber *f) {
   leave(f);
 }
 
-/* A stack on which run_item(f) begins. */
+/* Prepares a stack that starts in run_item(f). */
 ON_A_FIBER static void prepare(fiber *f, unsigned char *top) {
   uint64_t *frame = (uint64_t *)(void *)top - FRAME_WORDS;
   for (int i = 0; i < FRAME_WORDS; i++) frame[i] = 0;

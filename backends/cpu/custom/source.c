@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* From a kernel in the dialect to one C file.
+/* Translates a kernel in the dialect to one C file.
  *
- * The dialect's keywords for items are defined before the dialect itself (DIALECT_OWN_ITEMS):
- * thread- local variables whose address is never taken, so that a compiler can keep them in
- * registers and vectorise the loop over a group's items. After the kernel comes its caller. Its
- * parameters are copied from the text: with other punctuation, a list of parameters is also a list
+ * The dialect's keywords for items are defined before the dialect itself (DIALECT_OWN_ITEMS). They
+ * are thread-local variables whose address is never taken, so that a compiler can keep them in
+ * registers and vectorise the loop over a group's items. The generated caller follows the kernel.
+ * Its parameters are copied from the text: with other punctuation, a parameter list is also a list
  * of members and of variables. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,15 +28,15 @@ static const char words[] =
     "    dialect_z, dialect_gx, dialect_gy, dialect_gz, dialect_sx, dialect_sy, dialect_sz,\n"
     "    dialect_nx, dialect_ny, dialect_nz;\n";
 
-/* Without barriers. One hidden in a macro does not compile. */
+/* For kernels without barriers. A barrier hidden in a macro then fails to compile. */
 static const char words_of_loops[] =
     "void dialect_hidden_barrier(void)\n"
     "    __attribute__((error(\"write BARRIER() literally, not by pasting\")));\n"
     "#define BARRIER() dialect_hidden_barrier()\n"
     "#define LOCAL_ARRAY(type, name, count) static _Thread_local type name[count]\n";
 
-/* With barriers: an item restores its indices after a barrier, since other items change them. Local
- * arrays are shown to the compiler as modified by others. */
+/* For kernels with barriers. An item restores its indices after a barrier, because other items
+ * change them. The compiler must assume that others modify local arrays. */
 static const char words_of_items[] =
     "static _Thread_local void (*dialect_wait)(void *);\n"
     "static _Thread_local void *dialect_waiter;\n"
@@ -61,7 +61,7 @@ static const char common[] = "#define BARRIER_GLOBAL() BARRIER()\n";
 
 typedef struct text {
   cpu_device *device;
-  char *data; /* NULL before the first, and when out of memory */
+  char *data; /* NULL before the first append, and if out of memory */
   size_t used, capacity;
   bool failed;
 } text;
@@ -102,7 +102,7 @@ typedef struct kernel_text {
   bool waits; /* a barrier occurs */
 } kernel_text;
 
-/* Of ASCII, whatever the host's locale takes for letters. */
+/* Only ASCII, independent of the host's locale. */
 static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -115,7 +115,7 @@ static bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Blanks out comments, strings and characters, so that only code is left; line breaks are kept. */
+/* Blanks out comments, strings and characters, so that only code remains; line breaks are kept. */
 static void blank(char *s) {
   while (*s) {
     if (s[0] == '/' && s[1] == '/') {
@@ -140,7 +140,7 @@ static void blank(char *s) {
   }
 }
 
-/* The next whole word `word` in s, or NULL. */
+/* The next occurrence of the whole word `word` in s, or NULL. */
 static const char *find_word(const char *s, const char *start, const char *word) {
   const size_t length = strlen(word);
   for (const char *at = s; (at = strstr(at, word)) != NULL; at += length)
@@ -153,7 +153,7 @@ static const char *skip_blanks(const char *s) {
   return s;
 }
 
-/* After the parenthesis that closes the one at s; NULL if there is none. */
+/* The position after the parenthesis that closes the one at s; NULL if there is none. */
 static const char *close_of(const char *s) {
   int depth = 0;
   for (; *s; s++) {
@@ -170,7 +170,7 @@ static piece trim(const char *start, const char *end) {
   return (piece){start, (size_t)(end - start)};
 }
 
-/* The parameters between the parentheses; false if one is not a name with its type before it. */
+/* Reads the parameters between the parentheses; false if one is not a type followed by a name. */
 static bool read_parameters(const char *start, const char *end, kernel_text *k) {
   const piece whole = trim(start, end);
   k->count = 0;
@@ -211,7 +211,7 @@ static compute_status read_kernel(const cpu_device *device, const char *code, co
     const char *open = skip_blanks(at + strlen(entry));
     if (*open != '(' || !follows_kernel(code, at)) continue;
     const char *end = close_of(open);
-    if (!end || *skip_blanks(end) != '{') continue; /* a declaration */
+    if (!end || *skip_blanks(end) != '{') continue; /* only a declaration */
     if (read_parameters(open + 1, end - 1, k)) return COMPUTE_OK;
     return refuse(device, entry,
                   "has a parameter that is not a type and a name; write a pointer for an array");
@@ -249,7 +249,7 @@ static void add_arguments(text *t, const kernel_text *k) {
   add(t, count);
 }
 
-/* The parameters as variables: what is stored through pointers cannot change them. */
+/* Copies the parameters to local variables: stores through pointers cannot change these. */
 static void add_variables(text *t, const kernel_text *k) {
   for (uint32_t i = 0; i < k->count; i++) {
     add_piece(t, "  ", k->parameters[i], " = ");

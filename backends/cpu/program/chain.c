@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the chains of a program, and writes them as code for one value in registers: each step
- * works on the result of the one before it if it can, else on a value that is loaded. Results that
- * are used in another way, too, are stored to their register of the tile. */
+/* Finds the chains of a program and encodes them. A chain's code computes one value in registers:
+ * each step uses the previous result if it can, otherwise it loads a value. A result with further
+ * uses is also stored to its register of the tile. */
 #include "program/chain.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool is_source(const cpu_step *step) {
          step->kind == CPU_STEP_COORDINATE || step->kind == CPU_STEP_POSITION;
 }
 
-/* The table that has a step, or NULL. */
+/* The table that supports a step, or NULL. */
 static const cpu_chain_table *table_of(const cpu_isa *isa, const compute_program *source,
                                        const cpu_type *type, const cpu_step *step) {
   if (is_source(step) || step->result >= source->count) return NULL;
@@ -58,10 +58,10 @@ typedef struct writing {
   const compute_program *source;
   const cpu_program *program;
   const cpu_chain_table *table;
-  uint32_t first, end; /* steps */
+  uint32_t first, end; /* step numbers */
   uint16_t made_at[CPU_MAX_VALUES];
   bool stored[CPU_MAX_VALUES];
-  cpu_chain_entry *next; /* NULL: only `stored` is found out */
+  cpu_chain_entry *next; /* NULL: only determine `stored` */
 } writing;
 
 static void append(writing *w, cpu_chain_entry entry) {
@@ -81,7 +81,7 @@ static void append_operand(writing *w, cpu_chain_kind kind, const cpu_chain_hand
                               .step = step});
 }
 
-/* Step number `number`, with `held` in registers. */
+/* Writes step number `number`; `held` is the value in registers. */
 static void write_step(writing *w, uint32_t number, uint16_t held) {
   const cpu_step *step = &w->program->step[number];
   const uint16_t a = step->operand[0], b = step->operand[1];

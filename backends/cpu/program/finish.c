@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that add up to three inputs to input 0 and limit the sum, such as bias, residual and
- * relu after a convolution, run as one loop instead of one for each instruction. Input 0 is f32,
- * the sums of products as these leave them; the others and the result are f32, or bf16.
+/* Programs that add up to three inputs to input 0 and limit the sum, for example bias, residual and
+ * relu after a convolution. They run as one loop instead of one loop per instruction. Input 0 is
+ * f32: the unmodified sums of products. The other inputs and the result are f32 or bf16.
  *
- * Additions keep the order of the program, (x + a) + (b + c), in which terms may be missing and
- * the two of a sum may change places: results have the bits that the interpreter gives them. */
+ * Additions keep the program's order, (x + a) + (b + c). Terms may be missing, and the two operands
+ * of a sum may be swapped. So results have the same bits as the interpreter's. */
 #include <math.h>
 #include <string.h>
 
 #include "program/finish.h"
 #include "program/lines.h"
 
-/* What an instruction comes to: a constant, or a limited sum of inputs. */
+/* The value of an instruction: a constant, or a limited sum of inputs. */
 typedef struct term {
   bool known, constant;
-  float number;        /* of a constant */
-  int32_t count;       /* of a sum: 1, or 2 sums … */
-  int16_t input[2][2]; /* … of 1 or 2 inputs each, −1 for none */
+  float number;        /* value of a constant */
+  int32_t count;       /* number of sums: 1 or 2 … */
+  int16_t input[2][2]; /* … with 1 or 2 inputs each, −1 for none */
   bool low_set, high_set, unsigned_zero;
   float low, high;
 } term;
@@ -25,7 +25,7 @@ static term sum_of(const term *a, const term *b) {
   term sum = {.known = a->known && b->known && !a->constant && !b->constant && !a->low_set &&
                        !a->high_set && !b->low_set && !b->high_set};
   if (!sum.known || a->count > 1 || b->count > 1) {
-    /* (p + q) + r is (p + q) + (r); deeper ones are left to the interpreter. */
+    /* (p + q) + r is (p + q) + (r); deeper sums are left to the interpreter. */
     sum.known = false;
     return sum;
   }
@@ -45,8 +45,8 @@ static term sum_of(const term *a, const term *b) {
   return sum;
 }
 
-/* max(x, low), unless a limit was set before. Zeros of either sign are equal, and instructions
- * differ in which of them they take: relu and max(low, x) take x, max(x, low) takes low. */
+/* max(x, low), unless a limit is already set. Zeros of either sign are equal, and instructions
+ * differ in the choice: relu and max(low, x) return x, max(x, low) returns low. */
 static term limited_below(const term *x, float low, bool takes_low) {
   term limited = *x;
   limited.known = x->known && !x->constant && !x->low_set && !x->high_set && low == low &&
@@ -87,14 +87,14 @@ static term read_instruction(const compute_instruction *i, const term *values) {
   }
 }
 
-/* The loop that makes a value: loops is NULL if there is none. */
+/* The loop that computes a value; loops is NULL if there is none. */
 static void make_finish(const cpu_isa *isa, const term *result, const compute_dtype *inputs,
                         compute_dtype dtype, cpu_finish *finish) {
   *finish = (cpu_finish){.dtype = dtype};
   if (!result->known || result->constant || inputs[0] != COMPUTE_F32) return;
   int16_t input[4] = {result->input[0][0], result->input[0][1], result->input[1][0],
                       result->input[1][1]};
-  /* Input 0 becomes the first; the sum that it is in, too. */
+  /* Moves input 0 to the front, together with the sum that contains it. */
   for (int i = 0; i < 4; i++) {
     if (input[i] != 0) continue;
     const int other = i ^ 1;
@@ -114,8 +114,8 @@ static void make_finish(const cpu_isa *isa, const term *result, const compute_dt
   finish->high = result->high_set ? result->high : INFINITY;
 }
 
-/* What the program's instructions come to; false if it is not for such loops, with results of this
- * type. Of f32 alone there is nothing to do. */
+/* Reads the values of the program's instructions; false if these loops cannot compute it with
+ * results of this dtype. A program in f32 only is the normal case. */
 static bool read_program(const compute_program *program, uint32_t output_count,
                          const compute_dtype *outputs, compute_dtype dtype, term *values) {
   const uint32_t least = dtype == COMPUTE_F32 ? 2 : 1;
@@ -137,9 +137,10 @@ void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
     make_finish(isa, &values[program->outputs[0]], inputs, dtype, finish);
 }
 
-/* ---- What follows a loop --------------------------------------------------------------------- */
+/* ---- The program after a loop ---------------------------------------------------------------- */
 
-/* Instruction `at` of `rest`, whose operands are to be found there, or false. */
+/* Copies an instruction to `rest` with renumbered operands; false if an operand is not in
+ * `rest`. */
 static bool move_instruction(const compute_instruction *from, const int32_t *moved,
                              compute_instruction *to) {
   uint16_t *const operand[] = {&to->a, &to->b, &to->c};
@@ -280,8 +281,8 @@ static void run_rows(const cpu_program *rest, float *y, int64_t row, int64_t row
   cpu_box_run(&box, box.rank - 1);
 }
 
-/* Short rows that do not follow each other are put together first: each of a program's steps takes
- * as long to begin as some ten elements. */
+/* Short rows with gaps are copied together first: starting one program step costs as much as about
+ * ten elements. */
 void cpu_finish_run_rest(const cpu_program *program, float *y, int64_t row, int64_t rows,
                          int64_t columns) {
   enum { ROOM = 1024, SHORT = ROOM / 2 };

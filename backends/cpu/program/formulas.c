@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the programs of isa/formulas.def: a row, read as a pattern, is compared with a program from
- * the outputs on. */
+/* Matches programs against isa/formulas.def: each row is a pattern, compared with a program from
+ * its outputs backwards. */
 #include "program/formulas.h"
 
 #include <string.h>
 
 #include "program/lines.h"
 
-/* A row as text, in postfix: "i1r0*" is the product of IN(1) and REPEATED(0). */
+/* A row as text in postfix form: "i1r0*" is the product of IN(1) and REPEATED(0). */
 #define IN(n)           "i" #n
 #define REPEATED(n)     "r" #n
 #define VALUE(n)        "v" #n
@@ -43,8 +43,8 @@ static const uint8_t codes[] = {
 
 typedef struct token {
   char kind;
-  uint8_t number;     /* of i, r and v */
-  uint8_t operand[3]; /* tokens */
+  uint8_t number;     /* the number in i, r and v tokens */
+  uint8_t operand[3]; /* token numbers */
 } token;
 
 typedef struct matching {
@@ -52,11 +52,11 @@ typedef struct matching {
   const compute_dtype *inputs;
   cpu_formula *made;
   token tokens[MOST_TOKENS];
-  uint8_t root[CPU_FORMULA_OUTPUTS]; /* the token that makes an output */
+  uint8_t root[CPU_FORMULA_OUTPUTS]; /* the token that computes an output */
   struct {
     uint8_t token;
     uint16_t value;
-  } pending[MOST_TOKENS]; /* to be compared */
+  } pending[MOST_TOKENS]; /* pairs still to compare */
   uint32_t pending_count;
 } matching;
 

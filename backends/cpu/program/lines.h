@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A box cut into sets of lines: a loop's rows run along one of its dimensions, from row to row
- * along the longest other one, and the rest of the dimensions are stepped through. */
+/* A box as sets of lines: a loop's rows run along one of its dimensions, and from row to row along
+ * the longest other dimension. The remaining dimensions are stepped through. */
 #ifndef CPU_PROGRAM_LINES_H
 #define CPU_PROGRAM_LINES_H
 
@@ -27,8 +27,8 @@ static inline bool cpu_lines_next(cpu_lines *l) {
   return false;
 }
 
-/* In an operand of these steps: elements from its beginning to the first line, and from row to
- * row. */
+/* For an operand with these steps: the offset of the first line, and the distance between rows, in
+ * elements. */
 static inline int64_t cpu_lines_offset(const cpu_lines *l, const int64_t *step, int64_t *row) {
   int64_t offset = 0;
   for (int32_t d = 0; d < l->box->rank; d++) offset += l->index[d] * step[d];

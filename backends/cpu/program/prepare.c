@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns programs into steps: drops unused instructions, gives every value a register, and chooses
- * the number of elements of a tile.
+/* Turns programs into steps: drops unused instructions, assigns a register to every value, and
+ * chooses the number of elements of a tile.
  *
  * Registers are allocated by liveness in one pass, which is exact for straight-line code. There are
- * two kinds, of 4 and of 8 bytes per element. A result may take the register of an operand that is
- * used for the last time: the loops allow that (isa/tile_table.h). */
+ * two kinds, with 4 and with 8 bytes per element. A result may reuse the register of an operand at
+ * its last use: the loops allow that (isa/tile_table.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,12 +14,12 @@
 #include "program/requantize.h"
 #include "program.h"
 
-/* The registers in use fit into the L1 cache, together with streamed operands. Longer chunks take
- * fewer calls where results go straight to the output. */
+/* The registers in use fit the L1 cache, together with streamed operands. If results are written
+ * directly to the output, longer chunks need fewer calls. */
 enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 1024, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
 enum { LARGEST_CHUNK = 4096 };
 
-/* A program being prepared. */
+/* A program during preparation. */
 typedef struct preparation {
   cpu_device *device;
   const compute_program *program;
@@ -27,8 +27,8 @@ typedef struct preparation {
   cpu_program *result;
   cpu_type type[CPU_MAX_VALUES];
   bool needed[CPU_MAX_VALUES];
-  uint16_t last_use[CPU_MAX_VALUES];   /* step */
-  uint16_t defined_at[CPU_MAX_VALUES]; /* step */
+  uint16_t last_use[CPU_MAX_VALUES];   /* step number */
+  uint16_t defined_at[CPU_MAX_VALUES]; /* step number */
   uint16_t slot[CPU_MAX_VALUES];
   bool busy[2][CPU_MAX_VALUES]; /* registers of 4 and of 8 bytes */
   uint32_t slots[2];
@@ -47,7 +47,7 @@ enum {
   COST_RANDOM = 40
 };
 
-/* Rules whose results have another type than the operands that determine the loop. */
+/* Rules for instructions whose result type differs from the operand type that selects the loop. */
 enum {
   ASKS_LOAD = false,
   ASKS_CONSTANT = false,
@@ -65,11 +65,12 @@ enum {
   ASKS_SELECT = false
 };
 
-/* Properties of an instruction for preparing. Its loops are in the tables of tile_*.c, by the same
- * codes; an instruction without a loop there is refused. */
+/* Properties of an instruction for preparation. The tables of tile_*.c have its loops under the
+ * same codes; an instruction without a loop there is refused. */
 static const struct {
   uint8_t cost;
-  bool asks; /* the result is a truth value about operands of another type, whose loops are used */
+  bool asks; /* the result is a truth value about operands of another type, which selects the
+              * loops */
 } instructions[COMPUTE_I_END] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   [number] = {COST_##cost, ASKS_##rule},
@@ -111,8 +112,8 @@ static void set_constant(cpu_step *step, cpu_type type, const compute_instructio
   }
 }
 
-/* The type whose loops an instruction uses: that of its operands where the result is a truth value.
- */
+/* The type that selects an instruction's loops: the operands' type if the result is a truth
+ * value. */
 static cpu_type loop_type(const preparation *p, const compute_instruction *instruction) {
   const bool asks = instruction->code < COMPUTE_I_END && instructions[instruction->code].asks;
   return asks ? p->type[instruction->a] : cpu_type_of(instruction->type);
@@ -129,7 +130,7 @@ static compute_status set_compute(preparation *p, cpu_step *step,
   step->operand[2] = instruction->c;
   step->immediate.i64 = instruction->immediate.i64;
   if (instruction->code < COMPUTE_I_END) step->loops = (*table->compute[type])[instruction->code];
-  step->convert = table->cast[type][type]; /* of a select whose condition is uniform */
+  step->convert = table->cast[type][type]; /* for a select with a uniform condition */
   return step->loops && step->loops[0] ? COMPUTE_OK : refuse(p, instruction);
 }
 
@@ -170,7 +171,7 @@ static compute_status set_step(preparation *p, cpu_step *step, uint16_t value) {
   return set_compute(p, step, instruction);
 }
 
-/* Appends the conversions that outputs need, and describes the outputs. */
+/* Appends the conversions for outputs, and describes the outputs. */
 static void add_outputs(preparation *p) {
   cpu_program *result = p->result;
   for (uint32_t k = 0; k < result->output_count; k++) {
@@ -236,10 +237,10 @@ static void find_lifetimes(preparation *p) {
   for (uint32_t k = 0; k < result->output_count; k++) {
     cpu_program_output *output = &result->output[k];
     output->defined_at = p->defined_at[output->value];
-    p->last_use[output->value] = UINT16_MAX; /* until all steps are done */
+    p->last_use[output->value] = UINT16_MAX; /* live until all steps are done */
     cpu_step *definition = &result->step[output->defined_at];
     if (output->same_type && definition->direct_output < 0) definition->direct_output = (int16_t)k;
-    /* With several outputs, storing one may overwrite an input that another passes through. */
+    /* With several outputs, storing one may overwrite an input that another one passes on. */
     if (result->output_count > 1 && definition->kind == CPU_STEP_LOAD) definition->in_place = false;
   }
   for (uint16_t i = 0; i < result->step_count; i++) {
@@ -270,12 +271,12 @@ static void assign_slots(preparation *p) {
     }
     const bool stored = step->kind != CPU_STEP_CONSTANT;
     p->slot[step->result] = stored ? take_slot(p, step->result_bytes == 8) : NO_VALUE;
-    /* Unused results cannot occur: all steps are needed, and outputs stay live. */
+    /* There are no unused results: all steps are needed, and outputs stay live. */
   }
 }
 
-/* Fits as many elements as the budget allows, and places the registers: wide ones, the stage, then
- * the others. */
+/* Chooses as many elements as the budget allows, and places the registers: wide ones, the stage,
+ * then the others. */
 static void place_registers(preparation *p) {
   cpu_program *result = p->result;
   const int64_t bytes = 8 * (int64_t)(p->slots[1] + 1) + 4 * (int64_t)p->slots[0];
@@ -298,7 +299,7 @@ static void place_registers(preparation *p) {
   }
 }
 
-/* ---- The whole ----------------------------------------------------------------------------- */
+/* ---- The whole program --------------------------------------------------------------------- */
 
 static uint32_t instruction_cost(const compute_instruction *instruction) {
   const uint32_t cost = instructions[instruction->code].cost;
@@ -315,12 +316,12 @@ static uint32_t find_places(const cpu_program *program) {
   return places;
 }
 
-/* Behind the steps, as many as there were to begin with. */
+/* The entries follow the steps in memory, after the original number of steps. */
 static cpu_chain_entry *chain_entries(cpu_program *program) {
   return (cpu_chain_entry *)(void *)&program->step[program->step_count];
 }
 
-/* Loops over a tile. */
+/* Number of loops over a tile. */
 static uint32_t count_passes(const cpu_program *program) {
   uint32_t passes = program->step_count, moves = 0;
   for (uint32_t i = 0; i < program->step_count; i++) {
@@ -351,7 +352,7 @@ static compute_status prepare(preparation *p) {
   return COMPUTE_OK;
 }
 
-/* A part of a program, which is kept if that pays; otherwise NULL. */
+/* Prepares a part of a program, and keeps it if that pays; otherwise NULL. */
 static compute_status prepare_part(cpu_device *device, const compute_program *part,
                                    uint32_t input_count, const compute_dtype *inputs,
                                    compute_dtype output, bool (*pays)(const cpu_program *part),
@@ -371,7 +372,7 @@ static bool makes_bytes(const cpu_program *program) {
   return program->requantize.loops != NULL;
 }
 
-/* The program before an addition at its end, if that is worth knowing. */
+/* The program before a final addition, if it is useful. */
 static compute_status prepare_before_addition(cpu_device *device, const compute_program *program,
                                               const compute_dtype *inputs, uint32_t output_count,
                                               const compute_dtype *outputs, cpu_program *prepared) {
@@ -383,7 +384,7 @@ static compute_status prepare_before_addition(cpu_device *device, const compute_
                       &prepared->before);
 }
 
-/* The program that makes bytes before other ones are added to them, if that is one loop. */
+/* The program that computes bytes before other bytes are added to them, if it is one loop. */
 static compute_status prepare_bytes(cpu_device *device, const compute_program *program,
                                     const compute_dtype *inputs, uint32_t output_count,
                                     const compute_dtype *outputs, cpu_program *prepared) {
@@ -410,7 +411,7 @@ static compute_status prepare_functions(cpu_device *device, const compute_progra
   return prepare_part(device, &after, 1, &f32, f32, cpu_finish_are_functions, &prepared->functions);
 }
 
-/* The loops that run the program, or begin it. */
+/* Finds the loops that run the program, or its start. */
 static compute_status find_loops(cpu_device *device, const compute_program *program,
                                  const compute_dtype *inputs, uint32_t output_count,
                                  const compute_dtype *outputs, cpu_program *prepared) {

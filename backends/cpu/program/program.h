@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs (compute/backend.h) run over tiles: a tile is a run of up to `tile_elements` consecutive
+/* Programs (compute/backend.h) run over tiles. A tile is a run of up to `tile_elements` consecutive
  * elements along one dimension, and each instruction is one vectorised loop over it. Intermediate
- * values stay in a scratch block that fits the L1 cache; a dense input of the computing type is
- * read in place, and the last instruction writes a dense output in place.
+ * values stay in a scratch block that fits the L1 cache. A contiguous input of the computing type
+ * is read in place, and the last instruction writes a contiguous output in place.
  *
- * Used by MAP for everything and by REDUCE, ROW and GEMM for prologues and epilogues. */
+ * MAP uses programs for everything; REDUCE, ROW and GEMM use them for prologues and epilogues. */
 #ifndef CPU_PROGRAM_PROGRAM_H
 #define CPU_PROGRAM_PROGRAM_H
 
@@ -27,12 +27,13 @@ typedef struct cpu_tile {
   void *output[COMPUTE_MAX_OPERANDS];
   int64_t output_stride[COMPUTE_MAX_OPERANDS];
   int64_t coordinate[COMPUTE_MAX_RANK]; /* of the tile's first element */
-  int32_t dimension;                    /* the one that the tile runs along */
+  int32_t dimension;                    /* the dimension along which the tile runs */
   int64_t position;                     /* row-major position of the first element */
   int64_t position_step;                /* its step along the tile */
 } cpu_tile;
 
-/* Scratch for one running tile, from cpu_workspace_acquire: the caller's stack may be small. */
+/* Scratch for one running tile, from cpu_workspace_acquire, because the caller's stack may be
+ * small. */
 #define CPU_SCRATCH_BYTES 32768
 typedef struct cpu_scratch {
   _Alignas(64) unsigned char bytes[CPU_SCRATCH_BYTES];
@@ -49,17 +50,17 @@ void cpu_program_release(cpu_device *device, cpu_program *program); /* NULL is a
 /* Largest tile.count, a multiple of 64, at least 64. */
 int64_t cpu_program_tile_elements(const cpu_program *program);
 
-/* Whether the program does nothing but store input 0 in the same dtype. */
+/* `true` if the program only stores input 0 in the same dtype. */
 bool cpu_program_is_identity(const cpu_program *program);
 
-/* Runs one tile. With `stream`, dense outputs that are 64-byte aligned use non-temporal stores; the
- * caller issues cpu_stream_fence afterwards, once per task. */
+/* Runs one tile. With `stream`, contiguous outputs that are 64-byte aligned use non-temporal
+ * stores; the caller must then call cpu_stream_fence, once per task. */
 void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
                      bool stream);
 void cpu_stream_fence(void);
 
-/* Runs a line of any length ≥ 1, tile by tile: `tile` describes its beginning, except `count`, and
- * is modified. `pace` is the increment of the tile's coordinate per element. */
+/* Runs a line of any length ≥ 1, tile by tile. `tile` describes its start, except `count`, and is
+ * modified. `pace` is the increment of the tile's coordinate per element. */
 void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
                           cpu_scratch *scratch, bool stream);
 
@@ -73,9 +74,9 @@ typedef struct cpu_box {
   const cpu_program *program;
   int32_t rank;                         /* 1 … CPU_BOX_RANK */
   int64_t count[CPU_BOX_RANK];          /* each at least 1 */
-  int32_t dimension[CPU_BOX_RANK];      /* of the space: the dimension of coordinates, */
-  int64_t pace[CPU_BOX_RANK];           /* and by how much */
-  int64_t coordinate[COMPUTE_MAX_RANK]; /* of the first element; only used if the program needs
+  int32_t dimension[CPU_BOX_RANK];      /* of the space: the dimension whose coordinate changes, */
+  int64_t pace[CPU_BOX_RANK];           /* and its increment */
+  int64_t coordinate[COMPUTE_MAX_RANK]; /* of the first element; used only if the program needs
                                          * it */
   int64_t position, position_step[CPU_BOX_RANK];
   const unsigned char *input[COMPUTE_MAX_OPERANDS]; /* the first element */
@@ -84,18 +85,18 @@ typedef struct cpu_box {
   int64_t output_step[COMPUTE_MAX_OPERANDS][CPU_BOX_RANK];
 } cpu_box;
 
-/* Whether dimensions d and d + 1 can be merged, for the program, outputs and the inputs from number
- * `first` on. */
+/* `true` if dimensions d and d + 1 can be merged for the program, the outputs and the inputs from
+ * number `first` on. */
 bool cpu_box_continues(const cpu_box *box, int32_t d, uint32_t first);
 
 /* Merges the last dimensions as far as possible. */
 void cpu_box_merge(cpu_box *box);
 
-/* Runs the program in lines along dimension `along`: each has a fixed cost, so long ones are
+/* Runs the program in lines along dimension `along`. Each line has a fixed cost, so long lines are
  * best. */
 void cpu_box_run(const cpu_box *box, int32_t along);
 
-/* How many of an instruction's operands count. */
+/* Number of operands that an instruction uses. */
 static inline int cpu_operand_count(uint8_t code) {
   static const uint8_t counts[COMPUTE_I_END] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text) [number] = operands,
@@ -122,22 +123,22 @@ typedef enum cpu_step_kind {
   CPU_STEP_SELECT
 } cpu_step_kind;
 
-/* An entry of a chain's code before it is known where operands are (chain.h). */
+/* An entry of a chain's code before the operands' locations are known (chain.h). */
 typedef enum cpu_chain_kind {
   CPU_CHAIN_LOAD,
   CPU_CHAIN_UNARY,
   CPU_CHAIN_BINARY, /* also a select with its second operand */
-  CPU_CHAIN_THIRD,  /* operand of the select before it */
+  CPU_CHAIN_THIRD,  /* operand of the preceding select */
   CPU_CHAIN_STORE
 } cpu_chain_kind;
 
 typedef struct cpu_chain_entry {
   const cpu_chain_handler *handler; /* by variant */
   uint8_t kind;
-  bool reversed;  /* a binary one: its second operand is in registers */
-  bool outside;   /* the operand is not made by the chain */
-  uint16_t value; /* the operand, or what is stored */
-  uint16_t step;  /* that makes it; of a unary one: itself */
+  bool reversed;  /* binary: the second operand is in registers */
+  bool outside;   /* the operand comes from outside the chain */
+  uint16_t value; /* the operand, or the stored value */
+  uint16_t step;  /* the step that computes it; for a unary entry: the entry's step */
 } cpu_chain_entry;
 
 /* Steps that run as a chain; count 0: none. */
@@ -151,32 +152,32 @@ typedef struct cpu_chain {
 typedef struct cpu_step {
   uint8_t kind;
   uint8_t result_bytes; /* of one element */
-  bool in_place;        /* a load that needs no register when the input is dense */
-  uint16_t result;      /* a value, as the operands are */
+  bool in_place;        /* a load that needs no register if the input is contiguous */
+  uint16_t result;      /* a value number, like the operands */
   uint16_t operand[3];
   uint16_t input;             /* of a load */
   uint32_t offset;            /* of the result's register in the scratch block */
-  int16_t direct_output;      /* output that the result may be written to in place, or −1 */
+  int16_t direct_output;      /* output that may receive the result in place, or −1 */
   cpu_immediate immediate;    /* also the dimension of a coordinate */
   const cpu_tile_loop *loops; /* by variant */
-  cpu_convert_loop convert;   /* also what copies a value of the result's type */
+  cpu_convert_loop convert;   /* also copies a value of the result's type */
   cpu_load_loop load;
   _Alignas(8) unsigned char constant[8]; /* one element */
-  cpu_chain chain;                       /* that begins with this step */
+  cpu_chain chain;                       /* the chain that starts with this step */
 } cpu_step;
 
 typedef struct cpu_program_output {
   uint16_t value; /* after its conversion */
-  bool same_type; /* the dtype is the value's own type */
+  bool same_type; /* the dtype equals the value's type */
   uint8_t value_bytes, element_bytes;
-  uint16_t defined_at; /* step that makes the value */
+  uint16_t defined_at; /* the step that computes the value */
   cpu_store_loop store;
 } cpu_program_output;
 
-/* A program as one loop (finish.h): the inputs that are added to input 0, a, b and c of
- * finish_table.h, −1 for none, and the limits. */
+/* A program as one loop (finish.h): the inputs added to input 0 (a, b and c of finish_table.h, −1
+ * for none), and the limits. */
 typedef struct cpu_finish {
-  const cpu_finish_table *loops; /* NULL: the program is not of that form */
+  const cpu_finish_table *loops; /* NULL: the program has another form */
   compute_dtype dtype;           /* of addends and results: F32 or BF16 */
   int16_t input[3];              /* a, b and c of finish_table.h, −1 for none */
   float low, zero, high;
@@ -185,49 +186,49 @@ typedef struct cpu_finish {
 enum { CPU_REQUANTIZE_OFFSET, CPU_REQUANTIZE_SCALE, CPU_REQUANTIZE_BIAS, CPU_REQUANTIZE_INPUTS };
 enum { CPU_REQUANTIZE_TERMS = 3 };
 
-/* The same of a program that makes bytes of sums (requantize.h): its inputs, −1 for none, and its
- * numbers, neutral ones for what is missing. */
+/* The same for a program that converts sums to bytes (requantize.h): its inputs, −1 for none, and
+ * its numbers, neutral ones for missing parts. */
 typedef struct cpu_requantize {
-  const cpu_requantize_table *loops; /* NULL: the program is not of that form */
+  const cpu_requantize_table *loops; /* NULL: the program has another form */
   int16_t input[CPU_REQUANTIZE_INPUTS];
-  float scale_number, bias_number; /* without such an input */
+  float scale_number, bias_number; /* used if there is no such input */
   float low, high, divisor, zero;
-  bool subtracts; /* the offset */
+  bool subtracts; /* subtracts the offset */
   bool is_signed;
-  bool divides; /* cpu_requantize_divides */
+  bool divides; /* result of cpu_requantize_divides */
 } cpu_requantize;
 
-/* factor · input + constant, in i32 that wrap. */
+/* factor · input + constant, in wrapping i32. */
 typedef struct cpu_requantize_term_i32 {
   int16_t input;
   uint32_t factor, constant;
 } cpu_requantize_term_i32;
 
-/* The same of a program that adds or subtracts several such terms first, as the zero points of both
- * operands of a product require. */
+/* The same for a program that first adds or subtracts several such terms, as the zero points of
+ * both operands of a product require. */
 typedef struct cpu_requantize_product {
-  cpu_requantize makes; /* without an offset; its loops are NULL: the program has another form */
+  cpu_requantize makes; /* without an offset; NULL loops: the program has another form */
   uint32_t count;
   cpu_requantize_term_i32 term[CPU_REQUANTIZE_TERMS];
 } cpu_requantize_product;
 
-/* The same of a program that makes bytes of the sum of two tensors of bytes (requantize.h). */
+/* The same for a program that converts the sum of two tensors of bytes to bytes (requantize.h). */
 typedef struct cpu_requantize_sum {
-  const cpu_requantize_sum_table *loops; /* NULL: the program is not of that form */
-  cpu_requantize makes;                  /* has no inputs */
+  const cpu_requantize_sum_table *loops; /* NULL: the program has another form */
+  cpu_requantize makes;                  /* without inputs */
   int16_t input[2];
   bool is_signed[2];
   float zero[2], scale[2];
-  float factor[2], added[2]; /* of cpu_requantize_term */
+  float factor[2], added[2]; /* as in cpu_requantize_term */
 } cpu_requantize_sum;
 
-/* The same of a program of isa/formulas.def (formulas.h): its inputs, −1 for none. */
+/* The same for a program of isa/formulas.def (formulas.h): its inputs, −1 for none. */
 typedef struct cpu_formula {
-  cpu_formula_loop loop; /* NULL: the program is none of them */
+  cpu_formula_loop loop; /* NULL: the program matches no row */
   uint32_t outputs;
   int16_t input[CPU_FORMULA_INPUTS];
   int16_t repeated[CPU_FORMULA_NUMBERS];
-  bool is_number[CPU_FORMULA_NUMBERS]; /* else an input, or not there */
+  bool is_number[CPU_FORMULA_NUMBERS]; /* otherwise an input, or unused */
   float number[CPU_FORMULA_NUMBERS];
 } cpu_formula;
 
@@ -237,30 +238,32 @@ struct cpu_program {
   cpu_requantize requantize;
   cpu_requantize_product requantize_product;
   cpu_requantize_sum requantize_sum;
-  /* Of a program that makes bytes of sums and adds them to other ones: the program of the first,
-   * or NULL, and the addition, whose input 0 stands for these bytes. */
+  /* For a program that converts sums to bytes and adds them to other bytes: the program of the
+   * first part, or NULL, and the addition; its input 0 is the result of the first part. */
   cpu_program *bytes;
   cpu_requantize_sum residual;
   cpu_formula formula;
-  cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
+  cpu_finish first;  /* of a program that is such a loop followed by `rest`, which reads only its
+                      * result */
   cpu_program *rest; /* or NULL */
   cpu_tile_rows_loop rest_rows; /* the rest as one loop over rows, in place; or NULL */
-  /* The same of a program with addends and results of bf16 that goes on with functions of one value
-   * only: the sum, and the functions, from f32 to f32; or NULL. */
+  /* For a program with addends and results of bf16 that continues with functions of one value only:
+   * the sum, and the functions, from f32 to f32; or NULL. */
   cpu_finish sum;
   cpu_program *functions;
-  /* Of a program that adds an input at its end to what would otherwise have a rest: the program
-   * without that addition, and the input; or NULL. */
+  /* For a program that ends by adding an input to a value that would otherwise have a rest: the
+   * program without that addition, and the input; or NULL. */
   cpu_program *before;
   int16_t added;
   cpu_device *device; /* for the scratch memory of boxes */
   uint32_t input_count, output_count, step_count;
-  uint32_t passes;        /* loops over a tile: the steps, or one where all are one loop */
-  int64_t chunk;          /* elements that the registers have room for */
-  int64_t streamed_chunk; /* the same where results pass through them on their way to memory */
+  uint32_t passes;        /* loops over a tile: the steps, or one if a single loop does
+                           * everything */
+  int64_t chunk;          /* capacity of the registers, in elements */
+  int64_t streamed_chunk; /* the same if results pass through them on their way to memory */
   int64_t block;          /* elements that chains compute at once; 1 without chains */
   int64_t tile_elements;
-  uint32_t stage_offset; /* room for one more value, while outputs are stored */
+  uint32_t stage_offset; /* register for one more value, while outputs are stored */
   bool identity;
   uint32_t cost;   /* see cpu_program_cost */
   uint32_t places; /* see cpu_program_places */
@@ -293,27 +296,27 @@ static inline uint32_t cpu_type_bytes(cpu_type type) {
 
 /* ---- Prologues and epilogues ----------------------------------------------------------------- */
 
-/* The prologue or the epilogue of a REDUCE or ROW kernel: a program together with the operands it
- * reads and writes, ready to run along one dimension of a loop nest.
+/* The prologue or the epilogue of a REDUCE or ROW kernel: a program together with its operands,
+ * ready to run along one dimension of a loop nest.
  *
- * The space of such a kernel is the product of two nests. Between the stages there are dense values
- * of one type: a prologue writes them, an epilogue reads them as its input 0. */
+ * The space of such a kernel is the product of two nests. Contiguous values of one type connect the
+ * stages: a prologue writes them, and an epilogue reads them as its input 0. */
 
 typedef struct cpu_stage {
   cpu_program *program;
-  int64_t tile_elements;         /* of one run of the program */
+  int64_t tile_elements;         /* in one run of the program */
   int32_t first_input, inputs;   /* operands that the program loads */
   int32_t first_output, outputs; /* operands that it stores; none for a prologue */
   uint32_t value_bytes;          /* of one value between the stages */
   uint32_t bytes[CPU_NEST_OPERANDS];
-  int32_t position; /* operand number of the row-major position; −1 if the program needs none */
+  int32_t position; /* operand number of the row-major position; −1 if unused */
   bool epilogue;
-  bool identity;    /* the values themselves, in the same dtype */
-  bool coordinates; /* the program uses them: dimensions must not be merged */
-  bool positions;   /* the program uses them: set `position` */
+  bool identity;    /* passes the values on, in the same dtype */
+  bool coordinates; /* the program uses coordinates: do not merge dimensions */
+  bool positions;   /* the program uses positions: set `position` */
 } cpu_stage;
 
-/* `value` is the type between the stages. The caller releases the stage even when this fails. */
+/* `value` is the type between the stages. The caller releases the stage even after a failure. */
 compute_status cpu_stage_prepare_prologue(cpu_device *device,
                                           const compute_kernel_descriptor *descriptor,
                                           compute_dtype value, cpu_stage *stage);
@@ -328,7 +331,7 @@ typedef struct cpu_place {
   int64_t coordinate[COMPUTE_MAX_RANK];
 } cpu_place;
 
-/* A nest, a walk through all its dimensions but the last, and an index along that one. */
+/* A nest, a walk through all its dimensions except the last, and an index along the last one. */
 typedef struct cpu_position {
   const cpu_nest *nest;
   const cpu_walk *walk;
@@ -338,13 +341,13 @@ typedef struct cpu_position {
 void cpu_place_set(cpu_place *place, cpu_position a, cpu_position b);
 
 /* Runs `count` ≥ 1 elements along the last dimension of `along`, from `place` on. `pointers` are
- * the launch's. */
+ * the launch's pointers. */
 void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_place *place,
                    void *const *pointers, void *values, int64_t count, cpu_scratch *scratch,
                    bool stream);
 
-/* The same for `lines` such lines of a prologue, one step along the last dimension of `across` from
- * each to the next, if its program is one loop (formulas.h) that takes them; else false. */
+/* The same for `lines` such lines of a prologue, each one step further along the last dimension of
+ * `across`, if its program is one loop (formulas.h) that supports them; otherwise false. */
 bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cpu_nest *across,
                          const cpu_place *place, void *const *pointers, void *values, int64_t lines,
                          int64_t count);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions on f32 or f64 that take a few operations of the processor, as expressions of one
- * element: x, or x and y. Loops over tiles (tile_float.c) and chains (chain.c) are made of them.
+/* Instructions on f32 or f64 that compile to a few operations, as expressions of one element: x, or
+ * x and y. Loops over tiles (tile_float.c) and chains (chain.c) are generated from them.
+ *
  *
  *   row(CODE, name, value)
  *
- * PARAMETER is the instruction's immediate. Questions are true or false. */
+ * PARAMETER is the instruction's immediate. Comparisons give true or false. */
 #ifndef CPU_ISA_ARITHMETIC_H
 #define CPU_ISA_ARITHMETIC_H
 
@@ -29,7 +30,7 @@ CPU_INLINE real trunc_of(real x) {
 }
 
 /* The processor's minimum and maximum return the second operand if one is NaN, so only a NaN in the
- * first needs care. */
+ * first needs an extra step. */
 CPU_INLINE real least(real a, real b) {
   const real m = a < b ? a : b;
   return a != a ? a : m;
@@ -48,7 +49,7 @@ CPU_INLINE real largest(real a, real b) {
   row(SQRT,       sqrt,       REAL(math_sqrt)(x))                 \
   row(RSQRT,      rsqrt,      1 / REAL(math_sqrt)(x))             \
   row(RECIPROCAL, reciprocal, 1 / x)                              \
-  row(RELU,       relu,       0 > x ? 0 : x) /* so that NaN stays */ \
+  row(RELU,       relu,       0 > x ? 0 : x) /* keeps NaN */         \
   row(LEAKY_RELU, leaky_relu, x > 0 ? x : PARAMETER * x)          \
   row(ROUND,      round,      REAL(math_rint)(x))                 \
   row(FLOOR,      floor,      floor_of(x))                        \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The instructions of chains; core/isa.h says how this file is compiled, chain_table.h what chains
- * are. Compilers make vector instructions of what is written for one element after the other, and
- * jumps of the calls at the end. Where they do not, results are the same. */
+/* The instructions of chains. core/isa.h explains how this file is compiled, chain_table.h explains
+ * chains. The code processes one element after the other; compilers turn it into vector
+ * instructions, and the final calls into jumps. If a compiler does not, the results are the
+ * same. */
 #include "chain_table.h"
 
 #include "arithmetic.h"
@@ -11,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-/* As many as are passed in registers. */
+/* As many packs as are passed in registers. */
 #define PACKS(what)     what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7)
 #define PACK_PARAMETERS pack p0, pack p1, pack p2, pack p3, pack p4, pack p5, pack p6, pack p7
 #define PACK_ARGUMENTS  p0, p1, p2, p3, p4, p5, p6, p7
@@ -180,8 +181,8 @@ static const cpu_chain_row rows[COMPUTE_I_END] = {
 };
 /* clang-format on */
 
-/* Compilers leave this to a function without vectors among its parameters, and there believe it is
- * done. Without it what follows may be several times as slow. */
+/* Compilers leave vzeroupper to functions without vector parameters, and assume here that it was
+ * done. Without it the following code may be several times slower. */
 static void leave_vectors(void) {
 #if defined(__AVX__)
   _mm256_zeroupper();

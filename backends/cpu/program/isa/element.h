@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The element type that a source of an isa/ folder is compiled for (CPU_VARIANT), and vectors of
- * it.
+/* The element type that a source of an isa/ folder is compiled for (CPU_VARIANT), and its vectors.
+ *
  *
  *   ELEMENT          the type
- *   ARITHMETIC       the type to add and multiply in: unsigned for integers, where overflow wraps
+ *   ARITHMETIC       the type for sums and products: unsigned for integers, where overflow wraps
  *   MASK             the signed integer type as wide as ELEMENT
- *   IS_NAN(x)        whether x is not a number; PACK_NAN(x): the same of a pack, as a pack
+ *   IS_NAN(x)        true if x is not a number; PACK_NAN(x): the same for a pack, as a pack
  *   LOWEST, HIGHEST  the ends of its range, infinities for floats */
 #ifndef CPU_PROGRAM_ELEMENT_H
 #define CPU_PROGRAM_ELEMENT_H
@@ -40,7 +40,7 @@
 #define MASK       int32_t
 #define LOWEST     INT32_MIN
 #define HIGHEST    INT32_MAX
-#elif defined(CPU_VARIANT_BYTE) /* BOOL as it is stored: 0 and 1 */
+#elif defined(CPU_VARIANT_BYTE) /* stored BOOL: 0 and 1 */
 #define ELEMENT    uint8_t
 #define ARITHMETIC uint8_t
 #define MASK       int8_t
@@ -56,7 +56,7 @@
 #else
 #define IS_FLOAT    0
 #define IS_NAN(x)   ((void)(x), 0)
-#define PACK_NAN(x) ((x) ^ (x)) /* nothing */
+#define PACK_NAN(x) ((x) ^ (x)) /* never NaN */
 #endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
@@ -71,9 +71,9 @@
 #define VECTOR_BYTES 16
 #endif
 
-/* For accumulators that must stay in registers. Elsewhere ordinary loops vectorise well enough; but
- * compilers keep an array of accumulators in memory, and short lines would spend their time
- * clearing and reloading it. */
+/* Vectors for accumulators that must stay in registers. Elsewhere ordinary loops vectorise well
+ * enough. But compilers keep an array of accumulators in memory, and short lines would spend their
+ * time on clearing and reloading it. */
 typedef ELEMENT pack __attribute__((vector_size(VECTOR_BYTES)));
 typedef MASK pack_mask __attribute__((vector_size(VECTOR_BYTES)));
 typedef ARITHMETIC arithmetic_pack __attribute__((vector_size(VECTOR_BYTES)));
@@ -96,7 +96,7 @@ ALWAYS_INLINE pack pack_all(ELEMENT x) {
   return p;
 }
 
-/* The first `count` elements, at most a pack's, and behind them LOWEST; and back. */
+/* The first `count` elements (at most a pack's), filled up with LOWEST; and the matching store. */
 #if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
 ALWAYS_INLINE pack pack_load_few(const ELEMENT *x, int64_t count) {
   return _mm512_mask_loadu_ps(pack_all(LOWEST), (__mmask16)((1 << count) - 1), x);
@@ -122,13 +122,13 @@ ALWAYS_INLINE pack pack_add(pack a, pack b) {
   return (pack)((arithmetic_pack)a + (arithmetic_pack)b);
 }
 
-/* A pack in parts of 16 bytes: folding whole parts first takes a few instructions, where folding
+/* A pack in parts of 16 bytes: to combine whole parts first takes few instructions; to combine
  * elements takes some for each. */
 enum { pack_parts = VECTOR_BYTES / 16, part_lanes = 16 / (int)sizeof(ELEMENT) };
 typedef ELEMENT pack_part __attribute__((vector_size(16)));
 typedef ARITHMETIC arithmetic_part __attribute__((vector_size(16)));
 
-/* The sum of all elements, in a tree. */
+/* The sum of all elements, as a tree. */
 ALWAYS_INLINE ELEMENT pack_sum(pack p) {
   pack_part part[pack_parts];
   __builtin_memcpy(part, &p, sizeof p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Adding to finished sums and limiting them; core/isa.h says how this file is compiled,
- * finish_table.h what the loop does. */
+/* Adds to finished sums and limits them. core/isa.h explains how this file is compiled;
+ * finish_table.h defines the loop. */
 #include "finish_table.h"
 #include "program/isa/math_base.h"
 #include "program/isa/tile_loops.h"

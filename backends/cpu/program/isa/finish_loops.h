@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The loops of finish.c for one type of addends and results. Who includes this defines STORED, that
- * type; WIDEN(x) and NARROW(x), its conversions to f32 and back; and NAME(x), its own name for x.
- */
+/* The loops of finish.c for one type of addends and results. The including file defines STORED
+ * (that type), WIDEN(x) and NARROW(x) (its conversions to f32 and back), and NAME(x) (the name of x
+ * for this type). */
 
-/* One row; what there is of addends is constant wherever this is inlined. */
+/* One row. The kinds of addends are constants after inlining. */
 CPU_INLINE void NAME(finish_row)(const addend a_kind, const bool has_b, const bool has_c,
                                  int64_t count, const float *x, const STORED *a, const STORED *b,
                                  const STORED *c, float low, float zero, float high, STORED *y) {

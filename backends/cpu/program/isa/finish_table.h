@@ -8,16 +8,16 @@
 
 #include "core/isa.h"
 
-/* y = min(max((x + a) + (b + c), low) + zero, high) over rows of elements side by side; a NaN stays
- * one. `zero` is −0, which changes nothing, or 0, which makes −0 positive.
- * x is f32; a, b, c and y are f32, or all of them bf16. NULL leaves an addend out, and c is only
- * there with b. y may be an addend, or x if that has its type. Rows are `_row` elements apart. */
+/* y = min(max((x + a) + (b + c), low) + zero, high) over rows of contiguous elements; NaN is kept.
+ * `zero` is −0, which changes nothing, or 0, which turns −0 into +0. x is f32; a, b, c and y are
+ * all f32, or all bf16. NULL omits an addend, and c requires b. y may share memory with an addend,
+ * or with x if it has the same type. Rows are `_row` elements apart. */
 typedef struct cpu_finish_lines {
   int64_t rows, count;
   const float *x;
   const void *a, *b, *c;
   int64_t x_row, a_row, b_row, c_row, y_row;
-  bool a_repeats; /* one element of a for each row */
+  bool a_repeats; /* one element of a per row */
   float low, zero, high;
   void *y;
 } cpu_finish_lines;

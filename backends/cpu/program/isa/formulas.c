@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs as one loop each; core/isa.h says how this file is compiled. Operations are those of the
- * interpreter's loops (tile_float.c), one rounding each: results have the same bits. */
+/* Programs as one loop each; core/isa.h explains how this file is compiled. Operations are those of
+ * the interpreter's loops (tile_float.c) with one rounding each, so results have the same bits. */
 #include "formulas_table.h"
 #include "program/isa/tile_loops.h"
 
@@ -8,7 +8,7 @@ CPU_INLINE float square(float x) {
   return x * x;
 }
 CPU_INLINE float relu(float x) {
-  return 0 > x ? 0 : x; /* in this order NaN stays */
+  return 0 > x ? 0 : x; /* this order keeps NaN */
 }
 
 #define IN(n)           o.input[n][i]
@@ -25,7 +25,7 @@ CPU_INLINE float relu(float x) {
 #define SELECT(c, a, b) ((c) ? (a) : (b))
 #define OUT(n, e)       const float value##n = (e);
 
-/* Written when all is read: an output may be an input. */
+/* Written after all reads: an output may share memory with an input. */
 #define WRITE_1 o.output[0][i] = value0;
 #define WRITE_2 WRITE_1 o.output[1][i] = value1;
 #define WRITE_3 WRITE_2 o.output[2][i] = value2;
@@ -42,7 +42,7 @@ CPU_INLINE void next_line(cpu_formula_operands *o) {
     for (; lines > 0; lines--) {                                                                   \
       float number[CPU_FORMULA_NUMBERS];                                                           \
       for (int n = 0; n < CPU_FORMULA_NUMBERS; n++) number[n] = *o.repeated[n];                    \
-      (void)number; /* not all have one */                                                         \
+      (void)number; /* not all rows have a number */                                               \
       CPU_INDEPENDENT                                                                              \
       for (int64_t i = 0; i < count; i++) {                                                        \
         body WRITE_##outputs                                                                       \

@@ -15,8 +15,9 @@ enum {
   CPU_FORMULA_COUNT
 };
 
-/* The first of some lines of elements that lie side by side, and the steps from one to the next; a
- * line has its own numbers (REPEATED), of which all can be read. An output may be an input. */
+/* Operands of the first of several lines of contiguous elements, and the steps from one line to the
+ * next. A line has separate numbers (REPEATED), all of them readable. An output may share memory
+ * with an input. */
 typedef struct cpu_formula_operands {
   const float *input[CPU_FORMULA_INPUTS];
   const float *repeated[CPU_FORMULA_NUMBERS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Limits on vectors of f32 as programs have them: low > x ? low : x in each lane, so that a NaN
- * stays one, and high < x ? high : x. */
+/* Limits on f32 vectors with the semantics of programs: low > x ? low : x in each element, and high
+ * < x ? high : x. So NaN is kept. */
 #ifndef CPU_ISA_LIMITS_H
 #define CPU_ISA_LIMITS_H
 

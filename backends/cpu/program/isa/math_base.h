@@ -3,7 +3,7 @@
  * kernels/functions_*.h.
  *
  * All functions compute one element without branches, so that a loop over them is vectorised.
- * Selections use the conditional operator on values that are both already computed. */
+ * Selections use the conditional operator, with both values computed already. */
 #ifndef CPU_PROGRAM_MATH_BASE_H
 #define CPU_PROGRAM_MATH_BASE_H
 
@@ -52,7 +52,7 @@ CPU_INLINE double math_copysign_f64(double x, double sign) {
   return __builtin_copysign(x, sign);
 }
 
-/* a * b + c, rounded once if the instruction set supports it: the error bounds hold either way. */
+/* a * b + c, rounded once if the instruction set supports it; the error bounds hold either way. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define FUSED_MAD
 #endif
@@ -71,7 +71,7 @@ CPU_INLINE double math_madd_f64(double a, double b, double c) {
 #endif
 }
 
-/* Added to a number of small magnitude, leaves the nearest integer in the low bits. */
+/* Adding this to a number of small magnitude leaves the nearest integer in the low bits. */
 #define MATH_SHIFT_F64 0x1.8p52
 
 /* The nearest whole number, ties to even. Baseline x86-64 has no instruction for it. */
@@ -132,7 +132,7 @@ CPU_INLINE float convert_f16_to_f32(uint16_t bits) {
 
 CPU_INLINE uint16_t convert_f32_to_f16(float x) {
   const uint32_t bits = (uint32_t)math_bits_f32(x), magnitude = bits & 0x7fffffff;
-  /* Adding ½ leaves the bits of a number below the normal range, rounded, at the low end. */
+  /* Adding ½ moves the rounded bits of a number below the normal range to the low end. */
   const uint32_t small =
       (uint32_t)math_bits_f32(math_from_bits_f32((int32_t)magnitude) + 0.5f) - 0x3f000000;
   const uint32_t rounded = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
@@ -156,7 +156,7 @@ CPU_INLINE uint16_t convert_f32_to_bf16(float x) {
 /* ---- Between computing types ---------------------------------------------------------------- */
 
 /* Float to integer truncates and saturates; NaN becomes 0. The value is clamped before the
- * conversion, which C leaves undefined out of range. */
+ * conversion, because C does not define it out of range. */
 CPU_INLINE int32_t convert_f32_to_i32(float x) {
   const float low = x >= -0x1p31f ? x : -0x1p31f;
   const int32_t value = (int32_t)(low < 0x1p31f ? low : 0);
@@ -181,9 +181,9 @@ CPU_INLINE int64_t convert_f64_to_i64(double x) {
   return x == x ? saturated : 0;
 }
 
-/* The bits of a u64. */
+/* The result has the bits of a u64. */
 CPU_INLINE int64_t convert_f64_to_u64(double x) {
-  const double lower = x >= 0x1p63 ? x - 0x1p63 : x > 0 ? x : 0; /* 0 for NaN too */
+  const double lower = x >= 0x1p63 ? x - 0x1p63 : x > 0 ? x : 0; /* 0 for NaN as well */
   return convert_f64_to_i64(lower) | (x >= 0x1p63 ? INT64_MIN : 0);
 }
 CPU_INLINE int64_t convert_f32_to_u64(float x) {
@@ -244,10 +244,10 @@ CPU_INLINE int32_t convert_i64_to_mask(int64_t x) {
 
 /* ---- Rounded to odd ------------------------------------------------------------------------- */
 
-/* Conversions to f16 or bf16 go through f32; rounding twice would sometimes be wrong by one bit. A
- * value that f32 cannot hold is rounded to the neighbour whose last bit is 1: the second rounding
- * then cannot mistake it for a tie (S. Boldo and G. Melquiond, "Emulation of FMA and correctly
- * rounded sums", 2008). */
+/* Conversions to f16 or bf16 go through f32; two roundings would sometimes be wrong by one bit. So
+ * a value that is not exact in f32 is rounded to the neighbour whose last bit is 1: the second
+ * rounding then cannot mistake it for a tie (S. Boldo and G. Melquiond, "Emulation of FMA and
+ * correctly rounded sums", 2008). */
 CPU_INLINE float convert_f64_to_odd(double x) {
   const float nearest = (float)x;
   const int32_t bits = math_bits_f32(nearest);
@@ -259,7 +259,7 @@ CPU_INLINE float convert_i32_to_odd(int32_t x) {
   return convert_f64_to_odd((double)x);
 }
 CPU_INLINE float convert_i64_to_odd(int64_t x) {
-  /* For values that f64 cannot hold either, the low bits are replaced by a sticky bit. */
+  /* For values that are not exact in f64 either, a sticky bit replaces the low bits. */
   const int64_t cut = (x & ~(int64_t)0x7ff) | ((x & 0x7ff) != 0) << 11;
   const int64_t limit = (int64_t)1 << 53;
   return convert_f64_to_odd((double)(x > limit || x < -limit ? cut : x));

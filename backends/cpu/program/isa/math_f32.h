@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The vector functions in f32: those of kernels/functions_f32.h and functions_trigonometry.h, and
- * here those that only the CPU computes differently. tests/cpu/test_math.c measures them.
+/* The vector functions in f32: kernels/functions_f32.h and functions_trigonometry.h, plus the
+ * functions here, which only the CPU computes differently. tests/cpu/test_math.c measures them.
  *
- * A function called …_core is for the arguments that the comment names, usually all that occur; the
- * one without is for every float and costs up to twice as much. tile_float.c chooses for a whole
- * tile. */
+ * A function named …_core accepts only the arguments in its comment, usually all that occur. The
+ * function without the suffix accepts every float and costs up to twice as much. tile_float.c
+ * chooses for a whole tile. */
 #ifndef CPU_PROGRAM_MATH_F32_H
 #define CPU_PROGRAM_MATH_F32_H
 
@@ -24,17 +24,18 @@ CPU_INLINE float log_core_f32(float x) {
   return log_sum_f32((float)k, log_fraction_f32(bits, k));
 }
 
-/* The remainder is exact, which takes a loop of unknown length per element: the C library's. */
+/* The remainder is exact, which takes a loop of unknown length per element, so call the C
+ * library. */
 CPU_INLINE float mod_f32(float a, float b) {
   return fmodf(a, b);
 }
 
 /* ---- gelu by tanh --------------------------------------------------------------------------- */
 
-/* With f64, which devices need not have. */
+/* These use f64, which other devices need not have. */
 
-/* x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 = x / (1 + exp(v)), v = −√(8/π) (x + 0.044715 x³).
- * The error of v is that of the result for large v, hence its f64. */
+/* x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 = x / (1 + exp(v)), v = −√(8/π) (x + 0.044715 x³). For
+ * large v, the error of v is the error of the result, so v is f64. */
 CPU_INLINE float gelu_tanh_wide_f32(float x) {
   double wide = (double)(x > 10.9f ? 10.9f : x < -10.9f ? -10.9f : x);
   const double v = wide * (-1.5957691216057308 - 0.07135481627260025 * (wide * wide));
@@ -55,13 +56,13 @@ CPU_INLINE float gelu_tanh_wide_f32(float x) {
 
 /* sin, cos and tan in f32.
  *
- * The argument is reduced in f64: x = n π/2 + r, with π/2 as the sum of three numbers, the first
- * two of 33 bits, so that their products with n are exact (W. J. Cody and W. Waite, 1980, chapter
- * 8). That serves |x| up to TRIG_LIMIT. Larger arguments take more digits of π than these. */
+ * The argument is reduced in f64: x = n π/2 + r, with π/2 as the sum of three numbers. The first
+ * two have 33 bits, so their products with n are exact (W. J. Cody and W. Waite, 1980, chapter 8).
+ * This is valid for |x| up to TRIG_LIMIT; larger arguments need more digits of π. */
 
 #define TRIG_LIMIT 0x1p20f
 
-/* An angle out of reach counts as 0: its quadrant might not be an int32_t. */
+/* An angle out of range counts as 0: its quadrant might not fit int32_t. */
 CPU_INLINE reduced_angle reduce_angle_wide_f32(float x) {
   const double wide = (double)(math_fabs_f32(x) <= TRIG_LIMIT ? x : 0);
   const double n = (wide * 0x1.45f306dc9c883p-1 + MATH_SHIFT_F64) - MATH_SHIFT_F64;
@@ -71,7 +72,7 @@ CPU_INLINE reduced_angle reduce_angle_wide_f32(float x) {
   return (reduced_angle){.r = (float)d, .quadrant = (int32_t)n};
 }
 
-/* sin(x + shift π/2) and tan(x) for |x| ≤ TRIG_LIMIT; tan_f32 serves every other. */
+/* sin(x + shift π/2) and tan(x) for |x| ≤ TRIG_LIMIT; tan_f32 accepts every argument. */
 CPU_INLINE float sine_core_f32(float x, int32_t shift) {
   return sine_reduced_f32(reduce_angle_wide_f32(x), shift);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions in f64: exp, log and tanh are vector code, here; functions composed of them, such
- * as sigmoid, come from kernels/functions_f64.h; the rest is the C library's, one element at a
- * time, since accuracy comes first here.
+/* The functions in f64. exp, log and tanh are vector code in this file. Functions composed of them,
+ * such as sigmoid, come from kernels/functions_f64.h. The rest calls the C library, one element at
+ * a time, because accuracy has priority here.
  *
- * Methods as in kernels/functions_f32.h, with Taylor polynomials long enough for f64. */
+ * The methods are those of kernels/functions_f32.h, with Taylor polynomials long enough for f64. */
 #ifndef CPU_PROGRAM_MATH_F64_H
 #define CPU_PROGRAM_MATH_F64_H
 
@@ -52,7 +52,7 @@ CPU_INLINE double exp_f64(double x) {
   x = x < -746 ? -746 : x;
   const math_reduced_f64 reduced = math_reduce_f64(x);
   const double n = reduced.shifted - MATH_SHIFT_F64;
-  /* Two steps, since 2^n alone may be out of range; only the last one rounds. */
+  /* Two factors, since 2^n alone may be out of range; only the last product rounds. */
   const double half = 0.5 * n + MATH_SHIFT_F64;
   const double rest = (n - (half - MATH_SHIFT_F64)) + MATH_SHIFT_F64;
   const double y = (1 + math_expm1_small_f64(reduced.r)) * exp_power_f64(half);
@@ -62,8 +62,8 @@ CPU_INLINE double exp_f64(double x) {
 CPU_INLINE double log_f64(double x) {
   const double tiny = x < 0x1p-1022 ? 1 : 0;
   const double normal = x < 0x1p-1022 ? x * 0x1p52 : x;
-  /* The exponent, counted from √½. It is converted by writing it into the low bits of a float,
-   * since 64-bit integers have no vector conversion before AVX-512. */
+  /* The exponent, counted from √½. To convert it, its bits are written into the low bits of a
+   * float, because 64-bit integers have no vector conversion before AVX-512. */
   const uint64_t bits = (uint64_t)math_bits_f64(normal), root_half = 0x3fe6a09e667f3bcd;
   const uint64_t biased = (bits - root_half + (1023ull << 52)) >> 52;
   const double k = math_from_bits_f64((int64_t)biased + math_bits_f64(MATH_SHIFT_F64)) -

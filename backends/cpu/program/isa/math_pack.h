@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The frequent functions in f32 on vectors (packs, element.h). Compilers make vector code of the
- * functions of one element (math_f32.h), too, but that of long ones is slower than this: they read
- * an argument from memory for each of its uses, and make comparisons and blends of limits.
+/* The frequent f32 functions on vectors (packs, element.h). Compilers also vectorise the functions
+ * of one element (math_f32.h), but for long functions that code is slower: it rereads an argument
+ * from memory for each use, and turns limits into comparisons and blends.
  *
- * What counts is the number of multiply-adds: processors have as many units for additions beside
- * those. So polynomials have one for each coefficient (Horner), and the quotients of tanh and
- * sigmoid come from e^r = (d + r) / (d − r), where d takes two. */
+ * The number of multiply-adds determines the speed: processors have as many additional units for
+ * additions. So polynomials use one per coefficient (Horner), and the quotients of tanh and sigmoid
+ * use e^r = (d + r) / (d − r), where d takes two. */
 #ifndef CPU_PROGRAM_MATH_PACK_H
 #define CPU_PROGRAM_MATH_PACK_H
 
@@ -34,7 +34,7 @@ ALWAYS_INLINE pack pack_madd(pack a, pack b, pack c) {
 #endif
 }
 
-/* The larger, as unsigned numbers. */
+/* The larger one, as unsigned numbers. */
 ALWAYS_INLINE pack_bits pack_larger_bits(pack_bits a, pack_bits b) {
 #if defined(__AVX512F__)
   return (pack_bits)_mm512_max_epu32((__m512i)a, (__m512i)b);
@@ -46,7 +46,7 @@ ALWAYS_INLINE pack_bits pack_larger_bits(pack_bits a, pack_bits b) {
 #endif
 }
 
-/* Whether some bits are above `limit`, which is below 2^31. */
+/* True if any element's bits exceed `limit`, which is below 2^31. */
 ALWAYS_INLINE int pack_any_above(pack_bits bits, uint32_t limit) {
   const pack_bits limits = (pack_bits)((pack_bits){0} + limit);
 #if defined(__AVX512F__)
@@ -67,7 +67,7 @@ ALWAYS_INLINE pack pack_magnitude(pack x) {
   return (pack)((pack_bits)x & 0x7fffffff);
 }
 
-/* The sign of `sign` for a number that has none. */
+/* Copies the sign of `sign` to a non-negative number. */
 ALWAYS_INLINE pack pack_signed(pack magnitude, pack sign) {
   return (pack)((pack_bits)magnitude | ((pack_bits)sign & 0x80000000));
 }
@@ -87,7 +87,7 @@ ALWAYS_INLINE pack pack_expm1_small(pack r) { /* expm1_small_f32 */
   return pack_madd(pack_madd(high, square, low), square, r);
 }
 
-/* exp(x) for x ≤ 0 and NaN, 0 where the result would be no normal number: below −87. */
+/* exp(x) for x ≤ 0 and NaN; 0 where the result would not be a normal number: below −87. */
 ALWAYS_INLINE pack pack_exp_falling(pack x) {
   const pack y = CPU_AT_LEAST(pack_all(-87), x);
   const pack shifted = pack_madd(y, pack_all(0x1.715476p+0f), pack_all(EXP_SHIFT));
@@ -102,7 +102,7 @@ ALWAYS_INLINE pack pack_exp_falling(pack x) {
 #endif
 }
 
-/* As exp_scaled_f32, for x ≤ 0 and NaN; below −110 that of −110. */
+/* As exp_scaled_f32, for x ≤ 0 and NaN; below −110 it returns the result of −110. */
 ALWAYS_INLINE pack pack_exp_scaled(pack x) {
   const pack y = CPU_AT_LEAST(pack_all(-110), x), shift = pack_all(EXP_SHIFT + 64.0f);
   const pack shifted = pack_madd(y, pack_all(0x1.715476p+0f), shift);
@@ -128,9 +128,9 @@ ALWAYS_INLINE pack pack_sigmoid_core(pack x) {
 
 #if defined(__AVX512F__)
 
-/* 2^(j / 16), rounded to 12 digits so that adding 1 rarely rounds: its bits less j << 19, which the
- * last four bits of a multiple of 2^19 make up for when the two are added; and the logarithm of
- * what it is larger by. */
+/* Tables for 2^(j / 16). silu_powers has its bits less j << 19, rounded to 12 digits so that adding
+ * 1 rarely rounds: `number << 19` adds the last four bits of the number (j) back. silu_errors has
+ * the logarithm of the rounding error. */
 _Alignas(64) static const uint32_t silu_powers[16] = {
     0x3f800000, 0x3f7db000, 0x3f7b9000, 0x3f79c000, 0x3f783000, 0x3f76f000, 0x3f760000, 0x3f756000,
     0x3f750000, 0x3f751000, 0x3f756000, 0x3f762000, 0x3f774000, 0x3f78d000, 0x3f7ac000, 0x3f7d2000};
@@ -140,11 +140,11 @@ _Alignas(64) static const float silu_errors[16] = {
     -0x1.c00c40p-14f, 0x1.3ef782p-13f,  -0x1.295520p-13f, -0x1.696bfcp-14f,
     -0x1.7b9c1cp-14f, 0x1.c81dd6p-15f,  -0x1.b1d1bap-17f, -0x1.6ed6bap-14f};
 
-/* x / (1 + exp(−x)) for |x| ≤ 87. x = −n ln 2 / 16 + r: with the powers of 2 from a table r is so
- * small that exp(−r) takes three terms. */
+/* x / (1 + exp(−x)) for |x| ≤ 87. x = −n ln 2 / 16 + r: with the powers of 2 from a table, r is so
+ * small that exp(−r) needs only three terms. */
 ALWAYS_INLINE pack pack_silu_core(pack x) {
   const pack shifted = pack_madd(x, pack_all(-16 * 0x1.715476p+0f), pack_all(0x1.8p23f));
-  const __m512i number = (__m512i)shifted; /* its last four bits pick from the tables */
+  const __m512i number = (__m512i)shifted; /* its last four bits index the tables */
   const pack n = shifted - pack_all(0x1.8p23f);
   const pack error = _mm512_permutexvar_ps(number, _mm512_load_ps(silu_errors));
   const pack r =
@@ -168,10 +168,10 @@ ALWAYS_INLINE pack pack_silu_core(pack x) {
 
 /* ---- tanh ------------------------------------------------------------------------------------ */
 
-/* With 2x = n ln 2 + 2h, p = 2^n and 1 + w = h coth h this is (p − 1) + ((p + 1) h + (p − 1) w)
- * divided by (p + 1) + ((p + 1) w + (p − 1) h). 1 − p instead of p − 1 keeps −0. ln 2 as one
- * rounded number serves here: it changes 2x by 2e-9 n, of which tanh keeps little where n is large.
- */
+/* With 2x = n ln 2 + 2h, p = 2^n and 1 + w = h coth h, the result is (p − 1) + ((p + 1) h + (p − 1)
+ * w) divided by (p + 1) + ((p + 1) w + (p − 1) h). 1 − p instead of p − 1 keeps −0. ln 2 as one
+ * rounded number is exact enough: it changes 2x by 2e-9 n, and tanh is insensitive where n is
+ * large. */
 ALWAYS_INLINE pack pack_tanh(pack x) {
   const pack y = CPU_AT_LEAST(pack_all(-9.1f), CPU_AT_MOST(pack_all(9.1f), x));
   const pack shifted = pack_madd(y, pack_all(0x1.715476p+1f), pack_all(EXP_SHIFT));
@@ -186,14 +186,14 @@ ALWAYS_INLINE pack pack_tanh(pack x) {
 
 #if defined(__AVX512F__)
 
-/* Coefficients by segment, two registers each: one instruction picks them for a vector. */
+/* Coefficients by segment, two registers each: one instruction selects them for a vector. */
 #define PACK_PICK(table, segment)                                                                  \
   _mm512_permutex2var_ps(_mm512_load_ps(table), segment, _mm512_load_ps((table) + 16))
 
 #include "math_tables.h"
 
-/* By the nearest eighth, a polynomial in the distance from it. From 63 / 16 on erf is 1 to f32;
- * just below it the nearest eighth is the last in the table. */
+/* A polynomial in the distance from the nearest eighth. From 63 / 16 on, erf is 1 in f32; just
+ * below it, the nearest eighth is the last one in the table. */
 ALWAYS_INLINE pack pack_erf(pack x) {
   const pack a = CPU_AT_MOST(pack_all(0x1.f7fffep+1f), pack_magnitude(x));
   const pack shifted = a + 0x1.8p20f, d = a - (shifted - 0x1.8p20f);
@@ -202,16 +202,16 @@ ALWAYS_INLINE pack pack_erf(pack x) {
   y = pack_madd(y, d, PACK_PICK(erf_table[3], segment));
   y = pack_madd(y, d, PACK_PICK(erf_table[2], segment));
   y = pack_madd(y, d, PACK_PICK(erf_table[1], segment));
-  /* Up to 1 / 16 the table begins with 0 and the first derivative less 1, which keeps its digits.
-   */
+  /* Up to 1 / 16 the table starts with 0 and the first derivative less 1, which keeps its
+   * digits. */
   const pack first = _mm512_mask_mov_ps(PACK_PICK(erf_table[0], segment),
                                         _mm512_cmp_ps_mask(a, pack_all(0x1p-4f), _CMP_LE_OQ), a);
   return pack_signed(pack_madd(y, d, first), x);
 }
 
-/* For x ≥ −5.9 and NaN whose sign is positive: max(x, 0) − t Φ(−t), t = |x|, which keeps the
- * relative precision of negative arguments. By the nearest 3 / 16, a polynomial in the distance
- * from a point there. From 5.9 on the difference is x to f32. */
+/* For x ≥ −5.9 and NaN with a positive sign: max(x, 0) − t Φ(−t), t = |x|, which keeps the relative
+ * precision of negative arguments. The second term is a polynomial in the distance from a point
+ * near the nearest 3 / 16. From 5.9 on, the difference is x in f32. */
 ALWAYS_INLINE pack pack_gelu_core(pack x) {
   const pack t = (pack)_mm512_min_epu32((__m512i)pack_magnitude(x), (__m512i)pack_all(5.9f));
   const pack shifted = pack_madd(t, pack_all(16.0f / 3), pack_all(0x1.8p23f));
@@ -228,8 +228,8 @@ ALWAYS_INLINE pack pack_gelu_core(pack x) {
 }
 
 /* For all other x, as gelu_whole_f32: −t Φ(−t), with t Φ(−t) exp(t² / 2) as a polynomial in 1 / t²,
- * interpolated from 5.89 to 14.5. −t² / 2 = n ln 2 − r / 2, with the rounding error of t²; that of
- * ln 2 is included in the polynomial. Times 2^64 until the end, as in unscale_f32. */
+ * interpolated from 5.89 to 14.5. −t² / 2 = n ln 2 − r / 2, with the rounding error of t² included;
+ * the polynomial includes the error of ln 2. Scaled by 2^64 until the end, as in unscale_f32. */
 ALWAYS_INLINE pack pack_gelu_tail(pack x) {
   const pack t = (pack)_mm512_min_epu32((__m512i)pack_magnitude(x), (__m512i)pack_all(14.5f));
   const pack square = t * t, error = pack_madd(t, t, -square), inverse = 1 / square;
@@ -274,8 +274,8 @@ ALWAYS_INLINE pack pack_gelu(pack x) {
 #define PACK_PICK(table, segment)                                                                  \
   _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)(const void *)(table)), segment)
 
-/* As above, with four segments, which end at 0.65, 1.74, 2.84 and where erf is 1 to f32. Of their
- * numbers only the last two bits count, so NaN has one, too. */
+/* As above, with four segments, which end at 0.65, 1.74, 2.84 and where erf is 1 in f32. Only the
+ * last two bits of a segment number count, so NaN also has a segment. */
 ALWAYS_INLINE pack pack_erf(pack x) {
   const pack a = CPU_AT_MOST(pack_all(3.925f), pack_magnitude(x));
   const __m256i segment = _mm256_cvtps_epi32(pack_madd(a, pack_all(0.91463f), pack_all(-0.09451f)));
@@ -287,7 +287,7 @@ ALWAYS_INLINE pack pack_erf(pack x) {
   y = pack_madd(y, d, PACK_PICK(erf_quarters[4], segment));
   y = pack_madd(y, d, PACK_PICK(erf_quarters[3], segment));
   y = pack_madd(y, d, PACK_PICK(erf_quarters[2], segment));
-  /* Of the first segment the first row is 0, and d is a. */
+  /* In the first segment the first row is 0, and d is a. */
   const pack first =
       _mm256_blendv_ps(PACK_PICK(erf_quarters[1], segment), a, _mm256_cmp_ps(d, a, _CMP_EQ_OQ));
   return pack_signed(pack_madd(y, d, first), x);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Of f64, what rows of scores need on packs (element.h). */
+/* The f64 functions on packs (element.h) that rows of attention scores need. */
 #ifndef CPU_PROGRAM_MATH_PACK_F64_H
 #define CPU_PROGRAM_MATH_PACK_F64_H
 
@@ -16,7 +16,7 @@ ALWAYS_INLINE pack pack_exp_f64(pack p) {
   return pack_load(x);
 }
 
-/* The higher elements, those of a where b is NaN. */
+/* The larger elements; those of a where b is NaN. */
 ALWAYS_INLINE pack pack_higher_f64(pack a, pack b) {
   const pack_mask take_b = (pack_mask)(b > a);
   return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));

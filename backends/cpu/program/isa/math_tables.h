@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Coefficients of the polynomials of erf and gelu (math_pack.h): interpolation at Chebyshev's
- * points in 100 bits, rounded; those of erf_quarters as in kernels/functions_f32.h. A row has one
+/* Coefficients of the polynomials of erf and gelu (math_pack.h): interpolation at Chebyshev points
+ * in 100 bits, then rounded. erf_quarters follows kernels/functions_f32.h. A row has one
  * coefficient of all segments. */
 #ifndef CPU_PROGRAM_MATH_TABLES_H
 #define CPU_PROGRAM_MATH_TABLES_H
 
-/* For the first segment, whose results are small, of erf(x) / x − 1. The slope of the last one is
- * larger than that of erf, so that results end at 1. */
+/* erf. The first segment, with small results, has the coefficients of erf(x) / x − 1. The last
+ * segment has a steeper slope than erf, so that results end at 1. */
 _Alignas(64) static const float erf_table[6][32] = {
     {0x0.0p+0f,      0x1.1f5e1ap-3f, 0x1.1af54ep-2f, 0x1.9dd0d2p-2f, 0x1.0a7ef6p-1f, 0x1.3f196ep-1f,
      0x1.6c1c98p-1f, 0x1.91724ap-1f, 0x1.af767ap-1f, 0x1.c6dad2p-1f, 0x1.d8865ep-1f, 0x1.e5768cp-1f,
@@ -51,8 +51,8 @@ _Alignas(64) static const float erf_table[6][32] = {
      0x1.35d0fep-16f, 0x1.15068ap-17f},
 };
 
-/* Of erf with four segments, after the points about which they are: 0, where the coefficients are
- * those of erf(x) / x − 1, and points near the middle where erf is a float to 2^-35. */
+/* erf with four segments. The first row has the expansion points: 0, where the coefficients are for
+ * erf(x) / x − 1, and points near the middle where erf is a float to 2^-35. */
 _Alignas(16) static const float erf_quarters[10][4] = {
     {0x0.0p+0f, 0x1.325bbep+0f, 0x1.24fcb6p+1f, 0x1.b1877ap+1f},
     {0x0.0p+0f, 0x1.d1a104p-1f, 0x1.ff61b8p-1f, 0x1.ffffc8p-1f},
@@ -66,8 +66,8 @@ _Alignas(16) static const float erf_quarters[10][4] = {
     {0x1.43bd02p-7f, -0x1.5c034ap-8f, 0x1.c7cc82p-11f, -0x1.d3c63ep-15f},
 };
 
-/* Of t Φ(−t), after the points about which they are: near multiples of 3 / 16, where the function
- * is a float to 2^-33. */
+/* t Φ(−t). The first row has the expansion points: near multiples of 3 / 16, where the function is
+ * a float to 2^-33. */
 _Alignas(64) static const float gelu_table[8][32] = {
     {0.0f,          0x1.84ccp-3f,  0x1.8104p-2f,  0x1.1ef8p-1f,  0x1.7fbp-1f,   0x1.e097p-1f,
      0x1.20028p+0f, 0x1.5009p+0f,  0x1.80a8p+0f,  0x1.afbp+0f,   0x1.e0218p+0f, 0x1.07b3cp+1f,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From sums in i32, or of two tensors of bytes, to bytes; core/isa.h says how this file is
- * compiled, requantize_table.h and requantize_sum_table.h what the loops do. */
+/* Converts i32 sums, or the sum of two tensors of bytes, to bytes. core/isa.h explains how this
+ * file is compiled; requantize_table.h and requantize_sum_table.h define the loops. */
 #include <string.h>
 
 #include "requantize_sum_table.h"
@@ -8,19 +8,19 @@
 #include "math_base.h"
 #include "program/isa/requantize_vector.h"
 
-/* How values are divided. With `reciprocal`, the rounded 1 / divisor, value · reciprocal and a step
- * of Newton's on what that leaves give the correctly rounded quotient (Markstein), in a fifth of a
+/* How values are divided. With `reciprocal`, the rounded 1 / divisor: value · reciprocal and one
+ * Newton step on the remainder give the correctly rounded quotient (Markstein), in a fifth of a
  * division's time. */
 typedef enum division { DIVISION_NONE, DIVISION, DIVISION_RECIPROCAL } division;
 
-/* Which operands have an element for each of x, and how values are divided: constants wherever the
- * functions below are inlined. */
+/* Which operands have one element per element of x, and how values are divided. These are constants
+ * after inlining. */
 typedef struct form {
   bool offsets, scales, biases;
   division divides;
 } form;
 
-/* `zero` is less REQUANTIZE_ROUNDING_BITS. */
+/* `zero` already has REQUANTIZE_ROUNDING_BITS subtracted. */
 CPU_INLINE uint8_t round_to_byte(float value, int32_t zero, int32_t least, int32_t most) {
   int32_t whole = math_bits_f32(value + REQUANTIZE_ROUNDING) + zero;
   whole = value == value ? whole : 0;
@@ -32,7 +32,7 @@ CPU_INLINE uint8_t round_to_byte(float value, int32_t zero, int32_t least, int32
 CPU_INLINE void requantize_row(const form f, const cpu_requantize_lines *l, const int32_t *x,
                                const int32_t *offset, const float *scale, const float *bias,
                                uint8_t *y) {
-  const int64_t count = l->count; /* a local: bytes may alias anything */
+  const int64_t count = l->count; /* a local copy: bytes may alias anything */
   const uint32_t one_offset = (uint32_t)*offset, sign = l->subtracts ? UINT32_MAX : 0;
   const float one_scale = *scale, one_bias = *bias, divisor = l->divisor;
   const float low = l->low, high = l->high;
@@ -65,7 +65,7 @@ CPU_INLINE void requantize_rows(const form f, const cpu_requantize_lines *l) {
  */
 
 #ifdef REQUANTIZE_LANES
-/* The bytes of a vector of sums, each in a word that is not limited yet. */
+/* The results of a vector of sums, as words not yet limited to bytes. */
 CPU_INLINE requantize_words requantize_vector(const form f, const requantize_numbers *n,
                                               const int32_t *x, const int32_t *offset,
                                               const float *scale, const float *bias, int64_t i) {
@@ -95,9 +95,9 @@ CPU_INLINE requantize_words requantize_vector(const form f, const requantize_num
   return AND_ORDERED(REQUANTIZE_V(add_epi32)(AS_WORDS(shifted), n->zero), value);
 }
 
-/* The same for rows of at least a vector; the last one may overlap the one before. */
+/* The same for rows of at least one vector; the last vector may overlap the one before. */
 CPU_INLINE void requantize(const form f, const cpu_requantize_lines *lines) {
-  const cpu_requantize_lines l = *lines; /* bytes may alias what it points to */
+  const cpu_requantize_lines l = *lines; /* y's bytes may alias its numbers */
   const requantize_numbers n = requantize_take_numbers(lines);
   if (l.count < REQUANTIZE_LANES) {
     requantize_rows(f, lines);
@@ -145,7 +145,7 @@ CPU_INLINE void requantize_few(const int vectors, const int rows, const requanti
   requantize_store_few(vectors, rows, &n->stored, w, y, y_row);
 }
 
-/* Some columns of some rows, or false where their numbers are too large. */
+/* Some columns of some rows; false if their numbers are too large. */
 CPU_INLINE bool requantize_columns(const int vectors, const cpu_requantize_lines *l,
                                    const requantize_numbers *n, int64_t row, int64_t end,
                                    int64_t first) {
@@ -162,7 +162,8 @@ CPU_INLINE bool requantize_columns(const int vectors, const cpu_requantize_lines
   return true;
 }
 
-/* The same of all columns: by two vectors, or one; the last ones may overlap those before. */
+/* The same for all columns, two vectors at a time, or one; the last ones may overlap those
+ * before. */
 CPU_INLINE bool requantize_band(const cpu_requantize_lines *l, const requantize_numbers *n,
                                 int64_t row, int64_t end) {
   const int64_t count = l->count;
@@ -176,9 +177,9 @@ CPU_INLINE bool requantize_band(const cpu_requantize_lines *l, const requantize_
   return true;
 }
 
-/* All lines, some rows at a time, so that what is written stays close; false if that is not
- * possible, with bytes that are to be overwritten. The lines are not copied: whole vectors of what
- * the caller has just written number by number would have to wait. */
+/* All lines, some rows at a time, so that the written bytes stay in cache; false if that is
+ * impossible, and the bytes must be overwritten. The struct is not copied: vector loads of fields
+ * that the caller has just written one by one would stall. */
 static bool requantize_blocks(const cpu_requantize_lines *l) {
   enum { ROWS = 16 };
   if (!l->blocks || l->count < REQUANTIZE_LANES) return false;
@@ -205,7 +206,7 @@ CPU_INLINE requantize_words sum_vector(const bool a_signed, const bool b_signed,
       REQUANTIZE_V(add_ps)(term_vector(a_signed, a, i), term_vector(b_signed, b, i)), n);
 }
 
-/* The same by the terms' factors. */
+/* The same with the terms' factors. */
 CPU_INLINE requantize_words factor_vector(const bool a_signed, const bool b_signed,
                                           const cpu_requantize_term *a,
                                           const cpu_requantize_term *b, int64_t i) {
@@ -218,7 +219,7 @@ CPU_INLINE requantize_words factor_vector(const bool a_signed, const bool b_sign
       REQUANTIZE_V(cvtepi32_ps)(x), REQUANTIZE_V(set1_ps)(a->factor), second));
 }
 
-/* Whole vectors of a row, two rows of two as above; returns how many elements these are. */
+/* Whole vectors of a row, two rows of two as above; returns the number of elements done. */
 CPU_INLINE int64_t add_vectors(const bool factors, const bool a_signed, const bool b_signed,
                                const cpu_requantize_term *a, const cpu_requantize_term *b,
                                const requantize_numbers *n, int64_t count, uint8_t *y) {
@@ -302,7 +303,7 @@ CPU_INLINE float term_value(const bool is_signed, const cpu_requantize_term *t, 
 CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_requantize_term *a,
                           const cpu_requantize_term *b, const cpu_requantize_lines *l) {
   const requantize_numbers n = requantize_take_numbers(l);
-  cpu_requantize_term first = *a, second = *b; /* bytes may alias them */
+  cpu_requantize_term first = *a, second = *b; /* y's bytes may alias them */
   const float low = l->low, high = l->high, divisor = l->divisor;
   const int32_t zero = l->zero - REQUANTIZE_ROUNDING_BITS;
   const int32_t least = l->is_signed ? -128 : 0, most = l->is_signed ? 127 : 255;
@@ -338,7 +339,8 @@ static void run_sum(const cpu_requantize_term terms[2], const cpu_requantize_lin
 }
 
 #ifdef REQUANTIZE_LANES
-/* Whether factors give the same bytes, for each byte of the first term with all of the second. */
+/* `true` if the factors give the same bytes for all pairs: each byte of the first term with all of
+ * the second. */
 static bool factors_suit(const cpu_requantize_term terms[2], const cpu_requantize_lines *lines) {
   enum { BYTES = 256 };
   uint8_t one[BYTES], all[BYTES], exact[BYTES], made[BYTES];
@@ -361,7 +363,7 @@ static bool factors_suit(const cpu_requantize_term terms[2], const cpu_requantiz
   return true;
 }
 
-/* A float some steps away. */
+/* The float `steps` representable numbers away from x. */
 static float step_from(float x, int steps) {
   int32_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -370,8 +372,8 @@ static float step_from(float x, int steps) {
   return x;
 }
 
-/* Of 65536 pairs of bytes none or a few come out otherwise where all numbers are rounded to the
- * nearest; neighbours of these have others, or none. */
+/* With all numbers rounded to nearest, none or a few of the 65536 pairs of bytes give another
+ * result. Neighbouring numbers fail for other pairs, or for none, so the search tries them. */
 static void find_factors(cpu_requantize_term terms[2], const cpu_requantize_lines *lines) {
   enum { NEAR = 3 };
   static const int steps[NEAR] = {0, 1, -1};

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums to bytes, vector by vector: what the loops of requantize.c share with micro-kernels, which
- * have their sums in registers. REQUANTIZE_LANES is defined where there are such vectors. */
+/* Sums to bytes, vector by vector. requantize.c shares this with micro-kernels, which have their
+ * sums in registers. REQUANTIZE_LANES is defined if such vectors exist. */
 #ifndef CPU_ISA_REQUANTIZE_VECTOR_H
 #define CPU_ISA_REQUANTIZE_VECTOR_H
 
 #include "program/isa/requantize_table.h"
 #include "program/isa/tile_loops.h"
 
-/* Added to a number of up to 2^22, leaves the nearest integer, ties to even, in the low bits. */
+/* Adding this to a number of up to 2^22 leaves the nearest integer, ties to even, in the low
+ * bits. */
 #define REQUANTIZE_ROUNDING      0x1.8p23f
 #define REQUANTIZE_ROUNDING_BITS 0x4b400000
 
-/* max(a, b) is a > b ? a : b, so that a second operand that is NaN stays; min likewise. */
+/* max(a, b) is a > b ? a : b, so a NaN in the second operand is kept; min likewise. */
 #if defined(__AVX512BW__)
 #include <immintrin.h>
 #define REQUANTIZE_LANES            16
@@ -22,7 +23,7 @@
 #define AS_WORDS(v)                 _mm512_castps_si512(v)
 typedef __m512 requantize_floats;
 typedef __m512i requantize_words;
-/* Words, limited to bytes. */
+/* Stores words, limited to bytes. */
 CPU_INLINE void store_one(uint8_t *y, requantize_words w, bool is_signed) {
   _mm_storeu_si128((void *)y,
                    is_signed ? _mm512_cvtsepi32_epi8(w)
@@ -36,11 +37,12 @@ CPU_INLINE void store_two(uint8_t *y, requantize_words a, requantize_words b, bo
 #define WIDEN_SIGNED(x)              _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(x)))
 #define WIDEN_UNSIGNED(x)            _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(x)))
 #define REQUANTIZE_ALL_AT_MOST(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ) == 0xffff)
-/* What quotients need to become bytes. Those of i8 are made as u8, with the highest bit changed. */
+/* Parameters for the conversion of quotients to bytes. i8 is computed as u8, with the highest bit
+ * flipped. */
 typedef struct requantize_store {
   __m512i zero; /* shorts */
   __m512i least, most, flip;
-  bool limits; /* some of the last three do something */
+  bool limits; /* some of the last three have an effect */
 } requantize_store;
 CPU_INLINE requantize_store requantize_take_store(const cpu_requantize_lines *l) {
   return (requantize_store){_mm512_set1_epi16((short)(l->zero + (l->is_signed ? 128 : 0))),
@@ -58,7 +60,7 @@ CPU_INLINE __m512i requantize_pack(const requantize_store *n, requantize_words w
     bytes = _mm512_min_epu8(n->most, _mm512_max_epu8(n->least, bytes));
     bytes = _mm512_xor_si512(bytes, n->flip);
   }
-  /* Each quarter has four bytes of each vector. */
+  /* Each quarter has four bytes of every vector. */
   const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
   return _mm512_permutexvar_epi32(order, bytes);
 }
@@ -73,7 +75,7 @@ CPU_INLINE void requantize_store_few(const int vectors, const int rows, const re
       _mm_storeu_si128((void *)(y + i * y_row), _mm256_castsi256_si128(row[i]));
   }
 }
-/* Up to four rows of a vector. */
+/* Stores up to four rows of a vector. */
 CPU_INLINE void requantize_store_rows(const int rows, const requantize_store *n,
                                       requantize_words w[2][2], uint8_t *y, int64_t y_row) {
   const __m512i bytes = requantize_pack(n, w);
@@ -109,7 +111,8 @@ CPU_INLINE void store_one(uint8_t *y, requantize_words a, bool is_signed) {
 #define WIDEN_UNSIGNED(x)            _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(x)))
 #define REQUANTIZE_MAGNITUDE(v)      _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
 #define REQUANTIZE_ALL_AT_MOST(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)) == 0xff)
-/* What quotients need to become bytes. Those of i8 are made as u8, with the highest bit changed. */
+/* Parameters for the conversion of quotients to bytes. i8 is computed as u8, with the highest bit
+ * flipped. */
 typedef struct requantize_store {
   __m256i zero; /* shorts */
   __m256i least, most, flip;
@@ -119,7 +122,7 @@ CPU_INLINE requantize_store requantize_take_store(const cpu_requantize_lines *l)
                             _mm256_set1_epi8((char)l->least), _mm256_set1_epi8((char)l->most),
                             _mm256_set1_epi8((char)(l->is_signed ? 128 : 0))};
 }
-/* Four vectors of quotients as bytes: half a register for each two of them. */
+/* Four vectors of quotients as bytes: two vectors in each half register. */
 CPU_INLINE void requantize_pack(const requantize_store *n, requantize_words w[2][2],
                                 __m128i half[2]) {
   __m256i shorts[2];
@@ -128,7 +131,7 @@ CPU_INLINE void requantize_pack(const requantize_store *n, requantize_words w[2]
   __m256i bytes = _mm256_packus_epi16(shorts[0], shorts[1]);
   bytes = _mm256_min_epu8(n->most, _mm256_max_epu8(n->least, bytes));
   bytes = _mm256_xor_si256(bytes, n->flip);
-  /* Each half has four bytes of each vector. */
+  /* Each half has four bytes of every vector. */
   const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
   half[0] = _mm_unpacklo_epi32(low, high);
   half[1] = _mm_unpackhi_epi32(low, high);
@@ -144,7 +147,7 @@ CPU_INLINE void requantize_store_few(const int vectors, const int rows, const re
       _mm_storel_epi64((void *)(y + i * y_row), row[i]);
   }
 }
-/* Up to four rows of a vector. */
+/* Stores up to four rows of a vector. */
 CPU_INLINE void requantize_store_rows(const int rows, const requantize_store *n,
                                       requantize_words w[2][2], uint8_t *y, int64_t y_row) {
   __m128i half[2];
@@ -158,7 +161,7 @@ CPU_INLINE void requantize_store_rows(const int rows, const requantize_store *n,
 #ifdef REQUANTIZE_LANES
 typedef struct requantize_numbers {
   requantize_floats low, high, divisor, reciprocal, rest;
-  requantize_words zero, sign; /* of the offset: −1 if it is subtracted, or 0 */
+  requantize_words zero, sign; /* sign of the offset: −1 if it is subtracted, or 0 */
   requantize_store stored;
 } requantize_numbers;
 
@@ -178,7 +181,7 @@ CPU_INLINE requantize_words requantize_offset(requantize_words sign, requantize_
   return REQUANTIZE_V(sub_epi32)(REQUANTIZE_XOR(offset, sign), sign);
 }
 
-/* Of the columns of a vector. */
+/* Parameters for the columns of a vector. */
 typedef struct requantize_column {
   requantize_words offset;
   requantize_floats scale, bias;
@@ -194,7 +197,7 @@ CPU_INLINE requantize_column requantize_take_column(const cpu_requantize_lines *
       l->bias_along ? REQUANTIZE_V(loadu_ps)(l->bias + i) : REQUANTIZE_V(set1_ps)(*l->bias)};
 }
 
-/* Whether no quotient exceeds 2^30. */
+/* True if no quotient exceeds 2^30. */
 CPU_INLINE bool requantize_are_moderate(const requantize_column *c, const requantize_numbers *n) {
   const requantize_floats limit = REQUANTIZE_V(mul_ps)(n->divisor, REQUANTIZE_V(set1_ps)(0x1p30f));
   const requantize_floats value =
@@ -202,22 +205,22 @@ CPU_INLINE bool requantize_are_moderate(const requantize_column *c, const requan
   return REQUANTIZE_ALL_AT_MOST(REQUANTIZE_V(add_ps)(value, REQUANTIZE_MAGNITUDE(c->bias)), limit);
 }
 
-/* Quotients, rounded to whole numbers, the limits apart: by the reciprocal and what its rounding
- * left, which gives these (`blocks`). */
+/* Quotients rounded to whole numbers, without limits: by the reciprocal and its rounding error,
+ * which is exact enough here (`blocks`). */
 CPU_INLINE requantize_words requantize_divide(requantize_floats value,
                                               const requantize_numbers *n) {
   return REQUANTIZE_V(cvtps_epi32)(
       REQUANTIZE_V(fmadd_ps)(value, n->reciprocal, REQUANTIZE_V(mul_ps)(value, n->rest)));
 }
 
-/* The same of sums to which the offset is added. */
+/* The same for sums that already include the offset. */
 CPU_INLINE requantize_words requantize_whole(const requantize_column *c,
                                              const requantize_numbers *n, requantize_words sum) {
   const requantize_floats value = REQUANTIZE_V(mul_ps)(REQUANTIZE_V(cvtepi32_ps)(sum), c->scale);
   return requantize_divide(REQUANTIZE_V(add_ps)(value, c->bias), n);
 }
 
-/* The same of sums. */
+/* The same for sums. */
 CPU_INLINE requantize_words requantize_sums(const requantize_column *c, const requantize_numbers *n,
                                             requantize_words sum) {
   return requantize_whole(c, n, REQUANTIZE_V(add_epi32)(sum, c->offset));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of all loops of this instruction set, and the few that only access memory. */
+/* The table of all loops of this instruction set, and the few loops that only access memory. */
 #include <string.h>
 
 #include "tile_loops.h"
@@ -53,7 +53,7 @@ typedef __m128i stream_vector;
 static void stream(void *destination, const void *source, int64_t bytes) {
   int64_t done = 0;
 #if defined(STREAM_STORE)
-  /* Whole cache lines, written without a pause, leave the processor in one piece. */
+  /* Whole cache lines, written without a pause, leave the processor as one transfer. */
   for (; done + 64 <= bytes; done += 64) {
     const unsigned char *from = (const unsigned char *)source + done;
     unsigned char *to = (unsigned char *)destination + done;
@@ -85,7 +85,7 @@ const cpu_tile_table CPU_SYMBOL(cpu_tile_table) = {
 /* ---- BOOL ------------------------------------------------------------------------------------ */
 
 /* Instructions on BOOL values, which are masks: 0 and −1 (tile_table.h). As numbers, true is the
- * smaller, so the comparisons look reversed. */
+ * smaller one, so the comparisons look reversed. */
 
 UNARY_LOOP(not, int32_t, int32_t, ~x)
 BINARY_LOOP(and, int32_t, int32_t, (x & y))
@@ -111,13 +111,13 @@ const cpu_tile_loops CPU_SYMBOL(cpu_tile_bool) = {
 /* ---- Transposition --------------------------------------------------------------------------- */
 
 /* Transposes small blocks: 8 × 8 of 4 bytes and 4 × 4 of 8 bytes in vector registers, everything
- * else element by element. The caller picks blocks that fit the first-level cache. */
+ * else element by element. The caller chooses blocks that fit the L1 cache. */
 
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
-/* The general loop, for the rest of a block and for small elements. */
+/* The general loop, for the edges of a block and for small elements. */
 #define TRANSPOSE_LOOP(name, type)                                                                 \
   static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
                    void *destination, int64_t destination_stride) {                                \
@@ -135,7 +135,7 @@ TRANSPOSE_LOOP(transpose_any_8, uint64_t)
 
 #if defined(__AVX2__)
 
-/* Eight rows of eight: pairs, quadruples, halves. */
+/* Eight rows of eight elements: combine pairs, quadruples, then halves. */
 static inline void transpose_8x8(const unsigned char *from, int64_t from_stride, unsigned char *to,
                                  int64_t to_stride) {
   __m256 row[8], pair[8], quad[8];
@@ -174,9 +174,9 @@ static inline void transpose_4x4(const unsigned char *from, int64_t from_stride,
   }
 }
 
-/* Whole squares by `square`, the rim by the general loop. Everything needed from a source row is
- * read at once, and the next rows are prefetched: rows that are a power of two apart share so few
- * cache sets that none of them would still be there the next time. */
+/* Computes whole squares by `square` and the edges by the general loop. It reads everything needed
+ * from a source row at once and prefetches the next rows: rows that are a power of two apart share
+ * so few cache sets that none would still be cached the next time. */
 #define TRANSPOSE_SQUARES(name, square, any, side, bytes)                                          \
   static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
                    void *destination, int64_t destination_stride) {                                \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads, stores and casts: from elements in memory to values and back, and between types of value.
- */
+/* Loads, stores and casts: from elements in memory to values and back, and between types of
+ * values. */
 #include "math_base.h"
 
 #if defined(__F16C__)
@@ -88,13 +88,13 @@ STORE_LOOP(store_bool, mask_to_byte, uint8_t, int32_t)
     const int64_t least = IS_##kind ? -(int64_t)most - 1 : 0;                                      \
     if (bytes == sizeof(VALUE_##type))                                                             \
       return IS_##kind ? cast(x) : (VALUE_##type)convert_##real##_to_u64(x);                       \
-    if (bytes == 4) { /* the limits are not f32 numbers */                                         \
+    if (bytes == 4) { /* the limits are not exact in f32 */                                        \
       const int64_t whole = convert_##real##_to_i64(x);                                            \
       const int64_t low = whole < least ? least : whole;                                           \
       return (VALUE_##type)(low > (int64_t)most ? (int64_t)most : low);                            \
     }                                                                                              \
     if (!IS_##kind) {                                                                              \
-      const real_type low = x > 0 ? x : 0; /* NaN too */                                           \
+      const real_type low = x > 0 ? x : 0; /* also for NaN */                                      \
       return (VALUE_##type)(low < (real_type)most ? low : (real_type)most);                        \
     }                                                                                              \
     const real_type low = x >= (real_type)least ? x : (real_type)least;                            \
@@ -130,8 +130,8 @@ COMPUTE_DTYPES(LOOPS)
 
 /* ---- Floats of 16 bits ----------------------------------------------------------------------- */
 
-/* Eight at a time if the processor converts f16 in hardware, for which compilers do not use it in
- * the loops above. */
+/* Eight at a time if the processor converts f16 in hardware; compilers do not use these
+ * instructions in the loops above. */
 static void load_f16(int64_t count, void *result, const void *source, int64_t stride) {
   int64_t done = 0;
 #if defined(__aarch64__)
@@ -221,7 +221,7 @@ const cpu_convert_loop CPU_SYMBOL(cpu_tile_cast)[CPU_TYPE_COUNT][CPU_TYPE_COUNT]
      convert_mask_to_i32_loop, same_i32_loop},
 };
 
-/* The same as the casts, except where a store does more than the cast (tile_table.h). */
+/* The same as the casts, unless a store does more than the cast (tile_table.h). */
 #define FROM_F64(name, type)  saturate_f64_to_##name##_loop
 #define FROM_F32(name, type)  saturate_f32_to_##name##_loop
 #define FROM_I64(name, type)  FROM_I64_TO_##type

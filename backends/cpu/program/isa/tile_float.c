@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions on F64 and on F32 values: compiled for each (core/isa.h). */
+/* Instructions on F64 and on F32 values: compiled once for each (core/isa.h). */
 #include <math.h>
 
 #include "arithmetic.h"
@@ -61,9 +61,9 @@ UNARY_LOOP(silu, double, double, silu_f64(x))
 
 #else /* F32 */
 
-/* Several functions have a short form for ordinary arguments. A part of a tile is computed with it,
- * and again with the whole form if an argument was not ordinary. The whole form then chooses for
- * each element: a result does not depend on its neighbours. */
+/* Several functions have a short form for ordinary arguments. It computes a part of a tile; if an
+ * argument was not ordinary, the whole form computes that part again. The whole form then chooses
+ * for each element, so a result does not depend on its neighbours. */
 enum { PART = 256 };
 
 #define PARTS_LOOP(name, part)                                                                     \
@@ -74,8 +74,8 @@ enum { PART = 256 };
       part(count - i < PART ? count - i : PART, (float *)result + i, (const float *)a + i);        \
   }
 
-/* The key of an argument: an unsigned number that is large for arguments that the short form does
- * not support. NaN is always large. */
+/* The key of an argument: an unsigned number that is large for arguments outside the short form's
+ * range. The key of NaN is always large. */
 CPU_INLINE uint32_t key_magnitude(float x) {
   return (uint32_t)math_bits_f32(x) & INT32_MAX;
 }
@@ -84,7 +84,7 @@ CPU_INLINE uint32_t key_positive(float x) {
 }
 
 CPU_INLINE uint32_t key_bits(float x) {
-  return (uint32_t)math_bits_f32(x); /* of negative numbers larger than of any positive one */
+  return (uint32_t)math_bits_f32(x); /* larger for negative numbers than for any positive one */
 }
 
 /* Keys of the largest supported magnitude, of the lowest supported number, and of the largest
@@ -116,22 +116,22 @@ CPU_INLINE uint32_t key_bits(float x) {
 #define RANGED_LOOP(name, whole, core, key, limit)                                                 \
   TWO_FORMS(name, key(x) <= limit ? core : whole, core, key, limit)
 
-/* Its whole form gives what the short one does, wherever that serves. */
+/* Its whole form gives the same results as the short one in the short one's range. */
 TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), key_magnitude, LIMIT_EXP)
 
 RANGED_LOOP(log, log_f32(x), log_core_f32(x), key_positive, LIMIT_POSITIVE)
 RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), key_magnitude, LIMIT_TRIG)
 
-/* Angles that the vector code cannot reduce are rare: a part that has one uses the C library, which
- * reduces with as many digits of 2/π as necessary. */
+/* Angles that the vector code cannot reduce are rare: a part with such an angle uses the C library,
+ * which reduces with as many digits of 2/π as necessary. */
 RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), key_magnitude, LIMIT_TRIG)
 RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), key_magnitude, LIMIT_TRIG)
 
-/* Loops over blocks of two vectors, which overlap in the processor. Named variables: compilers
- * write arrays of vectors to memory. */
+/* Loops over blocks of two vectors, whose computations overlap in the processor. They use named
+ * variables, because compilers write arrays of vectors to memory. */
 enum { BLOCK = 2 * pack_lanes };
 
-/* `block` computes two vectors. The last elements are padded with 0. */
+/* `block` computes two vectors. The last block is padded with 0. */
 #define BLOCKS_LOOP(name, block)                                                                   \
   CPU_INLINE void name##_blocks(int64_t count, float *r, const float *x) {                         \
     float room[BLOCK] = {0};                                                                       \
@@ -173,8 +173,8 @@ ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
   }                                                                                                \
   BLOCKS_LOOP(name, name##_block)
 
-/* For arguments of a magnitude up to the limit, and NaN and all others: a block with one of those
- * is mended before it is stored. */
+/* For arguments with a magnitude up to the limit, and for NaN and all others: a block with one of
+ * the latter is corrected before it is stored. */
 #define RANGED_PACK_LOOP(name, whole, core, limit)                                                 \
   static __attribute__((noinline)) void name##_mend(float *r, const float *as) {                   \
     float x[BLOCK], y[BLOCK];                                                                      \
@@ -204,7 +204,7 @@ PACK_LOOP(tanh, pack_tanh)
 PACK_LOOP(erf, pack_erf)
 #else
 /* erf and gelu take several passes over parts of the tile. A single pass would need more constants
- * than there are registers, and longer dependency chains than the processor can overlap. */
+ * than registers, and longer dependency chains than the processor can overlap. */
 static void erf_part(int64_t count, float *r, const float *x) {
   float between[PART];
   for (int64_t i = 0; i < count; i++) between[i] = erf_exponent_f32(x[i]);
@@ -297,7 +297,7 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
 };
 
 #if defined(CPU_VARIANT_F32)
-/* The functions that take less than an interpreter's step costs for a short row. */
+/* The functions that cost less for a short row than one interpreter step. */
 const cpu_tile_rows CPU_SYMBOL(cpu_tile_rows) = {
     [COMPUTE_I_SILU] = silu_rows, [COMPUTE_I_SIGMOID] = sigmoid_rows, [COMPUTE_I_TANH] = tanh_rows,
 #if defined(__AVX2__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions on I64 and on I32 values: compiled for each (core/isa.h). Arithmetic wraps, so it is
- * done in the unsigned type. */
+/* Instructions on I64 and on I32 values: compiled once for each (core/isa.h). Arithmetic wraps, so
+ * it uses the unsigned type. */
 #include "element.h"
 #include "tile_loops.h"
 
@@ -11,8 +11,8 @@ CPU_INLINE integer multiply(integer a, integer b) {
   return (integer)((natural)a * (natural)b);
 }
 
-/* Division by 0 gives 0; division by −1 avoids the processor's, which traps on the lowest number.
- */
+/* Division by 0 gives 0. Division by −1 avoids the processor's instruction, which traps for the
+ * lowest number. */
 CPU_INLINE integer divide(integer a, integer b) {
   const integer quotient = a / (b == 0 || b == -1 ? 1 : b);
   return b == -1 ? (integer)(0 - (natural)a) : b == 0 ? 0 : quotient;
@@ -65,7 +65,7 @@ BINARY_LOOP(shift_right, integer, integer, shifted_right(x, y))
 COMPARISONS(COMPARISON)
 SELECT_LOOP(select, integer)
 
-/* No processor has vector integer division, so no vectorisation hint here. */
+/* No processor has vector integer division, so give no vectorisation hint here. */
 #undef CPU_INDEPENDENT
 #define CPU_INDEPENDENT
 BINARY_LOOP(div, integer, integer, divide(x, y))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Generates the loops of one instruction from the expression that computes one element of x and
+/* Generates the loops of one instruction from the expression that computes one element from x and
  * y.
  *
- * The loops differ only in that, the types and which operands repeat. An operand that repeats is
- * read once, before anything is written: the result may share its memory. `immediate` is the
- * instruction's. */
+ * The loops differ only in this expression, the types and the repeated operands. A repeated operand
+ * is read once, before anything is written: the result may share its memory. `immediate` is the
+ * instruction's immediate. */
 #ifndef CPU_ISA_TILE_LOOPS_H
 #define CPU_ISA_TILE_LOOPS_H
 
@@ -12,16 +12,16 @@
 
 #include "tile_table.h"
 
-/* The iterations of the next loop are independent, though the result may be an operand's array:
- * weaker than `restrict`, but enough for vectorisation. */
+/* The iterations of the next loop are independent, although the result may be an operand's array.
+ * This is weaker than `restrict`, but enough for vectorisation. */
 #if defined(__clang__)
 #define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* loops that call the C library */
+#pragma clang diagnostic ignored "-Wpass-failed" /* for loops that call the C library */
 #else
 #define CPU_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* A function that vectorises only if inlined into its loop. */
+/* A function that vectorises only if it is inlined into its loop. */
 #define CPU_INLINE static inline __attribute__((always_inline, unused))
 
 /* result = value of x = a */
@@ -38,7 +38,7 @@
     }                                                                                              \
   }
 
-/* result = value of x = a and y = b; _left has one a, _right one b. */
+/* result = value of x = a and y = b; _left: one a, _right: one b. */
 #define BINARY_LOOP(name, result_type, operand_type, value)                                        \
   static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \
@@ -85,7 +85,7 @@
   row(GE, ge, x >= y)
 /* clang-format on */
 
-/* result = mask ? b : c; _left has one b, _right one c, _both one of each. */
+/* result = mask ? b : c; _left: one b, _right: one c, _both: one of each. */
 #define SELECT_LOOP(name, type)                                                                    \
   static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The loops behind one program instruction, by computing type and instruction set.
+/* The loops of one program instruction, by computing type and instruction set.
  *
- * A loop computes `count` results from operands that are dense arrays, or, depending on the
- * variant, one repeated element. The result may be exactly an operand's array, but must not
- * otherwise overlap it. Nothing is assumed about alignment beyond the element's own.
+ * A loop computes `count` results from operands that are contiguous arrays or, depending on the
+ * variant, one repeated element. The result may be exactly an operand's array, but must not overlap
+ * it otherwise. Operands need no alignment beyond the element's.
  *
  * Values of type BOOL are masks here, int32_t 0 or -1: the natural result of a comparison and input
  * of a select, without packing to bytes in between. */
@@ -22,11 +22,12 @@ typedef enum cpu_type {
   CPU_TYPE_COUNT = 5
 } cpu_type;
 
-/* Which operands are one element. Bit 0: operand a (of SELECT: b), bit 1: operand b (of SELECT: c).
- * Unary loops have variant 0 only; variant 3 exists for SELECT only, whose condition is dense. */
+/* Bits for operands of one element. Bit 0: operand a (of SELECT: b), bit 1: operand b (of SELECT:
+ * c). Unary loops have only variant 0; variant 3 exists only for SELECT, whose condition is an
+ * array. */
 #define CPU_TILE_VARIANTS 4
 
-/* `immediate` is the instruction's: a slope, say, or the stream of RANDOM. */
+/* The instruction's `immediate`, for example a slope, or the stream of RANDOM. */
 typedef union cpu_immediate {
   double f64;
   int64_t i64;
@@ -35,16 +36,16 @@ typedef union cpu_immediate {
 typedef void (*cpu_tile_loop)(int64_t count, void *result, const void *a, const void *b,
                               const void *c, cpu_immediate immediate);
 
-/* Loops of one computing type: that of the operands, for SELECT that of b and c. NULL where the
- * instruction does not exist for the type. */
+/* Loops of one computing type: the operands' type; for SELECT, the type of b and c. NULL if the
+ * type does not have the instruction. */
 typedef cpu_tile_loop cpu_tile_loops[COMPUTE_I_END][CPU_TILE_VARIANTS];
 
-/* A function of f32 in place: `rows` rows of `count` elements, `row` apart. NULL for instructions
+/* An f32 function in place: `rows` rows of `count` elements, `row` apart. NULL for instructions
  * without such a loop. */
 typedef void (*cpu_tile_rows_loop)(int64_t rows, int64_t count, float *y, int64_t row);
 typedef cpu_tile_rows_loop cpu_tile_rows[COMPUTE_I_END];
 
-/* A dtype's elements, `stride` apart, to values of its computing type and back. */
+/* Converts a dtype's elements, `stride` apart, to values of its computing type and back. */
 typedef void (*cpu_load_loop)(int64_t count, void *result, const void *source, int64_t stride);
 typedef void (*cpu_store_loop)(int64_t count, void *destination, int64_t stride,
                                const void *source);
@@ -59,11 +60,11 @@ struct cpu_tile_table {
   const cpu_tile_loops *compute[CPU_TYPE_COUNT];
   const cpu_tile_rows *rows;
 
-  /* [from][to]; from a type to itself it is a copy. */
+  /* [from][to]; a copy if both are the same. */
   const cpu_convert_loop (*cast)[CPU_TYPE_COUNT];
 
-  /* [from]: prepares values of a type for `store` as a dtype with another computing type. Not
-   * always the cast: it saturates to u8 and u16, and rounds f64 to f16 only once. */
+  /* [from]: converts values for `store` as a dtype with another computing type. It may differ from
+   * the cast: it saturates to u8 and u16, and rounds f64 to f16 only once. */
   const cpu_convert_loop (*narrow)[COMPUTE_DTYPE_COUNT];
 
   const cpu_load_loop *load;            /* [dtype] */
@@ -78,7 +79,8 @@ struct cpu_tile_table {
 };
 
 CPU_DECLARE(cpu_tile_table, cpu_tile_table);
-CPU_DECLARE_NUMBERS(cpu_tile_loops, cpu_tile); /* parts of it, as is the next */
+CPU_DECLARE_NUMBERS(cpu_tile_loops, cpu_tile); /* declares the parts of it; the next lines as
+                                                * well */
 CPU_DECLARE(cpu_tile_loops, cpu_tile_bool);
 CPU_DECLARE(cpu_tile_rows, cpu_tile_rows);
 
