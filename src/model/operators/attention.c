@@ -16,7 +16,8 @@
 compute_status attention_split(model_call *call, compute_node x, int64_t heads,
                                compute_node *result) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* the error is reported after the
+  if (compute_graph_status(call->graph))
+    return COMPUTE_OK; /* the error is reported after the
                                                              * rule */
   if (shape.rank != 3 || heads < 1 || shape_at(shape, 2) % heads != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
