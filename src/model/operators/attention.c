@@ -16,9 +16,7 @@
 compute_status attention_split(model_call *call, compute_node x, int64_t heads,
                                compute_node *result) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  if (compute_graph_status(call->graph))
-    return COMPUTE_OK; /* the error is reported after the
-                                                             * rule */
+  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
   if (shape.rank != 3 || heads < 1 || shape_at(shape, 2) % heads != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "%" PRId64
@@ -230,7 +228,7 @@ compute_status attention_run(model_call *call, const attention *given, compute_n
   compute_graph *graph = call->graph;
   attention a = *given;
   *y = *scores = (compute_node){0};
-  if (compute_graph_status(graph)) return COMPUTE_OK; /* the error is reported after the rule */
+  if (compute_graph_status(graph)) return COMPUTE_OK; /* reported after the rule */
   const compute_status status = check_operands(call, &a);
   if (status) return status;
   if (compute_node_is_valid(a.sink)) append_sink(call, &a);

@@ -320,9 +320,7 @@ static compute_status multi_head_attention_rule(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "cache_indirection is not supported");
   compute_status status = read_operands(call, &a);
   if (status) return status;
-  if (compute_graph_status(call->graph))
-    return COMPUTE_OK; /* the error is reported after the
-                                                             * rule */
+  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
   const int64_t more = shape_at(compute_node_shape(call->graph, a.k), 2);
   past_keys past = {.keys = call_has(call, 6) ? shape_at(call_shape(call, 6), 2) : 0};
   if (call_has(call, 6) && call_has(call, 8)) /* a buffer shared with the present */
