@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Internals of the CUDA backend.
  *
- *
  *   module.c    the vtable, and starting the module
  *   driver.c    libcuda.so.1, its functions and constants
  *   errors.c    texts for the driver's codes, and the state of a lost device

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products and convolutions by NVIDIA's libraries, if installed.
  *
- *
  *   vendor.c          chooses the library for a kernel; the epilogue after a product
  *   library.c         opens libraries at run time, once per process and per device
  *   contest.c         autotunes: times candidates on scratch memory

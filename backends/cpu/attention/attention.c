@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* ATTENTION: softmax(scale · Q Kᵀ + bias) V, without ever holding all scores.
+/* ATTENTION: softmax(scale · Q Kᵀ + bias) V, without ever storing all scores.
  *
  * A unit is some queries of one matrix; it visits the keys in tiles. A tile's scores are a small
- * matrix product; every row's running maximum and sum of exponentials are kept, and the partial sum
+ * matrix product. Each row keeps a running maximum and a sum of exponentials, and its partial sum
  * of V is rescaled when the maximum grows (M. Milakov and N. Gimelshein, "Online normalizer
  * calculation for softmax", 2018; T. Dao and others, "FlashAttention", 2022). Fully masked tiles
- * are skipped, as are those that a bias of minus infinity hides from all of a few queries.
+ * are skipped, and also tiles that a bias of minus infinity hides from all of a few queries.
  *
- * Products run on the micro-kernels of matrix multiplication. Tiles of K and V are packed for them,
- * except for a few queries, for which that would take longer than the product. Scores of bf16 are
- * products of words (gemm/isa/gemm_pack_bf16.h) where the machine has them; weights stay f32: as
- * two parts of bf16, which keep enough digits, they would take as long. The division of keys
- * into tiles depends only on sizes, and a query is computed independently of its neighbours: the
- * bits do not depend on the number of threads. */
+ * Products use the micro-kernels of matrix multiplication. Tiles of K and V are packed for them,
+ * except for a few queries, for which packing would take longer than the product. Scores of bf16
+ * use bf16 pair products (gemm/isa/gemm_pack_bf16.h) if the machine has them. Weights stay f32: as
+ * two parts of bf16, which keep enough digits, they would take as long. The division of keys into
+ * tiles depends only on sizes, and a query is computed independently of its neighbours: the bits do
+ * not depend on the number of threads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,13 +23,13 @@
 #include "core/nest.h"
 
 enum {
-  QUERIES = 128,   /* of a unit: several register tiles of any instruction set */
-  KEYS = 128,      /* of a tile: scores of a unit stay in the level-2 cache */
+  QUERIES = 128,   /* per unit: several register tiles of any instruction set */
+  KEYS = 128,      /* per tile: a unit's scores stay in the L2 cache */
   GROUP = 8,       /* queries whose softmax is computed together */
-  FEW = 4,         /* queries that are multiplied row by row */
-  FEW_KEYS = 256,  /* of their tiles */
-  MOST_UNITS = 32, /* into which work is divided for the threads */
-  WORK = 1 << 16,  /* multiply-adds below which another thread does not pay */
+  FEW = 4,         /* so few queries are multiplied row by row */
+  FEW_KEYS = 256,  /* keys per tile for few queries */
+  MOST_UNITS = 32, /* number of units for the threads */
+  WORK = 1 << 16,  /* with fewer multiply-adds, another thread does not pay */
   UNITS_PER_THREAD = 4
 };
 
@@ -44,18 +44,18 @@ typedef struct attention_operand {
 typedef struct attention_kernel {
   cpu_kernel head;
   const cpu_gemm_type *product;
-  const cpu_gemm_type *words; /* for scores, or NULL */
+  const cpu_gemm_type *words; /* pair products for scores, or NULL */
   const cpu_attention_loops *loops;
   cpu_nest batch;
   compute_dtype type;
   uint32_t element;
-  attention_operand operand[5]; /* the output after the inputs */
-  int32_t output;               /* which one that is */
+  attention_operand operand[5]; /* the output follows the inputs */
+  int32_t output;               /* operand number of the output */
   bool biased, causal, formula, zero_weights, few, direct_k, direct_v, slivers;
   int64_t queries, keys, width, columns; /* m, keys, width, e */
   double scale;
-  double share;       /* of weights, for the formula; 1: they may add up to more than 1 */
-  int64_t rows, tile; /* of a unit, of keys */
+  double share;       /* factor on weights in the online formula; 1: they may sum to more than 1 */
+  int64_t rows, tile; /* queries of a unit, keys of a tile */
   int64_t units_per_matrix, units, tasks;
   uint64_t q_bytes, k_bytes, v_bytes, score_bytes, bias_bytes, sum_bytes, worker_bytes;
 } attention_kernel;
@@ -81,12 +81,12 @@ static cpu_gemm_source source_at(const job *j, int which, int64_t row) {
                            o->column};
 }
 
-/* The other way round. */
+/* The transposed source. */
 static cpu_gemm_source turned(cpu_gemm_source source) {
   return (cpu_gemm_source){source.data, source.dtype, source.inner, source.outer};
 }
 
-/* Keys that query `i` sees: the first ones. */
+/* Number of keys that query `i` sees: the first ones. */
 static int64_t keys_seen(const attention_kernel *kernel, int64_t i) {
   if (!kernel->causal) return kernel->keys;
   const int64_t seen = i + 1 + kernel->keys - kernel->queries;
@@ -111,7 +111,7 @@ static void pack_queries(const job *j) {
     kernel->product->pack_rows(j->q, kernel->width, j->count, kernel->width, &source);
 }
 
-/* The same from words. */
+/* The same with bf16 pair products. */
 static void multiply_words(const job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
   const cpu_gemm_type *words = kernel->words;
@@ -210,9 +210,9 @@ static const void *read_bias(const job *j, int64_t row, int64_t key, int64_t key
   return j->bias;
 }
 
-/* Whether no query sees any of these keys: they are behind the end of a sequence that grows in a
- * buffer. Only where a unit has all queries of its matrix: otherwise it would be up to the division
- * into units whether an infinite value of V, times 0, counts. */
+/* `true` if no query sees any of these keys: they are past the end of a sequence that grows in a
+ * buffer. Used only if a unit has all queries of its matrix. Otherwise the division into units
+ * would decide whether an infinite value of V, times 0, counts. */
 static bool are_hidden(const job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
   if (!kernel->biased || !kernel->few || kernel->formula) return false;
@@ -221,7 +221,7 @@ static bool are_hidden(const job *j, int64_t key, int64_t keys) {
   return true;
 }
 
-/* Rows of a bias are far apart, so the processor does not foresee them. */
+/* Rows of a bias are far apart, so the processor does not prefetch them. */
 static void fetch_bias(const job *j, int64_t row, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
   const attention_operand *o = &kernel->operand[BIAS];
@@ -236,8 +236,8 @@ static void *scores_of(const job *j, int64_t row) {
   return j->scores + row * j->kernel->tile * j->kernel->element;
 }
 
-/* A few rows at a time, first the largest score of each and then their exponentials: one row alone
- * would have the processor wait for the one before the other. */
+/* A few rows at a time: first the largest score of each, then their exponentials. With a single
+ * row, the processor would wait for the first before the second. */
 static void soften(job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
   double largest[GROUP];
@@ -374,8 +374,8 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
                       (double)(kernel->width + kernel->columns);
   const int64_t worth = work / WORK < 1e9 ? (int64_t)(work / WORK) : (int64_t)1e9;
   const int64_t wanted = cpu_max(1, cpu_min(threads * UNITS_PER_THREAD, worth));
-  /* Units of whole register tiles, with fewer queries if there are few matrices. This must not
-   * depend on the number of threads: other tiles may round differently. */
+  /* Units consist of whole register tiles, with fewer queries if there are few matrices. This must
+   * not depend on the number of threads: other tiles may round differently. */
   const int64_t whole = product->rows * 2;
   const int64_t share = cpu_divide_up(kernel->queries, cpu_divide_up(MOST_UNITS, matrices));
   kernel->rows = cpu_min(kernel->rows, cpu_divide_up(share, whole) * whole);

@@ -320,8 +320,8 @@ static void open_library(cpu_blas *blas, const compute_services *services) {
   find_warning(blas, services);
 }
 
-/* OpenBLAS, and OpenMP if linked, read environment variables, so a privileged process must not load
- * it. A core before 1.5 cannot answer. */
+/* OpenBLAS, and OpenMP if linked, obey environment variables, so the core must trust the
+ * environment. A core before 1.5 does not check it. */
 static bool is_trusted(const cpu_device *device) {
   const compute_services *services = device->services;
   const size_t needed =

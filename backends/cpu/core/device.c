@@ -118,10 +118,8 @@ static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
 /* Limits for the device's share of the last-level cache. A virtual machine with a few processors
  * reports the whole cache of a socket, but its neighbours use most of it. No processor so far has
  * more than this per core. */
-#define L3_OF_A_CORE ((uint64_t)16 << 20)
-#define L3_OF_A_GROUP                                                                              \
-  ((uint64_t)32 << 20) /* the most that a single core of current servers can
-                                            * use */
+#define L3_OF_A_CORE  ((uint64_t)16 << 20)
+#define L3_OF_A_GROUP ((uint64_t)32 << 20) /* usable by one core of current servers */
 
 static uint64_t l3_share(uint64_t reported, int32_t threads) {
   uint64_t most = (uint64_t)threads * L3_OF_A_CORE;

@@ -133,9 +133,7 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
                                 strcmp(forced, "amx") == 0);
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
     const bool named = forced && strcmp(forced, sets[i].isa.name) == 0;
-    if (forced && !named && strcmp(sets[i].isa.name, "amx") == 0)
-      continue; /* avoids the request to
-                                                                             * the kernel */
+    if (forced && !named && strcmp(sets[i].isa.name, "amx") == 0) continue; /* needs a request */
     if (!sets[i].present()) continue;
     if (named) return &sets[i].isa;
     if (!best) best = &sets[i].isa;

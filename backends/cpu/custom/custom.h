@@ -29,9 +29,7 @@ typedef struct custom_parameter {
 #define CUSTOM_ITEM       "compute_custom_item"
 #define CUSTOM_PARAMETERS "compute_custom_parameters" /* custom_parameter[count] */
 #define CUSTOM_COUNT      "compute_custom_count"      /* uint32_t */
-#define CUSTOM_BYTES                                                                               \
-  "compute_custom_bytes" /* uint64_t: size of the struct of all
-                                                       * arguments */
+#define CUSTOM_BYTES      "compute_custom_bytes"      /* uint64_t: of all arguments */
 
 /* Writes the whole C file for a kernel; release it with cpu_release. COMPUTE_ERROR_COMPILATION if
  * there is no such kernel, or its parameters cannot be parsed. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* GATHER: slices or single elements of an axis, chosen by an index tensor.
+/* GATHER: slices or single elements of an axis, selected by an index tensor.
  *
- * The innermost loop runs along a dimension in which the index is constant, if there is any (then
- * whole slices are copied, such as the rows of an embedding), otherwise along one in which it
- * varies (then single elements are copied). Elements are only copied, so only their size matters.
- * Indices outside the axis are skipped and reported after the launch. */
+ * If the index is constant along some dimension, the innermost loop runs along that dimension and
+ * copies whole slices, for example the rows of an embedding. Otherwise it runs along one in which
+ * the index varies and copies single elements. Elements are only copied, so only their size
+ * matters. Indices outside the axis are skipped and reported after the launch. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +18,13 @@ enum {
   OUTPUT = 2,
   POSITION = 3,
   PIECE_BYTES = 1 << 16, /* longer slices are divided among threads */
-  WORK_BYTES = 1 << 16,  /* below which another thread does not pay */
+  WORK_BYTES = 1 << 16,  /* with less work, another thread does not pay */
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
   AHEAD = 8,           /* rows */
   LINE = 64,           /* bytes of a cache line */
-  AXIS_BYTES = 1 << 16 /* of an axis that the caches hold while a line of elements is chosen */
+  AXIS_BYTES = 1 << 16 /* size of an axis that stays in the caches while a line of elements is
+                        * selected */
 };
 
 typedef struct gather_kernel {
@@ -35,14 +36,14 @@ typedef struct gather_kernel {
   bool slices;                          /* the index stays the same along the last dimension */
   bool dense;                           /* slices are contiguous */
 
-  /* Slices: the dimension before the last, `rows` of them; else one row, which goes nowhere. The
-   * dimensions before that are the outer ones. */
+  /* Slices: the second to last dimension, with `rows` of them; otherwise one row, without a step.
+   * The dimensions before it are the outer ones. */
   int64_t rows, row_step[POSITION + 1];
   int32_t outer;
 
   int64_t count;
   int64_t piece, pieces_per_line; /* of the last dimension */
-  int64_t pieces, tasks;          /* by outer dimension, piece of the line, row */
+  int64_t pieces, tasks;          /* numbered by outer dimension, piece of the line, row */
 } gather_kernel;
 
 typedef struct launch {
@@ -53,7 +54,7 @@ typedef struct launch {
 
 /* ---- Innermost loops ----------------------------------------------------------------------- */
 
-/* `bytes` is a constant wherever this is used, so that every copy is one move. */
+/* `bytes` is a constant after inlining, so that every copy is one move. */
 static inline void copy_element(unsigned char *to, const unsigned char *from, size_t bytes) {
   memcpy(to, from, bytes);
 }
@@ -64,7 +65,7 @@ static inline void copy_strided(unsigned char *to, int64_t to_step, const unsign
     copy_element(to + i * to_step * (int64_t)bytes, from + i * from_step * (int64_t)bytes, bytes);
 }
 
-/* A slice that is not contiguous in both source and target. */
+/* A slice that is not contiguous in source or target. */
 static void copy_slice(const gather_kernel *kernel, unsigned char *to, const unsigned char *from,
                        int64_t count) {
   const int64_t to_step = cpu_nest_step(&kernel->nest, OUTPUT);
@@ -77,8 +78,8 @@ static void copy_slice(const gather_kernel *kernel, unsigned char *to, const uns
   }
 }
 
-/* One line of single elements, from the offsets of `at` on. All that the loop needs is in locals:
- * the compiler must assume that a store of bytes changes anything else. */
+/* One line of single elements, from the offsets `at` on. The loop uses only local variables: the
+ * compiler must assume that a store of bytes changes anything else. */
 static inline void copy_elements(const gather_kernel *kernel, void *const *pointers,
                                  const int64_t *at, int64_t count, cpu_index_failure *failure,
                                  bool wide, int64_t bytes) {
@@ -91,8 +92,8 @@ static inline void copy_elements(const gather_kernel *kernel, void *const *point
   const int64_t axis_step = kernel->axis_stride * bytes, size = kernel->axis_size;
   const int64_t index_step = cpu_nest_step(nest, INDEX), first_index = at[INDEX];
   const int64_t wrap = kernel->wrap;
-  /* A line that chooses about as many elements as the axis has reads it all, but in an order that
-   * the processor cannot predict. */
+  /* A line that selects about as many elements as the axis has reads all of it, but in an order
+   * that the processor cannot predict: prefetch the axis. */
   if (source_step == 0 && axis_step == bytes && size * bytes <= AXIS_BYTES && count >= size / 2)
     for (int64_t at_byte = 0; at_byte < size * bytes; at_byte += LINE)
       __builtin_prefetch(source + at_byte);
@@ -130,9 +131,9 @@ static void copy_line(const launch *l, const int64_t *at, int64_t count,
 
 /* ---- Launching ----------------------------------------------------------------------------- */
 
-/* Slices of `rows` neighbouring rows, of which the first lies at these offsets. The loop is short,
- * and prefetches the sources a few rows ahead, because the processor cannot predict the order of
- * rows of a large table. */
+/* Slices of `rows` neighbouring rows; the first is at these offsets. The loop is short, and
+ * prefetches the sources a few rows ahead, because the processor cannot predict the order of rows
+ * of a large table. */
 static void copy_rows(const launch *l, const int64_t *at, int64_t rows, int64_t count,
                       cpu_index_failure *failure) {
   const gather_kernel *kernel = l->kernel;
@@ -287,8 +288,7 @@ const cpu_kind cpu_gather_kind = {
 
 /* ---- Shared with SCATTER --------------------------------------------------------------------- */
 
-/* Shared by GATHER and SCATTER: positions in the index tensor and errors about them.
- */
+/* Positions in the index tensor, and errors about them. */
 
 void cpu_index_position_strides(const compute_kernel_descriptor *descriptor,
                                 int64_t stride[COMPUTE_MAX_RANK]) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Indices of GATHER and SCATTER: reading them, and reporting invalid ones. */
+/* Indices of GATHER and SCATTER: reads them, and reports invalid ones. */
 #ifndef CPU_INDEX_H
 #define CPU_INDEX_H
 
@@ -7,25 +7,25 @@
 #include "core/nest.h"
 
 /* An index outside its axis, and its row-major position among the dimensions along which the index
- * tensor changes. */
+ * tensor varies. */
 typedef struct cpu_index_failure {
   int64_t position; /* INT64_MAX: none */
   int64_t index;
-  int64_t offset; /* where it was read, in elements */
+  int64_t offset; /* its location in the index tensor, in elements */
 } cpu_index_failure;
 
-/* Whether a negative index counts from the axis's end, or is outside. */
+/* Added to a negative index: the axis's size if it counts from the end, or 0 if it is invalid. */
 static inline int64_t cpu_index_wrap(const compute_kernel_descriptor *descriptor) {
   return compute_index_of(descriptor)->from_zero ? 0 : compute_index_of(descriptor)->axis_size;
 }
 
-/* Element `offset` of an index tensor; `wide` for I64, else I32. */
+/* Element `offset` of an index tensor; `wide` for I64, otherwise I32. */
 static inline int64_t cpu_index_read(const void *indices, int64_t offset, bool wide) {
   return wide ? ((const int64_t *)indices)[offset] : ((const int32_t *)indices)[offset];
 }
 
-/* The place along the axis; if the index lies outside, a value that is negative or at least the
- * axis's size. */
+/* The place along the axis. For an invalid index, the result is negative or at least the axis's
+ * size. */
 static inline int64_t cpu_index_resolve(int64_t index, int64_t wrap) {
   return index < 0 ? index + wrap : index;
 }

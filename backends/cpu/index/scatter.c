@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* SCATTER: adds updates to elements of an axis selected by an index tensor, or combines them in
- * another way.
+/* SCATTER: combines updates with elements of an axis selected by an index tensor, by addition or in
+ * another mode.
  *
  * The dimensions of the space form two nests. Along the "free" ones the output has a nonzero
- * stride, so that different points never share an element; along the "colliding" ones only the
- * index determines the element. Threads share the tiles of the free nest, and each visits all
- * colliding points in row-major order: no atomics, and the same bits in every run, whatever the
+ * stride, so different points never share an element. Along the "colliding" ones only the index
+ * determines the element. Threads share the tiles of the free nest, and each visits all colliding
+ * points in row-major order. So there are no atomics, and every run gives the same bits, for any
  * number of threads. If the free nest is small, the axis is divided into ranges, and each thread
  * adds the updates in its range.
  *
- * All indices are checked before anything is written: a failed launch leaves the output
- * unchanged.
+ * All indices are checked before anything is written: a failed launch leaves the output unchanged.
  *
  * f16 and bf16 are summed in f32 and rounded once: a tile keeps f32 sums of its range of the axis,
  * loaded from the output when an index first refers to them. */
@@ -27,10 +26,10 @@ enum {
   OUTPUT = 2,
   POSITION = 3,
   LINE = 16,      /* minimum elements of a tile, if there are as many */
-  SHORT = 8,      /* tiles below this width run along the colliding dimensions instead */
+  SHORT = 8,      /* narrower tiles run along the colliding dimensions instead */
   RUN = 1024,     /* updates that are widened at once */
   SUMS = 1 << 20, /* f32 sums of one worker */
-  WORK = 1 << 14, /* updates below which another thread does not pay */
+  WORK = 1 << 14, /* with fewer updates, another thread does not pay */
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
   AHEAD = 4,   /* slices */
@@ -43,23 +42,24 @@ typedef struct run {
   int64_t sum_step, axis_step, origin;
   const void *updates;
   int64_t update_step;
-  const void *indices; /* the run's first */
+  const void *indices; /* of the run's first update */
   int64_t index_step;
   bool wide_index;
-  int64_t axis_size, wrap, begin, end; /* the range of the axis that counts */
+  int64_t axis_size, wrap, begin, end; /* the permitted range of the axis */
   int64_t count;
 } run;
 
-/* The next updates of a run whose position is within its range. This is unpredictable: with a
+/* The next updates of a run whose place is within its range. Membership is unpredictable: with a
  * branch around each addition, mispredictions made two threads with half an axis each several times
- * slower than one with all of it. So the members are selected first, without branches. */
+ * slower than one thread with the whole axis. So the members are selected first, without
+ * branches. */
 typedef struct choice {
   int64_t next, count; /* the run's first unvisited update; members found */
   int64_t number[CHOICE], place[CHOICE];
 } choice;
 
 typedef struct scatter_loops {
-  /* sums[i·sum_step] += updates[i·update_step], or another mode; the indices are not looked at. */
+  /* sums[i·sum_step] += updates[i·update_step], or another mode; does not read the indices. */
   void (*slice)(const run *r);
 
   /* sums[i·sum_step + (place − origin)·axis_step] += updates[i·update_step] */
@@ -73,10 +73,10 @@ typedef struct scatter_kernel {
   int64_t axis_size, axis_stride, wrap; /* wrap: as in index.h */
   uint32_t bytes;
   bool wide_index, rounds; /* f16 or bf16 */
-  bool along;              /* runs go along the last colliding dimension, not the last free one */
+  bool along;              /* runs follow the last colliding dimension, not the last free one */
   compute_scatter_mode mode;
   const scatter_loops *loops;
-  cpu_program *widen, *narrow; /* of `rounds` */
+  cpu_program *widen, *narrow; /* for `rounds` */
   int64_t width, tiles_per_line, tiles, ranges, tasks, check_tasks;
   uint64_t worker_bytes;
 } scatter_kernel;
@@ -91,9 +91,9 @@ typedef struct launch {
 /* A worker's current job: a tile of the free nest and a range of the axis. */
 typedef struct job {
   const launch *launch;
-  cpu_scratch *scratch;  /* of `rounds` */
-  float *sums, *updates; /* of `rounds`: [place − begin][width]; RUN widened updates */
-  uint8_t *touched;      /* whether a row of sums has been loaded */
+  cpu_scratch *scratch;  /* for `rounds` */
+  float *sums, *updates; /* for `rounds`: [place − begin][width]; RUN widened updates */
+  uint8_t *touched;      /* flags of loaded rows of sums */
   cpu_walk tile;
   int64_t first, count; /* of the tile, along the last free dimension */
   int64_t begin, end;
@@ -120,7 +120,7 @@ static bool choose(const run *r, choice *c) {
   return count > 0;
 }
 
-/* What the loops store for an element `a` and an update `b`. Integers wrap: they are added and
+/* The stored result for an element `a` and an update `b`. Integers wrap, so they are added and
  * multiplied as unsigned. */
 #define JOIN_ADD(type, arithmetic, a, b) (type)((arithmetic)(a) + (arithmetic)(b))
 #define JOIN_MUL(type, arithmetic, a, b) (type)((arithmetic)(a) * (arithmetic)(b))
@@ -230,7 +230,7 @@ static void convert(const job *j, const cpu_program *program, const void *source
   }
 }
 
-/* The output's elements after the row of sums at a place of the axis. */
+/* The output's elements that correspond to the row of sums at a place of the axis. */
 static void *output_row(const job *j, int64_t place) {
   const scatter_kernel *kernel = j->launch->kernel;
   const int64_t offset = j->tile.offset[OUTPUT] + j->first * cpu_nest_step(&kernel->free, OUTPUT) +
@@ -260,7 +260,7 @@ static void round_sums(const job *j) {
 /* ---- Runs ---------------------------------------------------------------------------------- */
 
 /* Replaces the output and the updates of a run by f32 sums and widened updates. `column` is the
- * tile's element that the run begins with, `place` is −1 or the one of the whole run. */
+ * tile's element at the start of the run; `place` is the place of the whole run, or −1. */
 static void widen_run(const job *j, run *r, int64_t place, int64_t column) {
   const scatter_kernel *kernel = j->launch->kernel;
   const int64_t row = place < 0 ? 0 : place - j->begin;
@@ -277,8 +277,8 @@ static void widen_run(const job *j, run *r, int64_t place, int64_t column) {
   r->origin = j->begin;
 }
 
-/* `count` updates along the last dimension of a nest, from these offsets on, which may be a slice
- * of widened sums or single elements. */
+/* `count` updates along the last dimension of a nest, from these offsets on: a slice of widened
+ * sums, or single elements. */
 static void scatter_run(const job *j, const cpu_nest *along, const int64_t *at, int64_t column,
                         int64_t count) {
   const scatter_kernel *kernel = j->launch->kernel;
@@ -321,8 +321,8 @@ static void offsets(const job *j, const cpu_walk *colliding, int64_t column, int
             colliding->offset[k] + last * cpu_nest_step(&kernel->colliding, k);
 }
 
-/* Whole slices along the last colliding dimension, from these offsets on, straight into the output.
- * Destinations a few slices ahead are prefetched, since the processor cannot predict them. */
+/* Whole slices along the last colliding dimension, from these offsets on, directly into the output.
+ * Destinations a few slices ahead are prefetched, because the processor cannot predict them. */
 static void add_slices(const job *j, const int64_t *at, int64_t slices) {
   const scatter_kernel *kernel = j->launch->kernel;
   const int64_t bytes = (int64_t)kernel->bytes, axis_step = kernel->axis_stride * bytes;

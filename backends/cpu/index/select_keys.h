@@ -2,9 +2,9 @@
 /* The functions of select.h for one key type: a template, included by select.c with
  *
  *   KEY       the signed type of keys
- *   ENTRY     the unsigned type of entries, twice as wide or more
+ *   ENTRY     the unsigned type of entries, at least twice as wide
  *   NAME(x)   x with the key's suffix
- *   BITS      of positions within an entry: the low ones */
+ *   BITS      low bits of an entry that have the position */
 
 static inline ENTRY NAME(pack)(KEY key, int64_t position) {
   const ENTRY shifted = (ENTRY)((UNSIGNED)key ^ ((UNSIGNED)1 << (8 * sizeof(KEY) - 1)));
@@ -19,7 +19,7 @@ static int64_t NAME(position)(const void *entries, int64_t index) {
   return (int64_t)(~((const ENTRY *)entries)[index] & (((ENTRY)1 << BITS) - 1));
 }
 
-/* Branch-free, since large keys are unpredictable: every entry is written, but the next one may
+/* Branch-free, because large keys are unpredictable: every entry is written, but the next one may
  * overwrite it. */
 static int64_t NAME(append)(void *entries, int64_t held, const void *keys, int64_t count,
                             int64_t first, const void *bound) {
@@ -56,7 +56,7 @@ static void NAME(merge)(const ENTRY *from, int64_t middle, int64_t count, ENTRY 
   }
 }
 
-/* Merges sorted runs of growing length, back and forth between buffers. */
+/* Merges sorted runs of growing length, alternating between two buffers. */
 static void NAME(sort)(void *entries, int64_t count, void *room) {
   enum { RUN = SELECT_RUN };
   ENTRY *from = entries, *to = room;
@@ -105,7 +105,7 @@ static void NAME(keep)(void *entries, int64_t count, int64_t k, void *room, void
       others += !ahead;
     }
     memcpy(front + larger, apart, (size_t)others * sizeof *apart);
-    if (larger <= k) { /* all of them are kept, including the pivot, so this ends */
+    if (larger <= k) { /* this keeps all of them, including the pivot, so the loop ends */
       done += larger;
       k -= larger;
       count = others;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* SORT: rows in order, stable.
+/* SORT: sorts rows, stably.
  *
- * Elements become integer keys in the same order, and entries of a key and a position (select.h),
- * with the largest first and no two equal. Entries are radix-sorted by key bytes, which is stable;
- * small numbers by merging. Few long rows are divided into parts, which are sorted and then merged
- * by all threads. The result is unique, so it depends on nothing else. Values are copied from the
- * entries' positions, so they keep their bits. */
+ * Elements become integer keys in the same order. Entries of a key and a position (select.h) are
+ * sorted, the largest first, and no two are equal. Entries are radix-sorted by key bytes, which is
+ * stable; small numbers of entries are merge-sorted. A few long rows are divided into parts, which
+ * all threads sort and then merge. The result is unique, so it does not depend on this division.
+ * Values are copied from the entries' positions, so they keep their bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,25 +17,25 @@ __extension__ typedef unsigned __int128 wide_entry;
 
 enum {
   BLOCK = 1024,
-  WORK = 1 << 14, /* elements below which another thread does not pay */
+  WORK = 1 << 14, /* with fewer elements, another thread does not pay */
   TASKS_PER_THREAD = 4,
-  FEW = 256, /* entries that are merge-sorted instead */
+  FEW = 256, /* so few entries are merge-sorted instead */
   DIGITS = 256
 };
 
-/* What differs between entries of 64 bits, with a key of 32, and of 128. */
+/* The functions for entries of 64 bits, with a 32-bit key, and of 128 bits. */
 typedef struct sort_functions {
   const select_functions *select;
 
   /* Sorts `count` entries with ascending positions, the largest first. */
   void (*sort)(void *entries, int64_t count, void *room);
 
-  /* Entries first … end − 1 of what merging a[0 … a_count − 1] and b[0 … b_count − 1] gives. */
+  /* Entries first … end − 1 of the merged sequence of a[0 … a_count − 1] and b[0 … b_count − 1]. */
   void (*merge)(const void *a, int64_t a_count, const void *b, int64_t b_count, int64_t first,
                 int64_t end, void *to);
 } sort_functions;
 
-/* taken: how many of the first `count` merged entries are of a. */
+/* taken: how many of the first `count` merged entries come from a. */
 #define SORT_FUNCTIONS(bits, entry)                                                                \
   static void sort_entries_##bits(void *entries, int64_t count, void *room) {                      \
     entry *from = entries, *to = room;                                                             \
@@ -104,11 +104,11 @@ typedef struct sort_kernel {
   compute_dtype dtype;
   uint32_t size; /* of an input element */
   int64_t length, step;
-  int32_t values, positions; /* numbers of the outputs; −1: not requested */
+  int32_t values, positions; /* output numbers; −1: not requested */
   int64_t value_step, position_step;
   bool ascending, direct, moves_nan;
   int64_t row_count, tasks;
-  int64_t parts, part; /* of a row; elements of a part */
+  int64_t parts, part; /* parts per row; elements per part */
   uint64_t row_bytes;  /* of a row's entries */
 } sort_kernel;
 
@@ -121,11 +121,11 @@ typedef struct sort_row {
 typedef struct launch {
   const sort_kernel *kernel;
   void *const *pointers;
-  unsigned char *memory; /* of every worker, or of the one row: entries, and as much room */
-  sort_row row;          /* of a row in parts: */
+  unsigned char *memory; /* for each worker, or for the only row: entries, and as much room */
+  sort_row row;          /* for a row in parts: */
   const unsigned char *from;
   unsigned char *to;
-  int64_t run; /* sorted entries in sequence */
+  int64_t run; /* number of sorted entries in sequence */
 } launch;
 
 typedef struct sort_buffers {
@@ -146,7 +146,7 @@ static sort_row find_row(const launch *l, int64_t number) {
   return row;
 }
 
-/* Descending keys have NaN first: it becomes less than any other. */
+/* Descending keys put NaN first; this changes its key to the lowest. */
 static void move_nan(void *keys, int64_t count, bool is_narrow) {
   int32_t *narrow = keys;
   int64_t *wide = keys;
@@ -226,7 +226,7 @@ static void part_task(void *argument, int64_t task, int32_t worker) {
   kernel->functions->sort(entries, end - first, entries + kernel->row_bytes);
 }
 
-/* A part of what merging pairs of runs gives. Runs are whole parts, so it is of one pair. */
+/* A part of the merged pairs of runs. Runs are whole parts, so it belongs to one pair. */
 static void merge_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const sort_kernel *kernel = l->kernel;
@@ -338,7 +338,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-/* A short key and its position are one number of 64 bits. */
+/* A short key and its position share one 64-bit number. */
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   if (cpu_type_bytes(cpu_type_of(descriptor->inputs[0].dtype)) == 4 &&
       descriptor->size[descriptor->rank - 1] > INT64_C(1) << 32)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* TOP_K: the positions of the k largest elements of every row, in order.
  *
- * Elements become integer keys in the same order (select.h). A row is read once; a key is kept if
- * it exceeds a bound, the k-th largest of those before it, since of equal ones the first wins, or
- * at first a lower one. From time to time the list is reduced to k; finally it is sorted. Few long
- * rows are divided into parts, whose lists are combined. The result is unique, so it depends on
- * nothing else. */
+ * Elements become integer keys in the same order (select.h). A row is read once. A key is kept if
+ * it exceeds a bound: the k-th largest of the keys before it (of equal keys the first wins), or
+ * initially a lower bound. From time to time the list is reduced to k entries; finally it is
+ * sorted. A few long rows are divided into parts, whose lists are combined. The result is unique,
+ * so it does not depend on this division. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 enum {
   BLOCK = 64 * SELECT_RUN,
-  WORK = 1 << 14, /* elements below which another thread does not pay */
+  WORK = 1 << 14, /* with fewer elements, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -26,12 +26,12 @@ typedef struct top_k_kernel {
   cpu_nest rows;
   compute_dtype dtype;
   uint32_t size;        /* of an input element */
-  uint32_t value;       /* of one of the computing type, and of a key */
+  uint32_t value;       /* bytes of a value of the computing type, and of a key */
   int64_t length, step; /* of a row */
   int64_t k, result_step;
   bool smallest, direct;
   int64_t row_count, tasks;
-  int64_t parts, part; /* of a row; elements of a part */
+  int64_t parts, part; /* parts per row; elements per part */
   int64_t capacity;    /* of a list of kept entries */
   uint64_t list_bytes;
 } top_k_kernel;
@@ -39,8 +39,8 @@ typedef struct top_k_kernel {
 typedef struct launch {
   const top_k_kernel *kernel;
   void *const *pointers;
-  unsigned char *lists; /* of every worker: entries, and as much room */
-  unsigned char *kept;  /* of every part: k entries; and how many */
+  unsigned char *lists; /* for each worker: entries, and as much room */
+  unsigned char *kept;  /* for each part: k entries; and their number */
   int64_t *held;
 } launch;
 
@@ -62,9 +62,9 @@ static void find_row(const launch *l, int64_t row, const unsigned char **source,
   *positions = (int64_t *)l->pointers[1] + walk.offset[1];
 }
 
-/* A bound that at least k of a first block's keys exceed, as many of its lanes have a key above it;
- * false if there is none. For small k it leaves few entries where the block would be all of them.
- */
+/* Finds a bound that at least k keys of the first block exceed: the k-th largest peak of its lanes,
+ * less 1. False if there is none. For small k, only few keys of the block then become entries,
+ * instead of all. */
 static bool first_bound(const top_k_kernel *kernel, const void *keys, int64_t count,
                         unsigned char *entries, unsigned char *room, bound_key *bound) {
   _Alignas(64) unsigned char peaks[SELECT_LANES * 8];
@@ -81,7 +81,7 @@ static bool first_bound(const top_k_kernel *kernel, const void *keys, int64_t co
   return true;
 }
 
-/* Appends a block's keys that exceed a bound, all of them without one: only from runs that have
+/* Appends the block's keys that exceed a bound, or all of them without a bound; skips runs without
  * such keys. */
 static int64_t append_above(const top_k_kernel *kernel, unsigned char *entries, int64_t held,
                             const unsigned char *keys, int64_t count, int64_t first,
@@ -95,8 +95,8 @@ static int64_t append_above(const top_k_kernel *kernel, unsigned char *entries, 
   return held;
 }
 
-/* Selects from elements first … end − 1 of a row; returns the number kept, at most k, at the front
- * of the list. */
+/* Selects from elements first … end − 1 of a row; returns the number of kept entries, at most k, at
+ * the front of the list. */
 static int64_t select_part(const launch *l, const unsigned char *row, int64_t first, int64_t end,
                            unsigned char *entries, unsigned char *room) {
   const top_k_kernel *kernel = l->kernel;
@@ -121,7 +121,7 @@ static int64_t select_part(const launch *l, const unsigned char *row, int64_t fi
     }
     held = append_above(kernel, entries, held, b.keys, count, at, bounded ? &bound : NULL);
     if (!bounded && held >= kernel->k && end - at > 4 * BLOCK) {
-      /* A first bound, as soon as there can be one. */
+      /* The first bound, set as soon as possible. */
       kernel->select->keep(entries, held, kernel->k, room, &bound);
       held = kernel->k;
       bounded = true;
@@ -172,7 +172,7 @@ static void part_task(void *argument, int64_t task, int32_t worker) {
          (size_t)l->held[task] * kernel->select->entry_bytes);
 }
 
-/* Combines a row's parts. */
+/* Combines the lists of a row's parts. */
 static void join_task(void *argument, int64_t row, int32_t worker) {
   const launch *l = argument;
   const top_k_kernel *kernel = l->kernel;
@@ -256,14 +256,14 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   kernel->step = input->stride[last];
   kernel->result_step = descriptor->outputs[0].stride[last];
   kernel->smallest = compute_top_k_of(descriptor)->smallest;
-  if (type == CPU_TYPE_BOOL) kernel->smallest = !kernel->smallest; /* its true is −1 here */
+  if (type == CPU_TYPE_BOOL) kernel->smallest = !kernel->smallest; /* true is −1 here */
   kernel->direct = kernel->step == 1 && kernel->size == kernel->value;
   cpu_nest_begin(&kernel->rows, descriptor, 0, last);
   cpu_nest_collapse(&kernel->rows);
   cpu_nest_finish(&kernel->rows);
   if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
     return cpu_fail_overflow(head);
-  /* A short key and its position are one number of 64 bits; longer rows are refused. */
+  /* A short key and its position share one 64-bit number; longer rows are refused. */
   const bool narrow = kernel->value == 4;
   if (narrow && kernel->length > (INT64_C(1) << 32))
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
@@ -294,7 +294,7 @@ const cpu_kind cpu_top_k_kind = {.name = "top k",
 
 /* ---- Keeping the largest --------------------------------------------------------------------- */
 
-/* Keeping the largest keys: select.h says what, select_keys.h how. */
+/* Selection of the largest keys: declared in select.h, implemented in select_keys.h. */
 
 #define KEY      int32_t
 #define UNSIGNED uint32_t

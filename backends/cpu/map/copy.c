@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* COPY: elements from one arrangement in memory to another.
+/* COPY: copies elements from one memory layout to another.
  *
- * A conversion is a MAP without a program, and map.c does it. Elements that keep their dtype are
- * copied as bytes, in one of two ways:
+ * map.c makes conversions, as a MAP without a program. Elements that keep their dtype are copied as
+ * bytes, in one of two ways:
  *
- * rows        Input and output have the same innermost dimension: memcpy if both are dense there,
- * otherwise element by element. One dense block is the simplest case. transposed  The input is
- * dense in one dimension, the output in another. Blocks a few cache lines wide are transposed
- * inside the L1 cache and written in whole lines.
- */
+ *   rows        Input and output have the same innermost dimension: memcpy if both are contiguous
+ *               there, otherwise element by element. One contiguous block is the simplest case.
+ *   transposed  The input is contiguous in one dimension, the output in another. Blocks a few cache
+ *               lines wide are transposed inside the L1 cache and written in whole lines. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,16 +26,17 @@ typedef enum copy_way { COPY_ROWS, COPY_TRANSPOSED } copy_way;
 
 typedef struct copy_kernel {
   cpu_kernel head;
-  cpu_kernel *cast; /* a map that copies between dtypes, or NULL */
+  cpu_kernel *cast; /* a map that converts between dtypes, or NULL */
   copy_way way;
   uint32_t bytes;     /* of one element */
-  int32_t size_index; /* its logarithm */
+  int32_t size_index; /* log2 of `bytes` */
   cpu_nest nest;      /* operand 0 is the input, 1 the output */
   int64_t elements, rows;
-  int64_t repeats; /* rows: neighbours in the output that are one element of the input; or 1 */
-  bool large;      /* with non-temporal stores */
-  /* Transposed: dimension rank − 2 is the input's dense one, the last is the output's. */
-  int64_t block_rows, block_columns; /* along the last and the last but one */
+  int64_t repeats; /* rows: number of adjacent output elements that repeat one input element; or
+                    * 1 */
+  bool large;      /* use non-temporal stores */
+  /* Transposed: the input is contiguous in dimension rank − 2, the output in the last. */
+  int64_t block_rows, block_columns; /* along the last and the second to last dimension */
   int64_t row_blocks, sweeps, units;
   int64_t tasks;
 } copy_kernel;
@@ -47,7 +47,7 @@ typedef struct copy_run {
   unsigned char *destination;
 } copy_run;
 
-/* The part of 0 … all − 1 that belongs to a task, as first … end − 1. */
+/* A task's part of 0 … all − 1, as first … end − 1. */
 static void share(int64_t all, int64_t tasks, int64_t task, int64_t *first, int64_t *end) {
   const int64_t part = all / tasks, rest = all % tasks;
   *first = part * task + (task < rest ? task : rest);
@@ -62,7 +62,7 @@ static int64_t task_count(const cpu_device *device, uint64_t bytes, int64_t unit
   return tasks < 1 ? 1 : tasks;
 }
 
-/* ---- Dense bytes --------------------------------------------------------------------------- */
+/* ---- Contiguous bytes ---------------------------------------------------------------------- */
 
 typedef struct bytes_run {
   const cpu_tile_table *table;
@@ -132,8 +132,8 @@ typedef void (*copy_strided)(int64_t, void *, int64_t, const void *, int64_t);
 static const copy_strided strided[] = {copy_strided_1, copy_strided_2, copy_strided_4,
                                        copy_strided_8};
 
-/* Every element `repeats` times, as in an enlarged image. For the usual factor of 2, compilers
- * interleave vectors. */
+/* Repeats every element `repeats` times, as in an enlarged image. For the usual factor of 2,
+ * compilers interleave vectors. */
 #define REPEAT(name, type)                                                                         \
   static void name(int64_t count, int64_t repeats, void *destination, const void *source,          \
                    int64_t from_stride) {                                                          \
@@ -155,8 +155,8 @@ REPEAT(repeat_8, uint64_t)
 typedef void (*repeat_elements)(int64_t, int64_t, void *, const void *, int64_t);
 static const repeat_elements repeat[] = {repeat_1, repeat_2, repeat_4, repeat_8};
 
-/* Elements start … end − 1 of a row whose elements repeat; both ends may be within the repetitions
- * of one. */
+/* Elements start … end − 1 of a row with repeated elements; both ends may be inside the repetitions
+ * of one element. */
 static void repeat_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
   const copy_kernel *copy = run->copy;
   const int64_t bytes = (int64_t)copy->bytes, times = copy->repeats;
@@ -188,7 +188,7 @@ static void copy_row(const copy_run *run, const cpu_walk *walk, int64_t start, i
     strided[copy->size_index](count, to, to_step, from, from_step);
 }
 
-/* Tasks share the elements, whatever the rows are. */
+/* Tasks share the elements, independent of row boundaries. */
 static void rows_task(void *argument, int64_t task, int32_t worker) {
   const copy_run *run = argument;
   const copy_kernel *copy = run->copy;
@@ -214,7 +214,7 @@ static void rows_task(void *argument, int64_t task, int32_t worker) {
 
 /* ---- Transposed ---------------------------------------------------------------------------- */
 
-/* One sweep: `rows` along the output's dense dimension, `columns` along the input's. */
+/* One sweep: `rows` along the output's contiguous dimension, `columns` along the input's. */
 static void transpose_sweep(const copy_kernel *copy, const unsigned char *source,
                             unsigned char *destination, int64_t rows, int64_t columns) {
   _Alignas(LINE) unsigned char block[BLOCK_RUN * BLOCK_RUNS];
@@ -234,7 +234,7 @@ static void transpose_sweep(const copy_kernel *copy, const unsigned char *source
   }
 }
 
-/* A unit is a sweep; they are numbered with the sweeps of one row of blocks as the fastest. */
+/* A unit is a sweep. In the numbering, the sweeps of one row of blocks vary fastest. */
 static void transpose_task(void *argument, int64_t task, int32_t worker) {
   const copy_run *run = argument;
   const copy_kernel *copy = run->copy;
@@ -275,8 +275,8 @@ static void clear_copy(cpu_kernel *kernel) {
   cpu_kernel_destroy(((copy_kernel *)kernel)->cast);
 }
 
-/* The dimension other than the last in which the input is dense, or −1 if transposing blocks does
- * not pay. */
+/* The dimension, other than the last, in which the input is contiguous; −1 if transposing blocks
+ * does not pay. */
 static int32_t find_turn(const cpu_nest *nest) {
   const int32_t last = cpu_nest_last(nest);
   if (nest->stride[1][last] != 1 || nest->stride[0][last] == 1 || nest->size[last] < 4) return -1;
@@ -290,7 +290,7 @@ static void plan_transposed(copy_kernel *copy, int32_t turn) {
   const int32_t last = cpu_nest_last(nest);
   copy->way = COPY_TRANSPOSED;
   cpu_nest_make_last(nest, turn);
-  cpu_nest_make_last(nest, last - 1); /* the output's dimension, which has moved up by one */
+  cpu_nest_make_last(nest, last - 1); /* the output's dimension, now one place further up */
   copy->block_rows = BLOCK_RUN / copy->bytes;
   copy->block_columns = copy->bytes == 8 ? BLOCK_RUNS / 2 : BLOCK_RUNS;
   copy->row_blocks = cpu_divide_up(nest->size[last], copy->block_rows);
@@ -299,7 +299,7 @@ static void plan_transposed(copy_kernel *copy, int32_t turn) {
   for (int32_t d = 0; d < last - 1; d++) copy->units *= nest->size[d];
 }
 
-/* Rows of a few repetitions of one element become part of the rows above them. */
+/* Merges rows with a few repetitions of one element into the rows above them. */
 static void find_repeats(copy_kernel *copy) {
   cpu_nest *nest = &copy->nest;
   const int32_t last = nest->rank - 1;

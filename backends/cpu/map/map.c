@@ -2,13 +2,13 @@
 /* MAP: a program over a space of any rank.
  *
  * Tiles run along one dimension, chosen so that operands are read in memory order and tiles are
- * long. The loop over tiles is divided into tasks of some microseconds each; anything smaller than
- * two of them stays on the calling thread.
+ * long. The loop over tiles is divided into tasks of some microseconds each; work smaller than two
+ * tasks stays on the calling thread.
  *
  * Operands may have conflicting memory orders, as in x + transpose(y). Then consecutive tiles
- * follow the dimension in which those operands are dense, so that every cache line fetched by a
- * strided read serves the next tiles, too; and the inputs among them are transposed into a buffer,
- * some rows at a time, since lines that are a power of two apart do not stay in a cache. */
+ * follow the dimension in which those operands are contiguous, so that every cache line fetched by
+ * a strided read also serves the next tiles. The inputs among them are transposed into a buffer,
+ * some rows at a time, because lines that are a power of two apart do not stay in a cache. */
 #include <stdio.h>
 
 #include "core/cpu.h"
@@ -16,19 +16,19 @@
 #include "program/program.h"
 #include "core/nest.h"
 
-/* A tile's fixed cost and an element's, in about tenths of a nanosecond. */
+/* The fixed cost of a tile, and the cost of an element, in units of about 0.1 ns. */
 enum { TILE_COST = 400, STEP_COST = 80, LINE_COST = 50, DENSE_COST = 1, STRIDED_COST = 8 };
 enum { TASK_COST = 40000, TASKS_PER_THREAD = 8 };
 
-/* Operands count as crossing from this stride on. Rows of a unit, and rows transposed at once.
- */
+/* The stride from which operands count as crossing. Rows of a unit, and rows transposed at once. */
 enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
 
-/* A program of one operation, on one tile of dense elements and numbers: nothing but its loop. */
+/* A program of one operation, on one tile of contiguous elements and numbers: it needs only its
+ * loop. */
 typedef struct map_single {
-  cpu_tile_loop loop;      /* NULL: it is not like that */
-  int32_t input[2];        /* numbers of inputs, or −1 … */
-  const void *constant[2]; /* … for these */
+  cpu_tile_loop loop;      /* NULL: not such a program */
+  int32_t input[2];        /* input numbers, or −1 … */
+  const void *constant[2]; /* … for these constants */
   cpu_immediate immediate;
 } map_single;
 
@@ -39,11 +39,12 @@ typedef struct map_kernel {
   uint32_t bytes[COMPUTE_MAX_OPERANDS];
   uint64_t output_bytes;
   cpu_nest nest;  /* tiles run along its last dimension */
-  int32_t walked; /* dimensions that a unit's number counts */
-  int64_t rows;   /* a unit's tiles, along dimension `walked`: 1, or many if operands disagree */
+  int32_t walked; /* number of dimensions that a unit's number counts */
+  int64_t rows;   /* tiles of a unit, along dimension `walked`: 1, or many if memory orders
+                   * conflict */
   int64_t length; /* of a tile */
   int64_t blocks; /* tiles along the last dimension */
-  int64_t groups; /* of rows */
+  int64_t groups; /* groups of rows */
   int64_t units, tasks;
   int32_t position; /* operand number of the row-major position */
   int32_t turned_count;
@@ -61,7 +62,7 @@ typedef struct map_memory {
 typedef struct map_run {
   const map_kernel *map;
   void *const *pointers;
-  unsigned char *workers; /* a map_memory for each */
+  unsigned char *workers; /* a map_memory per worker */
   bool stream;
 } map_run;
 
@@ -78,7 +79,7 @@ static uint64_t worker_bytes(const map_kernel *map) {
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-/* The address in an operand `row` rows and `start` elements after the walk's position. */
+/* Offset in an operand, `row` rows and `start` elements after the walk's position. */
 static int64_t offset_at(const map_task *task, int32_t operand, int64_t row, int64_t start) {
   const map_kernel *map = task->run->map;
   const int64_t *stride = map->nest.stride[operand];
@@ -108,7 +109,8 @@ static void place_tile(map_task *task, int64_t row, int64_t start) {
   if (nest->origin[last] >= 0) tile->coordinate[nest->origin[last]] = start;
 }
 
-/* Puts rows row … row + rows − 1 of the crossing inputs, for one tile each, into the buffers. */
+/* Transposes rows row … row + rows − 1 of the crossing inputs, for one tile each, into the
+ * buffers. */
 static void turn_inputs(map_task *task, int64_t row, int64_t rows, int64_t start) {
   const map_kernel *map = task->run->map;
   const cpu_tile_table *table = map->head.device->isa->tile;
@@ -155,7 +157,8 @@ static void set_strides(const map_kernel *map, cpu_tile *tile) {
   tile->position_step = cpu_nest_step(&map->nest, map->position);
 }
 
-/* Units that are lines: as many at once as follow each other along the last dimension but one. */
+/* Units that are lines: runs as many at once as are consecutive along the second to last
+ * dimension. */
 static void run_lines(map_task *task, int64_t first, int64_t end) {
   const map_kernel *map = task->run->map;
   const int32_t across = map->walked - 1;
@@ -172,8 +175,7 @@ static void run_lines(map_task *task, int64_t first, int64_t end) {
   }
 }
 
-/* A share of the units, which are numbered with the block as the fastest, then the group of rows.
- */
+/* A share of the units. In the numbering, the block varies fastest, then the group of rows. */
 static void run_task(void *argument, int64_t number, int32_t worker) {
   const map_run *run = argument;
   const map_kernel *map = run->map;
@@ -242,8 +244,8 @@ static void clear_map(cpu_kernel *kernel) {
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-/* Whether tiles along dimension d, if they are whole lines, are those of a program that is one
- * loop over several. */
+/* `true` if tiles along dimension d are whole lines, and the program is one loop over several such
+ * lines. */
 static bool suits_lines(const map_kernel *map, int32_t d) {
   cpu_tile tile;
   for (int32_t k = 0; k < map->outputs; k++)
@@ -280,7 +282,7 @@ static double choose_tiles(map_kernel *map) {
   return lowest;
 }
 
-/* The dimension in which operands are dense that are not along the tile, or −1. */
+/* The dimension in which operands are contiguous that are not contiguous along the tile, or −1. */
 static int32_t find_crossing(const map_kernel *map) {
   const cpu_nest *nest = &map->nest;
   const int32_t last = cpu_nest_last(nest);
@@ -294,11 +296,11 @@ static int32_t find_crossing(const map_kernel *map) {
   return -1;
 }
 
-/* Moves the crossing dimension next to the last, the others keeping their order. */
+/* Moves the crossing dimension to the second to last place; the others keep their order. */
 static void make_rows(map_kernel *map, int32_t crossing) {
   const int32_t last = cpu_nest_last(&map->nest);
   cpu_nest_make_last(&map->nest, crossing);
-  cpu_nest_make_last(&map->nest, last - 1); /* what was last has moved up by one */
+  cpu_nest_make_last(&map->nest, last - 1); /* the last dimension is now one place further up */
 }
 
 static void choose_turned(map_kernel *map) {
@@ -308,7 +310,7 @@ static void choose_turned(map_kernel *map) {
       map->turned[map->turned_count++] = k;
 }
 
-/* Long tiles take fewer calls, where there are enough of them for all threads. */
+/* Long tiles need fewer calls, if there are still enough of them for all threads. */
 static int64_t longest_tile(const map_kernel *map, int64_t elements) {
   const int64_t share = elements / (map->head.device->threads * TASKS_PER_THREAD);
   return cpu_max(cpu_program_tile_elements(map->program), cpu_min(map->program->chunk, share));
@@ -342,7 +344,8 @@ static void cut(map_kernel *map, int64_t elements, double cost) {
   if (map->tasks > map->units) map->tasks = map->units;
 }
 
-/* Takes up an operand, and says whether it is one element; false if the loop cannot read it. */
+/* Registers an operand, and sets *uniform if it is one element; false if the loop cannot read
+ * it. */
 static bool take_operand(map_kernel *map, int place, uint16_t value, bool *uniform) {
   map_single *single = &map->single;
   single->input[place] = -1;
@@ -383,7 +386,7 @@ static void find_single(map_kernel *map) {
     if (is_operation(&program->step[i])) return;
   for (int i = 0; i < 1 + binary; i++)
     if (!take_operand(map, i, last->operand[i], &uniform[i])) return;
-  if (!binary) map->single.input[1] = -1; /* and its constant NULL */
+  if (!binary) map->single.input[1] = -1; /* and its constant stays NULL */
   if (uniform[0] && (!binary || uniform[1])) return;
   map->single.immediate = last->immediate;
   map->single.loop = last->loops[binary ? uniform[0] | uniform[1] << 1 : 0];
@@ -400,8 +403,8 @@ static void describe_map(map_kernel *map) {
 }
 
 /* Merges dimensions as far as possible, unless the program uses coordinates. */
-/* Where nothing asks for places, elements are taken in the output's order, whose dimensions then
- * often are one. */
+/* If the program uses no position or coordinates, elements are taken in the output's order; its
+ * dimensions can then often be merged into one. */
 static void make_nest(map_kernel *map, const compute_kernel_descriptor *descriptor) {
   static const int64_t none[COMPUTE_MAX_RANK];
   const uint32_t places = cpu_program_places(map->program);

@@ -3,9 +3,9 @@
  *
  *   round(limit((x ± offset) · scale + bias) / divisor) + zero
  *
- * stored as bytes, where all but the conversions may be missing. They run as one loop instead of
- * one for each instruction, with the interpreter's results: the missing parts are neutral numbers.
- */
+ * stored as bytes. Everything except the conversions may be missing. They run as one loop instead
+ * of one loop per instruction and give the interpreter's results: missing parts are neutral
+ * numbers. */
 #include "program/requantize.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ typedef struct reading {
   const compute_program *program;
   const compute_dtype *inputs;
   cpu_requantize *made;
-  cpu_requantize_product *product; /* that terms are read for; or NULL */
+  cpu_requantize_product *product; /* receives the terms; or NULL */
   uint16_t value;                  /* of the last instruction that was read */
   part at;
 } reading;
@@ -48,7 +48,7 @@ static bool move_on(reading *r, part to) {
   return true;
 }
 
-/* An operand from an input, or a number. */
+/* Reads an operand: an input, or a number. */
 static bool take_operand(const reading *r, const compute_instruction *from, compute_dtype dtype,
                          int16_t *input, float *number) {
   if (!from || from->type != dtype) return false;
@@ -63,7 +63,7 @@ static bool take_operand(const reading *r, const compute_instruction *from, comp
   return true;
 }
 
-/* A factor, or a constant that is added or subtracted, of an integer expression, and its other
+/* Reads a factor, or an added or subtracted constant, of an integer expression, and its other
  * operand. */
 static bool take_integer(const reading *r, const compute_instruction *i, uint32_t *number,
                          uint16_t *other) {
@@ -76,7 +76,7 @@ static bool take_integer(const reading *r, const compute_instruction *i, uint32_
   return true;
 }
 
-/* One more term: the value, subtracted if `negative`. */
+/* Reads one more term: the value, subtracted if `negative`. */
 static bool take_term(reading *r, uint16_t value, bool negative) {
   if (r->product->count == CPU_REQUANTIZE_TERMS) return false;
   cpu_requantize_term_i32 term = {.factor = negative ? UINT32_MAX : 1};
@@ -150,7 +150,7 @@ static bool read_instruction(reading *r, const compute_instruction *i) {
 }
 
 cpu_requantize cpu_requantize_none(void) {
-  /* x + −0 is x, whatever its sign. */
+  /* x + −0 is x, for either sign of zero. */
   return (cpu_requantize){.input = {-1, -1, -1},
                           .scale_number = 1,
                           .bias_number = -0.0f,
@@ -163,7 +163,7 @@ bool cpu_requantize_has_zero(const cpu_requantize *q) {
   return fabsf(q->zero) <= 255 && q->zero == rintf(q->zero);
 }
 
-/* Whether an instruction only computes what a term is made of. */
+/* `true` if an instruction only computes a part of a term. */
 static bool is_within_term(const reading *r, const compute_instruction *i) {
   return r->product && i->type == COMPUTE_I32 && i->a != r->value && i->b != r->value;
 }
@@ -213,7 +213,7 @@ void cpu_requantize_product_read(const cpu_isa *isa, const compute_program *prog
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* Neither 1 / x nor what is left of a quotient that counts is subnormal then. */
+/* Then neither 1 / x nor the remainder of a relevant quotient is subnormal. */
 static bool has_reciprocal(float x) {
   return fabsf(x) >= 0x1p-60f && fabsf(x) <= 0x1p60f;
 }
@@ -222,13 +222,13 @@ static float between(float x, float most) {
   return fminf(fmaxf(x, -most), most);
 }
 
-/* The byte of a value, + 128 where bytes are signed. */
+/* The byte of a value, + 128 if bytes are signed. */
 static uint8_t byte_of(const cpu_requantize *q, float value) {
   const float first = q->is_signed ? -128 : 0;
   return (uint8_t)fminf(fmaxf(rintf(value / q->divisor) + q->zero - first, 0), 255);
 }
 
-/* What is left of 1 / divisor, rounded. */
+/* The rounding error of 1 / divisor, rounded. */
 static float rest_of(float divisor) {
   return (float)(1 / (double)divisor - (double)(1 / divisor));
 }

@@ -3,9 +3,9 @@
  *
  *   round(limit((a − zero of a) · scale of a + (b − zero of b) · scale of b) / divisor) + zero
  *
- * of bytes, stored as bytes, where zeros, scales, limits and divisor are numbers and may be
- * missing. They run as one loop with the interpreter's results. A program is read from its result
- * on. */
+ * The operands are bytes, and the result is stored as bytes. Zeros, scales, limits and divisor are
+ * numbers and may be missing. They run as one loop with the interpreter's results. A program is
+ * read from its result backwards. */
 #include <math.h>
 
 #include "program/requantize.h"
@@ -13,7 +13,7 @@
 typedef struct reading {
   const compute_program *program;
   const compute_dtype *inputs;
-  uint16_t value; /* what is to be read */
+  uint16_t value; /* value to read next */
 } reading;
 
 static const compute_instruction *now(const reading *r) {
@@ -24,8 +24,8 @@ static bool is_code(const reading *r, compute_instruction_code code) {
   return now(r)->code == code && now(r)->type == COMPUTE_F32;
 }
 
-/* Goes on to the operand of an instruction whose other one, the second or either, is a number; or
- * stays where there is none. */
+/* Moves on to the operand of an instruction whose other operand (the second, or either if it
+ * commutes) is a number; stays if there is no such instruction. */
 static bool read_number(reading *r, compute_instruction_code code, bool commutes, float *number) {
   const compute_instruction *i = now(r);
   if (!is_code(r, code)) return false;
@@ -39,7 +39,7 @@ static bool read_number(reading *r, compute_instruction_code code, bool commutes
   return false;
 }
 
-/* An i32 that is limited to the range of bytes, which f32 was converted to. */
+/* Reads an i32 that was converted from f32 and limited to the range of bytes. */
 static bool read_byte(reading r, bool *is_signed, uint16_t *value) {
   static const compute_instruction_code codes[] = {COMPUTE_I_MIN, COMPUTE_I_MAX};
   int64_t limit[2];
@@ -57,7 +57,8 @@ static bool read_byte(reading r, bool *is_signed, uint16_t *value) {
          limit[0] == (*is_signed ? INT8_MAX : UINT8_MAX) && limit[1] == (*is_signed ? INT8_MIN : 0);
 }
 
-/* (f32(input) − zero) · scale; with `bytes` the input may be such a byte, of value *bytes then. */
+/* (f32(input) − zero) · scale. If `bytes` is given, the input may be such a byte, and *bytes
+ * receives its value. */
 static bool read_term(reading r, cpu_requantize_sum *sum, int term, uint16_t *bytes) {
   sum->scale[term] = 1;
   sum->zero[term] = 0;
@@ -76,7 +77,7 @@ static bool read_term(reading r, cpu_requantize_sum *sum, int term, uint16_t *by
   return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
 }
 
-/* What follows the sum, in the reverse order. */
+/* Reads the part after the sum, in reverse order. */
 static bool read_end(reading *r, cpu_requantize *makes) {
   read_number(r, COMPUTE_I_ADD, true, &makes->zero);
   if (!is_code(r, COMPUTE_I_ROUND)) return false;
@@ -92,7 +93,7 @@ static bool read_end(reading *r, cpu_requantize *makes) {
   return !isnan(makes->low) && !isnan(makes->high);
 }
 
-/* Whether no quotient is too large for the loop. */
+/* `true` if no quotient is too large for the loop. */
 static bool is_moderate(const cpu_requantize_sum *sum) {
   const cpu_requantize_lines lines = cpu_requantize_bind(&sum->makes, NULL);
   double most = 0;
@@ -147,7 +148,7 @@ bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *pro
                                   const compute_dtype *outputs, cpu_requantize_sum *sum,
                                   uint16_t *value, compute_dtype *byte) {
   *sum = (cpu_requantize_sum){0};
-  if (inputs[0] != COMPUTE_I32) return false; /* nothing else is taken for input 0 */
+  if (inputs[0] != COMPUTE_I32) return false; /* input 0 has no other dtype */
   read_sum(isa, program, inputs, output_count, outputs, sum, value);
   const int own = cpu_requantize_own_term(sum);
   if (!sum->loops || sum->input[own] != 0 || sum->input[1 - own] == 0) {

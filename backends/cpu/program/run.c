@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs prepared programs over tiles.
  *
- * Each step is one call of a vector loop. The location of its operands is decided for each tile:
- * dense inputs are read in place; an operand that is constant over the tile (a constant, an input
- * with stride 0, or a value computed from such) is one element, so that it is computed once and the
- * loops broadcast it from a register; a result is written straight to a dense output if no later
- * step reads what is overwritten. */
+ * Each step is one call of a vector loop. For each tile, every operand gets a location. Contiguous
+ * inputs are read in place. An operand that is constant over the tile (a constant, an input with
+ * stride 0, or a value computed from such) is one element: it is computed once, and the loops
+ * broadcast it from a register. A result is written directly to a contiguous output if no later
+ * step reads the overwritten elements. */
 #include <string.h>
 
 #include "program/chain.h"
@@ -17,10 +17,10 @@
 #include <immintrin.h>
 #endif
 
-/* Elements of results kept in registers that make up for writing a chain's code. */
+/* Number of elements kept in registers that pays for writing a chain's code. */
 enum { WORTH_CODE = 448 };
 
-/* Where the values of the running chunk are. */
+/* The locations of the current chunk's values. */
 typedef struct views {
   const void *data[CPU_MAX_VALUES];
   bool uniform[CPU_MAX_VALUES]; /* one element for the whole chunk */
@@ -32,7 +32,7 @@ typedef struct chunk {
   const cpu_tile *tile;
   int64_t start, count;
   unsigned char *scratch;
-  uint32_t direct; /* bit k: output k is written in place by the step that makes it */
+  uint32_t direct; /* bit k: the step that computes output k writes it in place */
   bool stream;
 } chunk;
 
@@ -46,7 +46,7 @@ static void *output_at(const chunk *c, uint32_t output) {
   return (unsigned char *)c->tile->output[output] + bytes * c->start;
 }
 
-/* The destination of a dense result of this step. */
+/* The destination of a contiguous result of this step. */
 static void *result_place(const chunk *c, const cpu_step *step) {
   if (step->direct_output >= 0 && (c->direct >> step->direct_output & 1))
     return output_at(c, (uint32_t)step->direct_output);
@@ -134,7 +134,7 @@ static void run_step(const chunk *c, const cpu_step *step, views *v) {
 
 /* ---- Chains ---------------------------------------------------------------------------------- */
 
-/* Elements that repeat are copied: their register may get a result of the first block. */
+/* Repeated elements are copied: a result of the first block may overwrite their register. */
 static void write_code(const chunk *c, const cpu_chain *chain, const cpu_chain_entry *e, views *v,
                        cpu_chain_code *code) {
   const cpu_step *step = &c->program->step[e->step];
@@ -160,7 +160,7 @@ static bool has_dense_operand(const cpu_chain *chain, const views *v) {
   return false;
 }
 
-/* Whether a result takes the place of an operand. */
+/* `true` if a result overwrites an operand. */
 static bool overwrites_operand(const chunk *c, const cpu_chain *chain, const views *v) {
   const cpu_chain_entry *const end = chain->entry + chain->entries;
   for (const cpu_chain_entry *e = chain->entry; e < end; e++) {
@@ -172,9 +172,9 @@ static bool overwrites_operand(const chunk *c, const cpu_chain *chain, const vie
   return false;
 }
 
-/* Where all operands are one element each, so are the results: that takes the interpreter, as do
- * chains that keep too little in registers. A rest is part of a block that computes some elements
- * again. */
+/* If all operands are one element each, so are the results; the interpreter computes those, and
+ * also chains that keep too little in registers. A remainder is part of a block that computes some
+ * elements again. */
 static bool may_chain(const chunk *c, const cpu_chain *chain, const views *v) {
   const int64_t block = chain->table->block;
   return c->count >= block && chain->kept * c->count >= WORTH_CODE && has_dense_operand(chain, v) &&
@@ -202,7 +202,7 @@ static void store_output(const chunk *c, uint32_t index, const views *v) {
   const int64_t stride = c->tile->output_stride[index];
   const void *source = v->data[output->value];
   void *destination = output_at(c, index), *stage = c->scratch + c->program->stage_offset;
-  if (destination == source) return; /* written in place */
+  if (destination == source) return; /* already written in place */
   const bool uniform = v->uniform[output->value];
   if (uniform) {
     table->fill(c->count, stage, source, output->value_bytes);
@@ -219,8 +219,8 @@ static void store_output(const chunk *c, uint32_t index, const views *v) {
   }
 }
 
-/* Outputs that may be written by the step that makes them: dense ones of the value's own type, if
- * no later step reads an input at the same address. */
+/* Outputs that the step that computes them may write directly: contiguous ones of the value's type,
+ * if no later step reads an input at the same address. */
 static uint32_t direct_outputs(const cpu_program *program, const cpu_tile *tile, bool stream) {
   uint32_t direct = 0;
   if (stream) return 0;
@@ -248,7 +248,7 @@ static void prefetch_share(const chunk *c, uint32_t share) {
   }
 }
 
-/* Prefetching is left to the processor: the operands are few and dense. */
+/* No prefetching here: the operands are few and contiguous, so the processor prefetches them. */
 static void run_formula(const chunk *c, views *v) {
   const cpu_program *program = c->program;
   void *outputs[CPU_FORMULA_OUTPUTS];
@@ -284,7 +284,8 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
              .direct = direct_outputs(program, tile, stream),
              .stream = stream};
   const int64_t most = stream ? program->streamed_chunk : program->chunk;
-  /* A formula of one operation gains nothing, and only run_steps asks for a stream's next chunk. */
+  /* A formula of one operation gains nothing, and only run_steps prefetches a stream's next
+   * chunk. */
   const bool is_formula =
       !(stream && program->step_count <= 3) && cpu_formula_suits(&program->formula, tile);
   for (c.start = 0; c.start < tile->count; c.start += c.count) {
@@ -300,7 +301,7 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
 
 void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
                           cpu_scratch *scratch, bool stream) {
-  /* Coordinates grow by one along a tile. */
+  /* Coordinates increase by one along a tile. */
   const bool alone = pace != 1 && program->places & ~CPU_PLACES_POSITION;
   const int64_t most = alone ? 1 : program->tile_elements;
   for (int64_t left = length;; left -= tile->count) {

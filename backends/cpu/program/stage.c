@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prologues and epilogues: from points of two nests, or boxes of finished values, to lines of the
- * interpreter. */
+/* Prologues and epilogues: converts points of two nests, or boxes of finished values, to lines of
+ * the interpreter. */
 #include <string.h>
 
 #include "program/finish.h"
@@ -87,7 +87,7 @@ void cpu_place_set(cpu_place *place, cpu_position a, cpu_position b) {
   set_coordinates(place, b);
 }
 
-/* The operands along a line, but for the values of the other side. */
+/* The operands along a line, except the values between the stages. */
 static void make_tile(const cpu_stage *stage, const cpu_nest *along, const cpu_place *place,
                       void *const *pointers, cpu_tile *tile) {
   const int32_t last = cpu_nest_last(along), first = stage->epilogue ? 1 : 0;
@@ -169,7 +169,7 @@ void cpu_box_merge(cpu_box *box) {
   }
 }
 
-/* In elements, from the box's first to a point. */
+/* Distance from the box's first element to a point, in elements. */
 static int64_t distance(const cpu_box *box, const int64_t *index, const int64_t *step) {
   int64_t elements = 0;
   for (int32_t d = 0; d < box->rank; d++) elements += index[d] * step[d];
@@ -191,7 +191,7 @@ static void place_tile(const cpu_box *box, const int64_t *index, cpu_tile *tile)
         box->coordinate[box->dimension[d]] + index[d] * box->pace[d];
 }
 
-/* What follows a loop, over its results where they are. */
+/* Runs the rest of the program over a loop's results in place. */
 static void run_rest(const cpu_box *box, int32_t along) {
   cpu_box rest = *box;
   rest.program = box->program->rest;
@@ -224,7 +224,7 @@ static void interpret_box(const cpu_box *box, int32_t along, cpu_scratch *scratc
   }
 }
 
-/* A box cannot fail. */
+/* Without scratch memory a box runs on the stack: it must not fail. */
 __attribute__((noinline)) static void interpret_box_on_stack(const cpu_box *box, int32_t along) {
   cpu_scratch scratch;
   interpret_box(box, along, &scratch);

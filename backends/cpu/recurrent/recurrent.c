@@ -2,12 +2,12 @@
 /* RECURRENT: the steps of an LSTM, GRU or RNN.
  *
  * R is packed once for the micro-kernels of matrix multiplication and stays in the caches from step
- * to step. Sequences are cut into units, which run through all steps apart from each other. Where
- * there are fewer units than threads and a step is long enough, threads share the hidden units of
- * each step instead, by whole panels of R's columns.
+ * to step. Sequences are divided into units, which run through all steps independently. If there
+ * are fewer units than threads and a step is long enough, threads share the hidden units of each
+ * step instead, by whole panels of R's columns.
  *
  * An element of a product is the same sum in every tile, so neither the number of threads nor the
- * way they share the work changes a bit of the result. */
+ * division of the work changes a bit of the result. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,17 +17,17 @@
 #include "recurrent/isa/recurrent_table.h"
 
 enum {
-  UNIT_ROWS = 8, /* sequences of a unit, at least: enough to repay reading R from the cache */
+  UNIT_ROWS = 8, /* minimum sequences of a unit: enough to pay for reading R from the cache */
   UNITS_PER_THREAD = 2,
-  STEP_WORK = 1 << 17, /* multiply-adds of a thread's part of a step that repay starting it */
-  PACK_WORK = 1 << 14, /* elements of a task that packs */
+  STEP_WORK = 1 << 17, /* multiply-adds of a thread's part of a step that pay for starting it */
+  PACK_WORK = 1 << 14, /* elements of a packing task */
   GATES = CPU_RECURRENT_GATES
 };
 
 enum { X = 0, R = 1, H = 2, C = 3, LENGTHS, BIAS, PEEPHOLES, Y, OPERANDS };
 
 typedef struct recurrent_operand {
-  int32_t pointer; /* number among the launch's; −1: there is none */
+  int32_t pointer; /* number among the launch's pointers; −1: none */
   compute_dtype dtype;
   int64_t size; /* bytes of an element */
   int64_t stride[3];
@@ -45,7 +45,7 @@ typedef struct recurrent_kernel {
   int64_t element; /* bytes of a value */
   int64_t steps, batch, hidden, gates;
   int64_t rows, units;   /* sequences of a unit */
-  int64_t panels, chunk; /* of a gate; that a task of a step takes */
+  int64_t panels, chunk; /* of a gate; per task of a step */
   bool by_steps;
   uint64_t gate_bytes, state_bytes, sum_bytes, vector_bytes;
 } recurrent_kernel;
@@ -54,11 +54,11 @@ typedef struct recurrent_kernel {
 typedef struct launch {
   const recurrent_kernel *kernel;
   void *const *pointers;
-  unsigned char *weights; /* a gate after the other */
-  unsigned char *h[2];    /* before the step, and after it */
+  unsigned char *weights; /* one gate after the other */
+  unsigned char *h[2];    /* before and after the step */
   unsigned char *c, *reset_h, *sums, *x;
   unsigned char *bias, *peepholes;
-  int64_t step; /* that tasks share */
+  int64_t step; /* the current step, if tasks share it */
   int phase;
 } launch;
 
@@ -77,7 +77,7 @@ static const unsigned char *place(const launch *l, int which, int64_t i, int64_t
          (i * o->stride[0] + j * o->stride[1] + k * o->stride[2]) * o->size;
 }
 
-/* `count` elements from unit `k` on as values, side by side. */
+/* Reads `count` elements from unit `k` on as contiguous values. */
 static void read_values(const launch *l, int which, int64_t i, int64_t j, int64_t k, int64_t count,
                         void *values) {
   const recurrent_operand *o = &l->kernel->operand[which];
@@ -85,7 +85,7 @@ static void read_values(const launch *l, int which, int64_t i, int64_t j, int64_
                                                     o->stride[2]);
 }
 
-/* Stores values to row i of the output, sequence j, from unit k on; `spare` is overwritten. */
+/* Stores values to row i of the output, sequence j, from unit k on; overwrites `spare`. */
 static void write_values(const launch *l, int64_t i, int64_t j, int64_t k, int64_t count,
                          const void *values, void *spare) {
   const recurrent_kernel *kernel = l->kernel;
@@ -129,7 +129,7 @@ static void multiply(const launch *l, const part *p, const unsigned char *state,
   }
 }
 
-/* The step's input for a sequence, where it lies or converted. */
+/* The step's input for a sequence: in place, or converted. */
 static void find_inputs(const launch *l, const part *p, int64_t step, int64_t row,
                         cpu_recurrent_row *r) {
   const recurrent_kernel *kernel = l->kernel;
@@ -168,7 +168,7 @@ static bool takes_part(const launch *l, int64_t step, int64_t row) {
   return step < length;
 }
 
-/* The state after the step, and its row of the output. */
+/* Computes the state after the step, and its row of the output. */
 static void finish_row(const launch *l, const part *p, int64_t step, int64_t row,
                        cpu_recurrent_loop loop) {
   const recurrent_kernel *kernel = l->kernel;
@@ -199,7 +199,8 @@ static int phases(const recurrent_kernel *kernel) {
   return kernel->cell == COMPUTE_RECURRENT_GRU && !kernel->reset_after ? 2 : 1;
 }
 
-/* One phase of a step. Of two, the first leaves r · h of all units, which the other multiplies. */
+/* One phase of a step. If there are two, the first computes r · h of all units, and the second
+ * multiplies it. */
 static void run_phase(const launch *l, const part *p, int64_t step, int phase) {
   const recurrent_kernel *kernel = l->kernel;
   const bool first_of_two = phases(kernel) == 2 && phase == 0;
@@ -241,7 +242,7 @@ static int64_t step_at(const recurrent_kernel *kernel, int64_t i) {
 }
 
 static void unit_task(void *argument, int64_t unit, int32_t worker) {
-  launch l = *(const launch *)argument; /* units exchange their states for themselves */
+  launch l = *(const launch *)argument; /* a copy: units swap their states independently */
   const part p = unit_part(l.kernel, unit);
   (void)worker;
   for (int64_t i = 0; i < l.kernel->steps; i++) {
@@ -278,7 +279,7 @@ static int64_t pack_chunk(const recurrent_kernel *kernel) {
   return cpu_max(1, PACK_WORK / (kernel->hidden * kernel->product->columns));
 }
 
-/* Some panels of a gate. */
+/* Packs some panels of a gate. */
 static void pack_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const recurrent_kernel *kernel = l->kernel;
@@ -323,7 +324,7 @@ static void end_states(const launch *l, const unsigned char *h) {
   }
 }
 
-/* Takes `bytes` of what follows *memory. */
+/* Takes `bytes` from the memory at *memory and advances it. */
 static unsigned char *take(unsigned char **memory, uint64_t bytes) {
   unsigned char *taken = *memory;
   *memory += bytes;
@@ -335,7 +336,7 @@ static void divide_memory(launch *l, unsigned char *memory) {
   l->weights = take(&memory, (uint64_t)kernel->gates * kernel->gate_bytes);
   l->h[0] = take(&memory, kernel->state_bytes);
   l->h[1] = take(&memory, kernel->state_bytes);
-  l->c = l->reset_h = take(&memory, kernel->state_bytes); /* of different cells */
+  l->c = l->reset_h = take(&memory, kernel->state_bytes); /* used by different cells */
   l->sums = take(&memory, kernel->sum_bytes);
   l->x = take(&memory, kernel->sum_bytes);
   if (has(kernel, BIAS)) l->bias = take(&memory, kernel->vector_bytes);
@@ -391,7 +392,7 @@ static void read_operands(recurrent_kernel *kernel, const compute_kernel_descrip
   read_operand(kernel, Y, &d->outputs[0], next);
 }
 
-/* Threads take sequences of their own or, where these are few, columns of R. */
+/* Threads take separate sequences or, if these are few, columns of R. */
 static void choose_units(recurrent_kernel *kernel) {
   const int64_t threads = kernel->head.device->threads, width = kernel->product->columns;
   const int64_t units = cpu_min(cpu_max(1, kernel->batch / UNIT_ROWS), threads * UNITS_PER_THREAD);

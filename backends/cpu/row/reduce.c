@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* REDUCE: any mix of kept and reduced dimensions, strides, programs and combinations.
  *
- * The space is two nests, the kept dimensions and the reduced ones, divided into tiles (`width`
- * elements along the last kept dimension) and chunks (`length` elements along the last reduced
- * one). A tile processes its chunks in sequence; each gives a vector of partial results, which are
- * combined pairwise, like the carries of a binary counter, so that the rounding error of a sum
- * grows with the logarithm of its length. Inside a chunk the loop runs along whichever dimension is
- * better for memory access:
+ * The space is two nests, the kept dimensions and the reduced ones. They are divided into tiles
+ * (`width` elements along the last kept dimension) and chunks (`length` elements along the last
+ * reduced one). A tile processes its chunks in sequence. Each gives a vector of partial results,
+ * which are combined pairwise, like the carries of a binary counter, so that the rounding error of
+ * a sum grows with the logarithm of its length. Inside a chunk the loop runs along the better
+ * dimension for memory access:
  *
  *   rows      along the reduced dimension: each line of the panel folds to one value
  *   columns   along the kept dimension: lines are added to each other as vectors
  *
- * Elements are read in place if they already have the accumulating type and are contiguous;
+ * Elements are read in place if they are contiguous and already have the accumulating type;
  * otherwise the prologue first writes a panel that fits the L1 cache.
  *
  * Threads share the tiles. If there are too few, the chunks of a tile are split as well, and a
- * second pass combines the splits. Each but the last has a power of two of chunks, so that the
- * partial results are combined pairwise as they are without splits: the number of threads, and how
- * many tiles there are, does not change a bit. */
+ * second pass combines the splits. Each split except the last has a power of two of chunks, so the
+ * partial results are combined in the same pairs as without splits. So neither the number of
+ * threads nor the number of tiles changes a bit of the result. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,11 +27,11 @@
 
 enum {
   LONGEST = 1 << 14,  /* elements of a chunk that are folded in place */
-  PANEL = 2048,       /* values that a prologue writes before they are folded */
+  PANEL = 2048,       /* values per prologue run, folded afterwards */
   WIDEST = 1024,      /* columns of a tile … */
-  PANEL_WIDEST = 256, /* … whose panel then has enough lines */
-  NARROWEST = 256,    /* columns that a tile keeps when tiles are short */
-  WORK = 1 << 15,     /* elements below which another thread does not pay */
+  PANEL_WIDEST = 256, /* … so that its panel has enough lines */
+  NARROWEST = 256,    /* minimum columns of a tile when tiles are narrowed for the threads */
+  WORK = 1 << 15,     /* with fewer elements, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -40,17 +40,17 @@ typedef struct reduce_kernel {
   cpu_stage prologue, epilogue;
   cpu_nest kept, reduced;
   const cpu_fold *fold;     /* NULL for ARGMAX and ARGMIN */
-  const cpu_search *search; /* NULL for the others */
-  int32_t position;         /* operand: row-major position in the reduced dimensions */
+  const cpu_search *search; /* NULL for the other operations */
+  int32_t position;         /* operand number: row-major position in the reduced dimensions */
   uint32_t value_bytes;
   bool columns; /* tiles run along the kept dimension */
   bool direct;  /* no prologue: elements are folded in place */
-  bool flat;    /* neighbouring lines follow each other for every operand of the prologue */
-  int64_t kept_count, reduced_count; /* 0 if any size is */
+  bool flat;    /* neighbouring lines are contiguous for every operand of the prologue */
+  int64_t kept_count, reduced_count; /* 0 if any size is 0 */
   int64_t width, tiles_per_line, tiles;
   int64_t length, chunks_per_line, chunks;
   int64_t splits, chunks_per_split, tasks;
-  int64_t slots; /* of `width` values, for one worker */
+  int64_t slots; /* for one worker, with `width` values each */
 } reduce_kernel;
 
 /* `width` partial results. */
@@ -68,8 +68,8 @@ typedef struct work_memory {
 typedef struct launch {
   const reduce_kernel *kernel;
   void *const *pointers;
-  work_memory *memory;     /* of every worker */
-  unsigned char *workers;  /* slots of every worker */
+  work_memory *memory;     /* one per worker */
+  unsigned char *workers;  /* the workers' slots */
   unsigned char *partials; /* a slot for every split of every tile */
 } launch;
 
@@ -142,7 +142,7 @@ static void set_place(job *j, int64_t line) {
                 (cpu_position){&kernel->reduced, &j->reduced_walk, reduced});
 }
 
-/* Runs the prologue over `lines` lines, one after the other into the panel. */
+/* Runs the prologue over `lines` lines and writes them to the panel one after the other. */
 static void fill_panel(job *j, int64_t first_line, int64_t lines, int64_t length) {
   const reduce_kernel *kernel = j->launch->kernel;
   const cpu_nest *along = kernel->columns ? &kernel->kept : &kernel->reduced;
@@ -173,8 +173,8 @@ static void fold_chunk(job *j, slot into) {
             cpu_nest_step(across, 0), 0, lines, into);
     return;
   }
-  /* Columns are summed by fours of lines; those that are searched fit one panel (choose_extents).
-   */
+  /* Columns are summed four lines at a time; a search needs all columns in one panel
+   * (choose_extents). */
   const int64_t fitting = kernel->columns && kernel->fold ? PANEL / length / 4 * 4 : PANEL / length;
   for (int64_t l = 0; l < lines; l += fitting) {
     const int64_t count = lines - l < fitting ? lines - l : fitting;
@@ -214,7 +214,7 @@ static void fold_tile(job *j, int64_t begin, int64_t end) {
     if (j->reduced_count > kernel->length) j->reduced_count = kernel->length;
     fold_chunk(j, slot_at(kernel, j->slots, top++));
 
-    /* As many carries as the number of chunks so far has trailing zeros. */
+    /* One carry for each trailing zero of the number of chunks so far. */
     for (int64_t n = c - begin + 1; !(n & 1); n >>= 1, top--)
       merge(kernel, slot_at(kernel, j->slots, top - 2), slot_at(kernel, j->slots, top - 1),
             j->kept_count);
@@ -270,7 +270,7 @@ static void reduce_task(void *argument, int64_t task, int32_t worker) {
   }
 }
 
-/* The second pass: the splits of one tile, pairwise. */
+/* The second pass: combines the splits of one tile pairwise. */
 static void merge_task(void *argument, int64_t tile, int32_t worker) {
   const launch *l = argument;
   const reduce_kernel *kernel = l->kernel;
@@ -309,7 +309,7 @@ static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) 
 /* The cost of reading the prologue's inputs when a tile runs along dimension d: about the cycles
  * per element, with the cost of starting a line spread over its length. */
 static int64_t cost_along(const reduce_kernel *kernel, const cpu_nest *nest, int32_t d) {
-  /* Few columns whose lines follow each other are folded like one long line. */
+  /* Few columns with contiguous lines are folded like one long line. */
   const bool gapless = nest == &kernel->kept && kernel->fold && kernel->prologue.identity &&
                        nest->stride[0][d] == 1 &&
                        cpu_nest_step(&kernel->reduced, 0) == nest->size[d];
@@ -380,7 +380,7 @@ static void build_nests(reduce_kernel *kernel, const compute_kernel_descriptor *
   cpu_nest_finish(&kernel->reduced);
 }
 
-/* Whether the lines of a panel follow each other for every operand that the prologue reads. */
+/* `true` if a panel's lines are contiguous for every operand of the prologue. */
 static bool lines_are_flat(const reduce_kernel *kernel, const cpu_nest *along,
                            const cpu_nest *across) {
   const cpu_stage *prologue = &kernel->prologue;
@@ -420,14 +420,15 @@ static void choose_extents(reduce_kernel *kernel) {
   const int64_t reduced = cpu_nest_length(&kernel->reduced);
   const int64_t tile = kernel->direct ? LONGEST : cpu_min(PANEL, kernel->prologue.tile_elements);
   if (kernel->columns) {
-    /* Lines of a chunk are summed sequentially: few, unless they are very short, and not more where
-     * there are fewer columns, of which a batch may be a part. */
+    /* Lines of a chunk are summed sequentially, so there are few of them, unless they are very
+     * short. With fewer columns there are no more lines, because the columns may be part of a
+     * batch. */
     kernel->width = even_pieces(kept, cpu_min(kernel->direct ? WIDEST : PANEL_WIDEST, tile));
     const int64_t most = kernel->fold ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
     kernel->length = cpu_max(1, cpu_min(reduced, most));
   } else {
     kernel->length = even_pieces(reduced, tile);
-    /* Each line of short ones would take longer to set up than to fold. */
+    /* Each short line would take longer to set up than to fold. */
     const int64_t most = reduced <= kernel->length && kernel->reduced.rank == 1
                              ? 256
                              : cpu_max(16, cpu_min(tile, PANEL) / kernel->length);
@@ -445,7 +446,7 @@ static void count_pieces(reduce_kernel *kernel) {
       kernel->reduced_count ? kernel->reduced_count / reduced * kernel->chunks_per_line : 0;
 }
 
-/* Distributes the tiles, narrowing and then splitting them while there are too few. */
+/* Distributes the tiles over the threads; narrows and then splits them while there are too few. */
 static void choose_tasks(reduce_kernel *kernel, int32_t threads) {
   int64_t total;
   if (__builtin_mul_overflow(kernel->kept_count, kernel->reduced_count, &total)) total = INT64_MAX;
@@ -540,7 +541,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->kept_count > 0) {
     choose_extents(kernel);
     choose_tasks(kernel, device->threads);
-    /* Only whole lines follow each other. */
+    /* Only whole lines are contiguous. */
     kernel->flat &= kernel->columns ? kernel->tiles_per_line == 1 : kernel->chunks_per_line == 1;
   }
   describe(kernel, compute_reduce_of(descriptor)->combine);

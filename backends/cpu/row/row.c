@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* ROW: softmax, log-softmax and normalize over the last dimension.
  *
- * The rows are one loop nest, the positions along a row another. Rows are handled in groups: one
+ * The rows are one loop nest, the positions along a row another. Rows are processed in groups: one
  * row at a time if its elements are contiguous ("single"), or several neighbouring rows at once if
  * those are contiguous instead, or if rows are very short ("wide"). A row is divided into blocks
- * that fit the L2 cache. Every block gives two statistics for every row,
+ * that fit the L2 cache. Every block gives two statistics per row,
  *
  *   softmax, log-softmax   its largest element, and the sum of exp(x − largest)
  *   normalize              its mean, and the sum of squared differences from it
  *
  * which are merged over the blocks; then every block is finished with the merged ones. So a row of
  * one block, the usual case, is read from memory once. Softmax of such rows is one loop (`softmax`
- * in isa/row_table.h). Of other rows it keeps the exponentials of the first half (in the output if
- * that takes plain values, else in a buffer) unless the row has several blocks and only a buffer:
- * then it computes them again.
+ * in isa/row_table.h). For other rows it keeps the exponentials of the first half, in the output if
+ * that takes plain values, otherwise in a buffer. If the row has several blocks and only a buffer,
+ * it computes them again.
  *
  * Threads share whole groups if there are many, otherwise their blocks. Blocks depend only on the
- * row's length, and are merged in order: a row has the same bits beside any others, with any number
- * of threads. */
+ * row's length and are merged in order, so a row has the same bits beside any other rows and with
+ * any number of threads. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,18 +29,18 @@
 #include "core/nest.h"
 
 enum {
-  LONG_ROW = 1024, /* shorter rows are not worth stores past the caches: these go row by row */
+  LONG_ROW = 1024, /* shorter rows do not pay for non-temporal stores, which go row by row */
   TILE = 1024,     /* results between the row operation and the epilogue */
-  SHORT_ROW = 32,  /* rows below this length are handled in wide groups, however few they are */
-  NARROWEST = 16,  /* rows of a wide group, if there are as many: a cache line */
+  SHORT_ROW = 32,  /* shorter rows are processed in wide groups, however few there are */
+  NARROWEST = 16,  /* minimum rows of a wide group, if there are as many: a cache line */
   WIDEST = 512,
-  GROUP = 1 << 12, /* elements of a single group: with its results it fills a level-1 cache */
-  BLOCK = 1 << 15, /* elements of a block at most: with its results it fits a level-2 cache */
-  WORK = 1 << 14,  /* elements below which another thread does not pay */
+  GROUP = 1 << 12, /* elements of a single group: with its results it fills an L1 cache */
+  BLOCK = 1 << 15, /* maximum elements of a block: with its results it fits an L2 cache */
+  WORK = 1 << 14,  /* with fewer elements, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
-#define LEAST_EPSILON 0x1p-60 /* beside which variances below 2^-100 do not show */
+#define LEAST_EPSILON 0x1p-60 /* hides variances below 2^-100 */
 
 typedef struct row_kernel {
   cpu_kernel head;
@@ -55,25 +55,25 @@ typedef struct row_kernel {
   bool direct_input;  /* elements are read in place */
   bool direct_output; /* results are written in place */
   bool stream;        /* non-temporal stores */
-  int32_t gain, bias; /* operands if normalized rows are only multiplied by and added to these, in
-                         the loop that normalizes; else −1 */
-  bool affine_bf16;   /* these, and the results, are bf16 */
+  int32_t gain, bias; /* operand numbers if the normalizing loop can multiply rows by gain and add
+                       * bias, with no further epilogue; otherwise −1 */
+  bool affine_bf16;   /* gain, bias and results are bf16 */
   bool whole;         /* softmax in one loop, from elements to results */
   bool split;         /* threads share the blocks of a group, not the groups */
   int64_t row_count, length;
   int64_t width, groups_per_line, groups;
   int64_t block, blocks;
   int64_t tasks;
-  uint64_t buffer_bytes;     /* of one worker: a block */
+  uint64_t buffer_bytes;     /* for one block, per worker */
   uint64_t statistics_bytes; /* of one group */
 } row_kernel;
 
 typedef struct launch {
   const row_kernel *kernel;
   void *const *pointers;
-  cpu_scratch *scratch;      /* of every worker */
-  unsigned char *buffers;    /* of every worker */
-  unsigned char *statistics; /* of every worker, or of every group if split */
+  cpu_scratch *scratch;      /* one per worker */
+  unsigned char *buffers;    /* one per worker */
+  unsigned char *statistics; /* one per worker, or one per group if split */
 } launch;
 
 /* A worker's current job. */
@@ -81,14 +81,14 @@ typedef struct job {
   const launch *launch;
   cpu_scratch *scratch;
   unsigned char *buffer;
-  double *statistics; /* vectors of `width`: two of every block, then the merged ones */
+  double *statistics; /* vectors of `width`: two per block, then the merged ones */
   cpu_walk walk;
   int64_t first, count; /* rows of the group, along the last dimension of the nest */
   cpu_place place;
 } job;
 
-/* The meaning of the merged vectors: normalize and softmax end in (x − shift) · factor + offset,
- * log-softmax in x − shift − offset. */
+/* The merged vectors: normalize and softmax end in (x − shift) · factor + offset, log-softmax in x
+ * − shift − offset. */
 enum { SHIFT = 0, FACTOR = 1, OFFSET = 2, MERGED = 3 };
 
 static double *block_statistic(const job *j, int64_t block, int which) {
@@ -108,13 +108,13 @@ static void set_place(job *j, int64_t row, int64_t position) {
                 (cpu_position){&kernel->along, &start, position});
 }
 
-/* Step of a dense panel in a buffer for blocks of this length. */
+/* Step of a contiguous panel in a buffer for blocks of this length. */
 static int64_t dense_step(const row_kernel *kernel, int64_t length) {
   return kernel->wide ? kernel->width : length;
 }
 
-/* Whether neighbouring rows continue each other in all operands of a stage, as they do in dense
- * tensors, so that several rows are one long line. */
+/* `true` if neighbouring rows are contiguous in all operands of a stage, as in contiguous tensors,
+ * so that several rows form one long line. */
 static bool rows_continue(const row_kernel *kernel, const cpu_stage *stage) {
   if (kernel->wide || stage->coordinates) return false;
   for (int32_t k = 0; k < CPU_NEST_OPERANDS; k++) {
@@ -148,7 +148,7 @@ static void run_stage(job *j, const cpu_stage *stage, int64_t row, int64_t rows,
   }
 }
 
-/* The dimension that a panel's step runs along. */
+/* The nest along which a panel's step runs. */
 static const cpu_nest *across(const row_kernel *kernel) {
   return kernel->wide ? &kernel->along : &kernel->rows;
 }
@@ -158,7 +158,7 @@ static int64_t block_length(const row_kernel *kernel, int64_t block) {
   return left < kernel->block ? left : kernel->block;
 }
 
-/* A panel whose source is a block's elements: in place, or in the buffer. */
+/* A panel with a block's elements as its source: in place, or in the buffer. */
 static cpu_row_panel read_block(job *j, int64_t block) {
   const row_kernel *kernel = j->launch->kernel;
   const int64_t first = block * kernel->block;
@@ -169,7 +169,7 @@ static cpu_row_panel read_block(job *j, int64_t block) {
     set_place(j, 0, first);
     panel.source = cpu_place_address(&kernel->prologue, &j->place, j->launch->pointers, 0);
     panel.source_step = cpu_nest_step(across(kernel), 0);
-    /* The next block of the rows, or the next rows. */
+    /* The distance to the next block of the rows, or to the next rows. */
     if (!kernel->wide)
       panel.ahead = kernel->blocks > 1 ? kernel->block : kernel->width * panel.source_step;
   } else {
@@ -201,14 +201,15 @@ static void turn(cpu_row_panel *panel) {
   panel->ahead = 0;
 }
 
-/* ---- The two halves of a block, and merging in between ------------------------------------- */
+/* ---- The two halves of a block, and the merge in between ----------------------------------- */
 
-/* Whether softmax's exponentials outlive the first half: the output or the buffer holds them. */
+/* `true` if softmax keeps its exponentials after the first half: the output or the buffer has
+ * room. */
 static bool keeps_exponentials(const row_kernel *kernel) {
   return kernel->direct_output || kernel->blocks == 1;
 }
 
-/* Returns the panel as the second half finds it if it follows at once. */
+/* Returns the panel in the state that the second half needs if it follows immediately. */
 static cpu_row_panel measure_block(job *j, int64_t block) {
   const row_kernel *kernel = j->launch->kernel;
   double *first = block_statistic(j, block, 0), *second = block_statistic(j, block, 1);
@@ -243,7 +244,7 @@ static void merge_moments(const job *j, int64_t row) {
     const double away = block_statistic(j, b, 0)[row] - mean;
     spread += block_statistic(j, b, 1)[row] + away * away * (double)block_length(kernel, b);
   }
-  /* Rounding may leave a spread below zero; a NaN stays. */
+  /* Rounding may make a spread negative; NaN is kept. */
   const double factor = 1 / sqrt((spread < 0 ? 0 : spread) / count + kernel->epsilon);
   const double shift = kernel->value_bytes == sizeof(double) ? mean : (double)(float)mean;
   merged_statistic(j, SHIFT)[row] = shift;
@@ -251,8 +252,8 @@ static void merge_moments(const job *j, int64_t row) {
   merged_statistic(j, OFFSET)[row] = (shift - mean) * factor;
 }
 
-/* A row of only −infinity, and one with +infinity in it, is NaN throughout, as the formula says; a
- * NaN among its elements has made one of the totals NaN. */
+/* A row with only −infinity, or with a +infinity, is NaN throughout, as the formula gives. A NaN
+ * element has already made one of the totals NaN. */
 static void merge_exponentials(const job *j, int64_t row) {
   const row_kernel *kernel = j->launch->kernel;
   double peak = block_statistic(j, 0, 0)[row], total = block_statistic(j, 0, 1)[row];
@@ -292,8 +293,8 @@ static void apply(const job *j, const cpu_row_panel *panel, int64_t row, const t
     loops->scale(panel, t->shift + row, t->factor + row, t->offset + row);
 }
 
-/* Positions of the first tile of a row: if outputs are streamed, those up to the first whole cache
- * line of the output. */
+/* Number of positions in the first tile of a row: if outputs are streamed, up to the first whole
+ * cache line of the output. */
 static int64_t first_tile(job *j, int64_t row, int64_t position) {
   const row_kernel *kernel = j->launch->kernel;
   const int32_t output = kernel->epilogue.first_output;
@@ -331,8 +332,8 @@ static void store_through_tiles(job *j, int64_t block, const cpu_row_panel *pane
   }
 }
 
-/* The output holds a block's exponentials relative to the block's own peak: makes that its panel,
- * and sets `relative` to the remaining factor. */
+/* The output has a block's exponentials relative to the block's peak: makes that its panel, and
+ * sets `relative` to the remaining factor. */
 static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, double *relative) {
   static const double zeros[WIDEST];
   const row_kernel *kernel = j->launch->kernel;
@@ -346,7 +347,7 @@ static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, do
     tiny |= relative[row] < FLT_MIN;
   }
   if (!tiny || scale == 1) return;
-  /* Such a factor would lose digits as a float, though the product need not be that small. */
+  /* As a float such a factor would lose digits, although the product need not be that small. */
   double unscale[WIDEST];
   for (int64_t row = 0; row < j->count; row++) {
     unscale[row] = 1 / scale;
@@ -359,14 +360,14 @@ static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, do
 static void apply_affine(job *j, int64_t block, cpu_row_panel *panel, const transform *t) {
   const row_kernel *kernel = j->launch->kernel;
   void *const *pointers = j->launch->pointers;
-  aim_at_output(j, block, panel); /* sets the place */
+  aim_at_output(j, block, panel); /* sets the panel's target */
   const void *gain = cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->gain);
   const void *bias = cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->bias);
   (kernel->affine_bf16 ? kernel->loops->affine_bf16
                        : kernel->loops->affine)(panel, t->shift, t->factor, t->offset, gain, bias);
 }
 
-/* `measured` is measure_block's panel if that has just been called for this block, else NULL. */
+/* `measured` is measure_block's panel if that was just called for this block, otherwise NULL. */
 static void finish_block(job *j, int64_t block, const cpu_row_panel *measured) {
   static const double zeros[WIDEST];
   const row_kernel *kernel = j->launch->kernel;
@@ -409,7 +410,7 @@ static void start_group(job *j, int64_t group) {
   j->count = rows - j->first < kernel->width ? rows - j->first : kernel->width;
 }
 
-/* `owner`: whose statistics the job uses, the worker's or the group's. */
+/* `owner` is the worker or the group that owns the job's statistics. */
 static job start_job(const launch *l, int32_t worker, int64_t owner) {
   const row_kernel *kernel = l->kernel;
   unsigned char *statistics = l->statistics + (uint64_t)owner * kernel->statistics_bytes;
@@ -538,7 +539,7 @@ static void choose_direction(row_kernel *kernel) {
                           (cpu_nest_step(nest, output) == 1 || single_element);
 }
 
-/* Whether the epilogue multiplies by one input and adds another, of whatever dtype. */
+/* `true` if the epilogue multiplies by one input and adds another, of any dtype. */
 static bool is_affine(const row_kernel *kernel, const compute_kernel_descriptor *descriptor,
                       cpu_formula *f) {
   const cpu_isa *isa = kernel->head.device->isa;
@@ -550,8 +551,8 @@ static bool is_affine(const row_kernel *kernel, const compute_kernel_descriptor 
          f->input[0] == 0 && f->repeated[0] >= 1 && f->repeated[1] >= 1;
 }
 
-/* Finds gain and bias of layer norm: of the value's type, or bf16 as the results are, dense along
- * the row and the same for all rows. */
+/* Finds gain and bias of layer norm. They have the value's type, or bf16 like the results, are
+ * contiguous along the row, and the same for all rows. */
 static void find_affine(row_kernel *kernel, const compute_kernel_descriptor *descriptor) {
   cpu_formula f;
   kernel->gain = kernel->bias = -1;
@@ -608,7 +609,7 @@ static void choose_tasks(row_kernel *kernel) {
     kernel->width = cpu_min(kernel->width, kernel->wide ? whole : width);
     count_groups(kernel);
   }
-  /* Too few groups for the threads? */
+  /* Split if there are too few groups for the threads. */
   kernel->whole = kernel->operation == COMPUTE_ROW_SOFTMAX && !kernel->wide && !kernel->stream &&
                   kernel->blocks == 1;
   kernel->split =
@@ -625,7 +626,8 @@ static void choose_memory(row_kernel *kernel) {
   kernel->statistics_bytes = cpu_whole_lines(vectors * vector);
 }
 
-/* Larger than half of the last cache: it would only evict what is needed next. */
+/* `true` if the output is larger than half of the last-level cache: it would only evict data needed
+ * next. */
 static bool output_exceeds_cache(const row_kernel *kernel) {
   int64_t bytes, values;
   const int32_t output = kernel->epilogue.first_output;

@@ -2,10 +2,11 @@
 /* SCAN: running sums, products, maxima and minima along the last dimension.
  *
  * Rows are processed one by one if their elements are contiguous, or several neighbouring rows at
- * once ("wide") if those are. Every row is divided into blocks of a fixed length. A block's own
- * prefix fold is combined with the fold of the blocks before it, which is their folds combined in
- * order: the bits do not depend on which thread computes which block. Threads share whole groups of
- * rows if there are many, otherwise blocks: once for the blocks' folds, again for the results. */
+ * once ("wide") if those are. Every row is divided into blocks of a fixed length. A result is the
+ * prefix fold within a block, combined with the folds of the blocks before it, which are combined
+ * in order. So the bits do not depend on which thread computes which block. Threads share whole
+ * groups of rows if there are many, otherwise blocks: once for the blocks' folds, again for the
+ * results. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,9 +19,9 @@ enum {
   RESULT = 1,
   NARROWEST = 8, /* minimum neighbouring rows for processing them together */
   WIDEST = CPU_SCAN_BLOCK,
-  AHEAD = 4,      /* steps of several rows */
+  AHEAD = 4,      /* prefetch distance, in steps of several rows */
   LINE = 64,      /* bytes of a cache line */
-  WORK = 1 << 14, /* elements below which another thread does not pay */
+  WORK = 1 << 14, /* with fewer elements, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -31,7 +32,7 @@ typedef struct scan_kernel {
   compute_dtype type, dtype[2];
   uint32_t element, size[2];
   int64_t length, step[2]; /* along a row, in the direction of the scan */
-  int64_t start[2];        /* of the row's first element in that direction */
+  int64_t start[2];        /* offset of the row's first element in that direction */
   bool exclusive, wide, split;
   bool large; /* operands exceed the caches */
   bool direct[2];
@@ -48,8 +49,9 @@ typedef struct scan_buffers {
 typedef struct launch {
   const scan_kernel *kernel;
   void *const *pointers;
-  scan_buffers *buffers; /* of every worker */
-  unsigned char *folds;  /* if split: of every group and block, then what comes before it */
+  scan_buffers *buffers; /* one per worker */
+  unsigned char *folds;  /* if split: the fold of every group and block, later the fold of
+                          * everything before it */
 } launch;
 
 /* Several neighbouring rows, or one. */
@@ -119,7 +121,7 @@ static const unsigned char *do_row(const launch *l, const group *g, int64_t bloc
   return b->local + (count - 1) * (int64_t)kernel->element;
 }
 
-/* Steps of neighbouring rows lie too far apart for the processor's own prefetching. */
+/* Steps of neighbouring rows are too far apart for the hardware prefetcher. */
 static void prefetch_step(const scan_kernel *kernel, const unsigned char *from, int64_t count) {
   for (int64_t at = 0; at < count * (int64_t)kernel->size[SOURCE]; at += LINE)
     __builtin_prefetch(from + at);
@@ -203,7 +205,7 @@ static void finish_task(void *argument, int64_t task, int32_t worker) {
   if (kernel->large) cpu_stream_fence();
 }
 
-/* Replaces every block's fold by that of the blocks before it. */
+/* Replaces every block's fold by the fold of the blocks before it. */
 static void chain_folds(const launch *l) {
   const scan_kernel *kernel = l->kernel;
   scan_buffers *b = l->buffers;

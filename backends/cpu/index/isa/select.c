@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops for TOP_K; core/isa.h says how this file is compiled, select.h what each loop does. */
+/* Loops for TOP_K; core/isa.h explains how this file is compiled, select.h defines each loop. */
 #include <string.h>
 
 #include "program/isa/math_base.h"
 #include "index/select.h"
 
-/* Negative floats, whose bits grow as they fall, turn around; adding 0 makes −0 a 0. */
+/* The bits of negative floats grow as the number falls, so they are inverted; adding 0 turns −0
+ * into 0. */
 CPU_INLINE int32_t key_f32(float x) {
   const int32_t bits = math_bits_f32(x + 0.0f);
   const int32_t ordered = bits ^ (int32_t)((uint32_t)(bits >> 31) >> 1);

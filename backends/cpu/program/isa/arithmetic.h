@@ -2,7 +2,6 @@
 /* Instructions on f32 or f64 that compile to a few operations, as expressions of one element: x, or
  * x and y. Loops over tiles (tile_float.c) and chains (chain.c) are generated from them.
  *
- *
  *   row(CODE, name, value)
  *
  * PARAMETER is the instruction's immediate. Comparisons give true or false. */

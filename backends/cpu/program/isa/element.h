@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The element type that a source of an isa/ folder is compiled for (CPU_VARIANT), and its vectors.
  *
- *
  *   ELEMENT          the type
  *   ARITHMETIC       the type for sums and products: unsigned for integers, where overflow wraps
  *   MASK             the signed integer type as wide as ELEMENT

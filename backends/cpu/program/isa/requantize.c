@@ -61,8 +61,7 @@ CPU_INLINE void requantize_rows(const form f, const cpu_requantize_lines *l) {
                    l->y + row * l->y_row);
 }
 
-/* ---- Vectors ----------------------------------------------------------------------------------
- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 
 #ifdef REQUANTIZE_LANES
 /* The results of a vector of sums, as words not yet limited to bytes. */
@@ -292,8 +291,7 @@ static void run(const cpu_requantize_lines *l) {
   loops[divides][l->offset_along][l->scale_along][l->bias_along](l);
 }
 
-/* ---- Sums of bytes ----------------------------------------------------------------------------
- */
+/* ---- Sums of bytes --------------------------------------------------------------------------- */
 
 CPU_INLINE float term_value(const bool is_signed, const cpu_requantize_term *t, int64_t i) {
   const uint8_t x = t->from[i];

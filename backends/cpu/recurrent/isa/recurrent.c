@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops for RECURRENT, once per instruction set (core/isa.h) and element type; recurrent_table.h
- * says what each does, compute/backend.h the formulas. */
+/* Loops for RECURRENT, once per instruction set (core/isa.h) and element type. recurrent_table.h
+ * defines each loop; compute/backend.h has the formulas. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,9 +13,9 @@
 #define TANH(x)    CPU_PASTE(tanh, CPU_VARIANT)(x)
 
 #define READ(name, from)  const ELEMENT *name = from
-#define WRITE(name, from) ELEMENT *name = from /* apart from all others */
+#define WRITE(name, from) ELEMENT *name = from /* does not overlap any other array */
 
-/* NaN stays. */
+/* Keeps NaN. */
 ALWAYS_INLINE ELEMENT clamp(ELEMENT x, ELEMENT clip) {
   x = x < -clip ? -clip : x;
   return x > clip ? clip : x;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Folding and searching loops for REDUCE, once per instruction set (core/isa.h) and element type;
- * row_table.h says what each loop does.
+ * row_table.h defines each loop.
  *
- * Each combination is written twice, for elements and for packs of them, and passed to the loops as
- * constant function pointers, which are inlined. */
+ * Each combination is written twice, for elements and for packs of them. The loops receive it as a
+ * constant function pointer, which is inlined. */
 #include "program/isa/element.h"
 #include "row_table.h"
 
@@ -17,7 +17,8 @@ ALWAYS_INLINE ELEMENT multiply(ELEMENT a, ELEMENT b) {
   return (ELEMENT)((ARITHMETIC)a * (ARITHMETIC)b);
 }
 
-/* The processor's comparison returns `b` if either is NaN, so only a NaN in `a` needs care. */
+/* The processor's comparison returns `b` if either is NaN, so only a NaN in `a` needs an extra
+ * step. */
 static inline ELEMENT larger(ELEMENT a, ELEMENT b) {
   const ELEMENT extremum = a > b ? a : b;
   return IS_NAN(a) ? a : extremum;
@@ -48,7 +49,7 @@ ALWAYS_INLINE pack pack_smaller(pack a, pack b) {
   return pack_select((pack_mask)(a < b) | pack_nan(a), a, b);
 }
 
-/* The same of parts of a pack. */
+/* The same for parts of a pack. */
 typedef pack_part (*part_combination)(pack_part a, pack_part b);
 typedef MASK part_mask __attribute__((vector_size(16)));
 
@@ -72,11 +73,11 @@ enum {
   lanes = 4 * pack_lanes,
   block = 64 * lanes,
   narrow = 64,                                              /* accumulators of a few columns */
-  folded_by_packs = 2 * pack_lanes > 8 ? 2 * pack_lanes : 8 /* lines so long at least */
+  folded_by_packs = 2 * pack_lanes > 8 ? 2 * pack_lanes : 8 /* minimum length of such lines */
 };
 
-/* The elements of a pack, in a tree. Parts and elements are arrays of variables: through memory it
- * would take several times as long. */
+/* Combines the elements of a pack as a tree. Parts and elements are arrays of variables: through
+ * memory this would take several times as long. */
 ALWAYS_INLINE ELEMENT fold_pack(pack p, combination combine, part_combination combine_parts) {
   pack_part part[pack_parts];
   __builtin_memcpy(part, &p, sizeof p);
@@ -89,7 +90,7 @@ ALWAYS_INLINE ELEMENT fold_pack(pack p, combination combine, part_combination co
   return lane[0];
 }
 
-/* The whole packs of at least one pack and at most a block. */
+/* Combines the whole packs of at least one pack and at most a block. */
 ALWAYS_INLINE pack fold_packs(const ELEMENT *x, int64_t length, pack_combination combine_packs) {
   pack lane[4];
   int64_t i = pack_lanes;
@@ -113,8 +114,8 @@ ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination c
   return folded;
 }
 
-/* Lines that are too short for packs are folded in the order of fold_columns: how many there are
- * decides which of the two folds them. */
+/* Lines that are too short for packs are folded in the order of fold_columns, because the number of
+ * lines decides which of the two folds them. */
 ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identity,
                                 combination combine, pack_combination combine_packs,
                                 part_combination combine_parts) {
@@ -132,8 +133,8 @@ ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identi
 }
 
 #if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_I32)
-/* Four lines of at most a block: as fold_line, but the elements of packs and what is left after
- * them are folded side by side. */
+/* Four lines of at most a block, as fold_line; the elements of packs and the remainders are folded
+ * in parallel. */
 ALWAYS_INLINE void fold_four_lines(const ELEMENT *x, int64_t step, int64_t length, ELEMENT *result,
                                    ELEMENT identity, pack_combination combine_packs,
                                    part_combination combine_parts) {
@@ -204,7 +205,8 @@ ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, in
     result[l] = fold_line(x + l * step, length, identity, combine, combine_packs, combine_parts);
 }
 
-/* Few columns in contiguous lines: as many lines as the lanes hold are folded as one long line. */
+/* Few columns in contiguous lines: as many lines as the accumulators hold are folded as one long
+ * line. */
 ALWAYS_INLINE void fold_narrow(const ELEMENT *restrict x, int64_t lines, int64_t length,
                                ELEMENT *restrict result, ELEMENT identity, combination combine) {
   ELEMENT lane[narrow];
@@ -266,10 +268,10 @@ FOLD(multiply, 1)
 #ifndef CPU_VARIANT_BYTE
 /* ---- ARGMAX and ARGMIN ---------------------------------------------------------------------- */
 
-/* A line is searched in two passes over blocks that stay in the L1 cache: the extremum of the block
- * as a fold, and, only if it beats the previous one, a search for its position. */
+/* Searches a line in two passes over blocks that stay in the L1 cache: first a fold gives the
+ * extremum of the block; only if that beats the previous one, a search finds its position. */
 
-/* Whether `b` is more extreme than `a`; both comparisons with a NaN are false. */
+/* `true` if `b` is more extreme than `a`; both comparisons with a NaN are false. */
 ALWAYS_INLINE int beats(ELEMENT b, ELEMENT a, int largest) {
   const int better = largest ? b > a : b < a;
   return better | (IS_NAN(b) & !IS_NAN(a));

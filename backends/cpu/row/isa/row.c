@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops for ROW (softmax, log-softmax, normalize), once per instruction set (core/isa.h) and
- * element type; row_table.h says what each loop does.
+ * element type; row_table.h defines each loop.
  *
- * "Single" loops run along one row, "wide" ones across neighbouring rows, in strips as wide as the
- * lanes. Sums run over blocks of a few thousand elements in ELEMENT, and over blocks in double.
+ * "Single" loops run along one row, "wide" ones across neighbouring rows, in strips of a fixed
+ * width. Sums use ELEMENT within blocks of a few thousand elements, and double across blocks.
  *
- * A target may be its own source, element by element: hence CPU_INDEPENDENT instead of restrict. */
+ * A target may be its source, element by element: hence CPU_INDEPENDENT instead of restrict. */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -24,8 +24,9 @@
 #include "program/isa/math_pack_f64.h"
 #endif
 
-/* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches; EXP_PACK(p): that
- * of each element of a pack; HIGHER(a, b): the higher of those of two packs, a if b is NaN. */
+/* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches. EXP_PACK(p): the
+ * same for each element of a pack. HIGHER(a, b): the elementwise maximum of two packs; a if b is
+ * NaN. */
 #if defined(CPU_VARIANT_F32)
 /* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor,
  * which avoids subnormal results. exp(−110) divided by the sum becomes 0. */
@@ -48,8 +49,8 @@ CPU_INLINE float exp_scaled(float x) {
 enum {
   lanes = 4 * pack_lanes,
   block = 32 * lanes,
-  ABREAST = 2,           /* rows whose peaks and sums are found together */
-  pair = 2 * pack_lanes, /* with AVX2 a cache line, which is asked for once */
+  ABREAST = 2,           /* rows whose peaks and sums are computed together */
+  pair = 2 * pack_lanes, /* with AVX2 one cache line, requested once */
   pack_block = 64 * pack_lanes
 };
 
@@ -57,7 +58,7 @@ static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
   return b > a ? b : a;
 }
 
-/* A peak of −infinity: subtracting it would give NaNs. */
+/* Replaces a peak of −infinity: subtracting it would give NaNs. */
 static inline ELEMENT finite_peak(ELEMENT peak) {
   return peak < LOWEST_FINITE ? 0 : peak;
 }
@@ -76,7 +77,7 @@ ALWAYS_INLINE ELEMENT pack_highest(pack p) {
   return highest;
 }
 
-/* The highest of all lanes, and their sum as pack_sum has it, in every lane. */
+/* The highest of all lanes, and their sum as pack_sum computes it, in every lane. */
 #if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
 #define FOLD_LANES(p, fold)                                                                        \
   p = fold(p, _mm512_shuffle_f32x4(p, p, 0x4e));                                                   \
@@ -108,8 +109,7 @@ ALWAYS_INLINE pack sum_everywhere(pack p) {
 
 /* ---- Along each row ------------------------------------------------------------------------ */
 
-/* Asks for `count` elements of the panel that is read next; what lies outside an array is not
- * fetched. */
+/* Prefetches `count` elements of the next panel; addresses outside the array are not prefetched. */
 ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead, int count) {
   const uintptr_t first = (uintptr_t)x + (uintptr_t)ahead * sizeof(ELEMENT);
   for (uintptr_t byte = 0; byte < (uintptr_t)count * sizeof(ELEMENT); byte += 64)
@@ -134,7 +134,8 @@ static void single_maximum(const cpu_row_panel *panel, double *peak) {
     peak[w] = (double)line_peak(x + w * panel->source_step, panel->length)[0];
 }
 
-/* y = the exponentials of up to pack_block elements; the sums of every pack_lanes-th of them. */
+/* y = the exponentials of up to pack_block elements. Returns a pack of partial sums: element l sums
+ * every pack_lanes-th exponential from l on. */
 ALWAYS_INLINE pack exponentials_block(const ELEMENT *x, ELEMENT *y, int64_t count, pack shift,
                                       int64_t ahead, int store) {
   pack lane = pack_all(0);
@@ -185,14 +186,14 @@ static void single_exponentials(const cpu_row_panel *panel, const double *peak, 
   }
 }
 
-/* Whether little cancels in squares − sum²/count: the mean is closer to the shift than the standard
- * deviation. False for NaN. */
+/* `true` if squares − sum²/count loses little by cancellation: the mean is closer to the shift than
+ * the standard deviation. False for NaN. */
 ALWAYS_INLINE int shift_is_near(double sum, double squares, double count) {
   return 2 * sum * sum <= squares * count;
 }
 
-/* Squares of f32 beyond 1.8e19 are infinite, and below 1e-19 they lose digits. Where a sum of them
- * shows that, the row is measured once more with numbers in double. */
+/* Squares of f32 beyond 1.8e19 are infinite, and below 1e-19 they lose digits. If a sum of squares
+ * shows that, the row is measured again in double. */
 #if defined(CPU_VARIANT_F32)
 ALWAYS_INLINE bool squares_are_good(double squares, double count, bool tiny) {
   return squares <= DBL_MAX && (!tiny || squares >= count * 0x1p-100);
@@ -211,7 +212,7 @@ wide_range_moments(const float *x, int64_t step, int64_t length, double *mean, d
   *spread = squares;
 }
 
-/* Such rows may also need a factor that is no normal f32, or differences beyond f32. */
+/* Such rows may also need a factor that is not a normal f32, or differences beyond f32. */
 ALWAYS_INLINE bool factor_is_good(double factor) {
   return !(factor < 0x1p-120) && !(factor > 0x1p120);
 }
@@ -226,7 +227,7 @@ ALWAYS_INLINE float scale_element(float x, double shift, double factor, double o
 #define scale_element(x, shift, factor, offset)           (((x) - (shift)) * (factor) + (offset))
 #endif
 
-/* The sum of x − shift, and that of its squares. */
+/* The sums of x − shift and of its squares. */
 ALWAYS_INLINE void deviations(const ELEMENT *x, int64_t length, ELEMENT shift, double *sum,
                               double *square_sum) {
   const pack middle = pack_all(shift);
@@ -267,7 +268,7 @@ static void single_moments(const cpu_row_panel *panel, double *mean, double *spr
   const double count = (double)length;
   const ELEMENT *x = panel->source;
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step) {
-    double sum, squares, start[4] = {0}; /* not one addition waiting for the other */
+    double sum, squares, start[4] = {0}; /* four independent additions */
     for (int64_t i = 0; i < few; i++) start[i & 3] += (double)x[i];
     ELEMENT shift = (ELEMENT)(((start[0] + start[1]) + (start[2] + start[3])) / (double)few);
     deviations(x, length, shift, &sum, &squares);
@@ -358,7 +359,7 @@ static void single_subtract(const cpu_row_panel *panel, const double *first, con
 
 /* ---- Softmax of whole rows ------------------------------------------------------------------- */
 
-/* y = exponentials; 1 / their sum, in every lane. */
+/* y = exponentials; returns 1 / their sum, in every lane. */
 ALWAYS_INLINE pack line_factor(const ELEMENT *x, ELEMENT *y, int64_t length, pack peak,
                                int64_t ahead) {
   if (length <= pack_block)
@@ -377,9 +378,9 @@ ALWAYS_INLINE void scale_line(ELEMENT *y, int64_t length, pack factor) {
   if (i < length) pack_store_few(y + i, pack_load_few(y + i, length - i) * factor, length - i);
 }
 
-/* Peaks and sums of a few rows are found one after the other: one row alone would have the
- * processor wait for the one and the other. Infinite peaks need no care, since ∞ − ∞ is a NaN in
- * the sum, which makes the whole row NaN. */
+/* Computes the peaks of a few rows together, then their sums: with a single row, the processor
+ * would wait for each result. Infinite peaks need no special case: ∞ − ∞ puts a NaN into the sum,
+ * which makes the whole row NaN. */
 ALWAYS_INLINE void softmax_rows(const cpu_row_panel *panel, int64_t first, int rows) {
   const ELEMENT *x = (const ELEMENT *)panel->source + first * panel->source_step;
   ELEMENT *y = (ELEMENT *)panel->target + first * panel->target_step;
@@ -449,8 +450,7 @@ static void single_softmax(const cpu_row_panel *panel) {
 
 /* ---- Across rows --------------------------------------------------------------------------- */
 
-/* Calls body(first row, rows) for strips of a panel, with a constant number of rows where it can.
- */
+/* Calls body(first row, rows) for strips of a panel, with a constant number of rows if possible. */
 #define FOR_STRIPS(panel, body, ...)                                                               \
   for (int64_t w = 0; w < (panel)->width; w += lanes) {                                            \
     if ((panel)->width - w >= lanes)                                                               \
@@ -506,7 +506,7 @@ static void wide_exponentials(const cpu_row_panel *panel, const double *peak, do
   }
 }
 
-/* deviations() of all rows of a strip. */
+/* deviations() for all rows of a strip. */
 ALWAYS_INLINE void strip_deviations(const cpu_row_panel *panel, int64_t w, int64_t rows,
                                     const ELEMENT *shift, double *sum, double *squares) {
   ELEMENT lane[lanes], square[lanes];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The inner loops of reductions and row operations, once per instruction set. reduce.c and row.c
- * decide on elements, order and threads; these are only loops over memory whose elements already
+ * decide on elements, order and threads; these loops only process memory whose elements already
  * have the accumulating type.
  *
  * A loop processes a block of at most a few thousand elements, so that its rounding error is small;
@@ -23,7 +23,7 @@ typedef struct cpu_fold {
   /* folded[i] = folded[i] combined with element i of every line. */
   void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, void *folded);
 
-  /* folded[0 … length−1] = the value that changes nothing. */
+  /* folded[0 … length−1] = the neutral value. */
   void (*clear)(void *folded, int64_t length);
 } cpu_fold;
 
@@ -39,12 +39,13 @@ typedef struct cpu_search {
   void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, int64_t first,
                   int64_t stride, void *values, int64_t *positions);
 
-  /* Keeps the more extreme of two results, and of equal ones that at the lower position. */
+  /* Keeps the more extreme of two results; of equal ones, the one at the lower position. */
   void (*merge)(void *values, int64_t *positions, const void *other_values,
                 const int64_t *other_positions, int64_t length);
 } cpu_search;
 
-/* Of one element type. BOOL has the maximum and minimum only; other functions are NULL there. */
+/* The loops of one element type. BOOL has only the maximum and minimum; its other functions are
+ * NULL. */
 typedef struct cpu_reduce_loops {
   cpu_fold fold[COMPUTE_COMBINE_MIN + 1]; /* by compute_combine: SUM … MIN */
   cpu_search largest, smallest;           /* ARGMAX, ARGMIN */
@@ -53,51 +54,51 @@ typedef struct cpu_reduce_loops {
 CPU_DECLARE_NUMBERS(cpu_reduce_loops, cpu_reduce);
 CPU_DECLARE(cpu_reduce_loops, cpu_reduce_byte);
 
-/* Row operations on a panel of `length` positions of `width` rows. "Single" loops run along one row
- * after the other: position p of row w is at w·step + p. "Wide" ones run across rows: it is at
- * p·step + w. Panels hold at most some ten thousand positions. */
+/* A panel of `length` positions of `width` rows. "Single" loops run along one row after the other:
+ * position p of row w is at w·step + p. "Wide" loops run across rows: it is at p·step + w. Panels
+ * have at most some ten thousand positions. */
 typedef struct cpu_row_panel {
   const void *source;
   int64_t source_step;
-  void *target; /* may be the source itself */
+  void *target; /* may equal the source */
   int64_t target_step;
   int64_t length, width;
-  int64_t ahead; /* elements from one of the source to the one that is read next, in another panel:
-                    loops that compute more than they read fetch it early. 0: unknown */
-  bool tiny;     /* moments: deviations whose squares are no normal numbers count as well */
+  int64_t ahead; /* distance in elements from the source to the panel that is read next; loops with
+                  * more computation than memory traffic prefetch it. 0: unknown */
+  bool tiny;     /* moments: deviations whose squares are not normal numbers count as well */
 } cpu_row_panel;
 
-/* `peak`, `total`, … have one entry for each row. */
+/* `peak`, `total`, … have one entry per row. */
 typedef struct cpu_row_way {
   /* peak = the largest element, −infinity if there is none; NaNs are ignored. */
   void (*maximum)(const cpu_row_panel *panel, double *peak);
 
   /* target = exponential_scale · exp(source − peak), total = the sum of exp(source − peak). Without
-   * a target only the sum. A peak of −infinity counts as 0. Exponentials too small for a float,
-   * including that of −infinity, are some tiny number. */
+   * a target, only the sum. A peak of −infinity counts as 0. Exponentials too small for a float,
+   * including exp(−infinity), become some tiny number. */
   void (*exponentials)(const cpu_row_panel *panel, const double *peak, double *total);
 
-  /* mean = the mean, spread = the sum of squared differences from it, right for all finite f32.
+  /* mean = the mean, spread = the sum of squared differences from it, correct for all finite f32.
    * `length` is at least 1. */
   void (*moments)(const cpu_row_panel *panel, double *mean, double *spread);
 
-  /* target = (source − shift) · factor + offset. Of f32 the factor may be beyond its range. */
+  /* target = (source − shift) · factor + offset. For f32 the factor may be out of range of f32. */
   void (*scale)(const cpu_row_panel *panel, const double *shift, const double *factor,
                 const double *offset);
 
-  /* target = ((source − shift) · factor + offset) · gain[position] + bias[position]; only single.
-   */
+  /* target = ((source − shift) · factor + offset) · gain[position] + bias[position]; only
+   * "single". */
   void (*affine)(const cpu_row_panel *panel, const double *shift, const double *factor,
                  const double *offset, const void *gain, const void *bias);
 
-  /* The same with gain, bias and target of bf16; only f32. */
+  /* The same with gain, bias and target in bf16; only f32. */
   void (*affine_bf16)(const cpu_row_panel *panel, const double *shift, const double *factor,
                       const double *offset, const void *gain, const void *bias);
 
   /* target = (source − first) − second. */
   void (*subtract)(const cpu_row_panel *panel, const double *first, const double *second);
 
-  /* target = softmax of whole rows, with infinities and NaNs as row.c has them; only single. */
+  /* target = softmax of whole rows, with the same infinities and NaNs as row.c; only "single". */
   void (*softmax)(const cpu_row_panel *panel);
 } cpu_row_way;
 
@@ -112,9 +113,9 @@ CPU_DECLARE_FLOATS(cpu_row_loops, cpu_row);
 
 /* The inner loops of running sums, products, maxima and minima, by type and instruction set.
  *
- * Every row is divided into blocks of CPU_SCAN_BLOCK elements. A block's results are its own prefix
- * fold, combined with the fold of all blocks before it, so the result does not depend on which
- * thread computes which block. */
+ * Every row is divided into blocks of CPU_SCAN_BLOCK elements. A result is the prefix fold within
+ * the block, combined with the fold of all blocks before it, so it does not depend on which thread
+ * computes which block. */
 
 enum { CPU_SCAN_BLOCK = 1024 };
 
@@ -122,20 +123,21 @@ typedef struct cpu_scan_loops {
   /* A block of up to CPU_SCAN_BLOCK elements along a row; local = its running fold. */
   void (*local)(void *local, const void *source, int64_t count);
 
-  /* result[i] = carry with local[i] if inclusive, else result[0] = carry, result[i] = carry with
-   * local[i − 1]. */
+  /* result[i] = carry combined with local[i] if inclusive. If exclusive, result[0] = carry and
+   * result[i] = carry combined with local[i − 1]. */
   void (*finish)(void *result, const void *carry, const void *local, int64_t count, bool exclusive);
 
-  /* One step of `count` rows side by side. */
+  /* One step of `count` neighbouring rows. */
   void (*step)(void *result, const void *carry, void *local, const void *source, int64_t count,
                bool exclusive);
 
-  void (*combine)(void *into, const void *other, int64_t count); /* into = into with other */
-  void (*clear)(void *values, int64_t count);                    /* what changes no value */
-  void (*identity)(void *value); /* as an exclusive fold begins with */
+  void (*combine)(void *into, const void *other, int64_t count); /* into = into combined with
+                                                                  * other */
+  void (*clear)(void *values, int64_t count);                    /* fills with the neutral value */
+  void (*identity)(void *value); /* the first value of an exclusive fold */
 } cpu_scan_loops;
 
-/* Of one element type: F64, F32, I64 or I32. */
+/* The folds of one element type: F64, F32, I64 or I32. */
 typedef struct cpu_scan_folds {
   cpu_scan_loops fold[COMPUTE_COMBINE_MIN + 1]; /* by compute_combine */
 } cpu_scan_folds;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops for SCAN, once per instruction set (core/isa.h) and element type; row_table.h says what
- * each loop does. */
+/* Loops for SCAN, once per instruction set (core/isa.h) and element type; row_table.h defines each
+ * loop. */
 #include "program/isa/element.h"
 #include "program/isa/tile_loops.h"
 #include "row_table.h"
 
 #if IS_FLOAT
-#define ZERO (-(ELEMENT)0) /* the sum that changes nothing */
+#define ZERO (-(ELEMENT)0) /* the neutral sum */
 #else
 #define ZERO 0
 #endif
@@ -17,7 +17,7 @@ CPU_INLINE ELEMENT plus(ELEMENT a, ELEMENT b) {
 CPU_INLINE ELEMENT times(ELEMENT a, ELEMENT b) {
   return (ELEMENT)((ARITHMETIC)a * (ARITHMETIC)b);
 }
-/* Comparisons return `b` if either is NaN, so only a NaN in `a` needs care. */
+/* Comparisons return `b` if either is NaN, so only a NaN in `a` needs an extra step. */
 CPU_INLINE ELEMENT larger(ELEMENT a, ELEMENT b) {
   const ELEMENT extremum = a > b ? a : b;
   return IS_NAN(a) ? a : extremum;

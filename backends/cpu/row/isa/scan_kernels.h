@@ -3,12 +3,12 @@
  *
  *   NAME(x)      x with the combination's prefix
  *   COMBINE(a,b) the combination
- *   NEUTRAL      what changes no value, not even the sign of a zero
+ *   NEUTRAL      the neutral value; it keeps even the sign of a zero
  *   IDENTITY     the value of no elements */
 
-/* local[i] ends as the fold of elements 0 … i: folds of 2, 4, 8 and 16 neighbours, each made of two
- * of the ones before, then chains of every sixteenth. None of the loops has a dependence closer
- * than a vector. Padding with neutral values in front avoids special cases at the start. */
+/* local[i] ends as the fold of elements 0 … i. First come folds of 2, 4, 8 and 16 neighbours, each
+ * combined from two of the previous ones, then chains over every sixteenth. No loop has a
+ * dependence closer than a vector. Neutral padding in front avoids special cases at the start. */
 static void NAME(local)(void *to, const void *from, int64_t count) {
   enum { ROOM = 16 };
   _Alignas(64) ELEMENT first[ROOM + CPU_SCAN_BLOCK], second[ROOM + CPU_SCAN_BLOCK];
