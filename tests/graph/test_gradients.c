@@ -42,7 +42,7 @@ static void bind_random(subject *s, compute_node node, double low, double high, 
   const size_t at = s->binding_count++;
   const int64_t count = count_of(compute_node_shape(s->graph, node));
   const compute_dtype dtype = compute_node_dtype(s->graph, node);
-  const bool whole = dtype == COMPUTE_I64 || dtype == COMPUTE_I32;
+  const bool whole = dtype == COMPUTE_I64 || dtype == COMPUTE_I32 || dtype == COMPUTE_U8;
   for (int64_t i = 0; i < count; i++) {
     const double value = test_random_uniform(&random, low, whole ? high + 1 : high);
     s->values[at][i] = whole ? floor(value) : value;
@@ -256,6 +256,25 @@ static void every_structural_rule_agrees_with_differences(void **state) {
   }
 }
 
+/* find_spots takes no f64, and what call's functions compute has no reference; their gradients are
+ * tested in tests/fit and tests/plan. */
+static bool has_row(const char *operation) {
+  const operation_sample *row;
+  if (!strcmp(operation, "find_spots") || !strncmp(operation, "call", 4)) return true;
+  for (size_t i = 0; (row = operation_sample_at(i)) != NULL; i++)
+    if (row->uses & OPERATION_DERIVATIVE && strcmp(row->operation, operation) == 0) return true;
+  return false;
+}
+
+static void no_rule_is_forgotten(void **state) {
+  (void)state;
+  for (int op = OP_NONE + 1; op < OP_COUNT; op++) {
+    const graph_op_info *info = graph_op_describe((graph_op)op);
+    if (info->differentiable && !elementwise[op] && !has_row(info->name))
+      fail_msg("%s has no row DERIVATIVE in tests/operations.def", info->name);
+  }
+}
+
 /* The gradients of the sum of scatter's result by data [3] and updates [5]. */
 static void check_scatter(compute_scatter_mode mode, const float *data, const float *updates,
                           const float *expected) {
@@ -317,6 +336,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_elementwise_rule_agrees_with_differences),
       cmocka_unit_test(every_structural_rule_agrees_with_differences),
+      cmocka_unit_test(no_rule_is_forgotten),
       cmocka_unit_test(scattered_zeros_and_ties_have_gradients),
       cmocka_unit_test(gradients_can_be_differentiated),
   };

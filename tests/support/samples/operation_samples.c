@@ -62,7 +62,7 @@ static compute_node indices(compute_graph *g, compute_shape shape, const int64_t
 static compute_node gradient_of(compute_graph *g, compute_node y, compute_node of) {
   compute_node gradient = none;
   const compute_shape shape = compute_node_shape(g, y);
-  const compute_node weights = compute_index(g, COMPUTE_F32, shape, shape.rank - 1);
+  const compute_node weights = compute_index(g, compute_node_dtype(g, y), shape, shape.rank - 1);
   const compute_node loss = compute_sum(g, compute_mul(g, y, weights), (compute_axes){0}, false);
   compute_gradients(g, loss, &of, 1, &gradient);
   return gradient;
