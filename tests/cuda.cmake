@@ -142,7 +142,6 @@ endforeach()
 compute_add_variant(operations_long_sums cuda "${on_device};COMPUTE_TEST_SPREAD=3")
 compute_add_variant(operations_row cuda_locale
   "${on_device};COMPUTE_TEST_SAMPLES=6;COMPUTE_TEST_LOCALE=tr_TR.UTF-8;LOCPATH=${CMAKE_CURRENT_BINARY_DIR}/locales;COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_cuda_locale")
-compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
 foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients

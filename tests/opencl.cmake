@@ -94,7 +94,6 @@ foreach(name gradients indexed matmul network quantized recurrent reduction row 
   compute_add_variant(operations_${name} opencl "${on_device_sampled}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
-compute_add_variant(operations_network_gradients opencl "${on_device_sampled}")
 compute_add_variant(operations_volume opencl "${on_device_sampled}")
 compute_add_variant(operations_operand_kinds opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=45;COMPUTE_TEST_SAMPLES=2")

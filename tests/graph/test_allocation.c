@@ -6,6 +6,8 @@
 #include "compute/spots.h"
 #include "graph/node/graph.h"
 #include "support/harness/failing_allocator.h"
+#include "support/samples/elementwise.h"
+#include "support/samples/operation_samples.h"
 
 static compute_context *context;
 static compute_tensor *weights, *bias, *square;
@@ -109,200 +111,147 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
 /* ---- Half-way ----------------------------------------------------------------------------------
  */
 
-/* What composed calls are made of; they take nothing else. */
-typedef struct operands {
-  compute_graph *g;
-  compute_node x, w, row, labels, image, filter, seed, bytes, byte, byte_image, packed, loss,
-      volume, block, places;
-} operands;
+/* A call to build with, and what its failures leave. */
+typedef struct composed_call {
+  const char *name;
+  void (*build)(compute_graph *g, const compute_node *x, const void *user);
+  const void *user;
+  bool several; /* calls: those before the one that fails may have recorded nodes */
+} composed_call;
 
-static const compute_node none;
-
-static void clamp(const operands *o) {
-  compute_clamp(o->g, o->x, -1, 1);
-}
-static void layer_norm(const operands *o) {
-  compute_layer_norm(o->g, o->x, o->row, o->row, 1e-5);
-}
-static void cross_entropy(const operands *o) {
-  compute_cross_entropy_smoothed(o->g, o->x, o->labels, 0.1);
-}
-static void squared_error(const operands *o) {
-  compute_mean_squared_error(o->g, o->x, o->x);
-}
-static void binary(const operands *o) {
-  compute_binary_cross_entropy(o->g, o->x, o->x);
-}
-static void huber(const operands *o) {
-  compute_huber(o->g, o->x, o->row, 1);
-}
-static void batch_norm(const operands *o) {
-  compute_batch_norm(o->g, o->x, o->row, o->row, o->row, o->row, 1e-5);
-}
-static void batch_norm_training(const operands *o) {
-  compute_node mean, variance;
-  compute_batch_norm_training(o->g, o->x, o->row, o->row, 1e-5, &mean, &variance);
-}
-static void dropout(const operands *o) {
-  compute_dropout(o->g, o->x, 0.5, o->seed, 3);
-}
-static void top_k(const operands *o) {
-  compute_top_k(o->g, o->x, 2, 1, false, NULL);
-}
-static void sort(const operands *o) {
-  compute_sort(o->g, o->x, 1, true);
-}
-static void argsort(const operands *o) {
-  compute_argsort(o->g, o->x, 1, true);
-}
-static void one_hot(const operands *o) {
-  compute_one_hot(o->g, o->labels, 3, COMPUTE_F32);
-}
-static void conv2d(const operands *o) {
-  compute_conv2d(o->g, o->image, o->filter, o->row, NULL);
-}
-static void conv2d_transpose(const operands *o) {
-  compute_conv2d_transpose(o->g, o->image, o->filter, o->row, NULL);
-}
-static void matmul_integer(const operands *o) {
-  compute_matmul_integer(o->g, o->bytes, o->bytes, o->byte, o->byte);
-}
-static void conv2d_integer(const operands *o) {
-  compute_conv2d_integer(o->g, o->byte_image, o->byte_image, o->byte, o->byte,
-                         &(compute_conv2d_options){.padding = {1}});
-}
-static void quantized_matmul(const operands *o) {
-  compute_quantized_matmul(o->g, o->row, o->packed, o->x, none,
-                           &(compute_quantized_options){.bits = 8, .block = 1});
-}
-static void conv3d(const operands *o) {
-  compute_conv3d(o->g, o->volume, o->block, o->row, &(compute_conv3d_options){.padding = {1}});
-}
-static void conv3d_transpose(const operands *o) {
-  compute_conv3d_transpose(o->g, o->volume, o->block, o->row, NULL);
-}
-static void max_pool3d(const operands *o) {
-  compute_max_pool3d(o->g, o->volume, &(compute_pool3d_options){.size = {2, 1, 1}});
-}
-static void argmax_pool3d(const operands *o) {
-  compute_argmax_pool3d(o->g, o->volume,
-                        &(compute_pool3d_options){.size = {2, 1, 1}, .dilation = {2, 1, 1}});
-}
-static void average_pool3d(const operands *o) {
-  compute_average_pool3d(o->g, compute_cast(o->g, o->volume, COMPUTE_F16),
-                         &(compute_pool3d_options){.size = {2, 1, 1}});
-}
-static void max_unpool(const operands *o) {
-  compute_max_unpool(o->g, o->image, o->places, COMPUTE_SHAPE(1, 4, 3, 4));
-}
-static void matmul(const operands *o) {
-  compute_matmul(o->g, o->row, o->w);
-}
-static void pad(const operands *o) {
-  compute_pad(o->g, o->x, 1, 1, 2, COMPUTE_PAD_CONSTANT, 2);
-}
-static void upsample(const operands *o) {
-  compute_upsample2d(o->g, o->image, 5, 7, COMPUTE_UPSAMPLE_BILINEAR);
-}
-static void gradients(const operands *o) {
-  compute_node found[2];
-  compute_gradients(o->g, o->loss, (const compute_node[]){o->w, o->x}, 2, found);
-}
-static void clip_gradients(const operands *o) {
-  compute_node both[] = {o->x, o->row};
-  compute_clip_gradients(o->g, both, 2, 1, NULL);
-  if (compute_graph_status(o->g)) assert_memory_equal(&both[0], &o->x, sizeof o->x);
-}
-static void sgd_step(const operands *o) {
-  compute_sgd_step(o->g, o->loss, &o->w, 1, &(compute_sgd_options){.momentum = 0.9});
-}
-static void adam_step(const operands *o) {
-  compute_adam_step(o->g, o->loss, &o->w, 1, NULL);
-}
-static void rmsprop_step(const operands *o) {
-  compute_rmsprop_step(o->g, o->loss, &o->w, 1, NULL);
-}
-static void find_spots(const operands *o) {
-  const compute_spot_options options = {.sigma = 1.2};
-  compute_node response = none;
-  compute_find_spots(o->g, compute_reshape(o->g, o->image, COMPUTE_SHAPE(4, 3, 3)), &options,
-                     &response);
-  if (compute_graph_status(o->g)) assert_false(compute_node_is_valid(response));
-}
-
-static void (*const composed[])(const operands *o) = {
-    clamp,          layer_norm,     cross_entropy,    squared_error,
-    binary,         huber,          batch_norm,       dropout,
-    top_k,          sort,           argsort,          one_hot,
-    conv2d,         conv3d,         conv3d_transpose, max_pool3d,
-    argmax_pool3d,  average_pool3d, max_unpool,       matmul,
-    matmul_integer, conv2d_integer, quantized_matmul, pad,
-    upsample,       gradients,      conv2d_transpose, clip_gradients,
-    sgd_step,       adam_step,      rmsprop_step,     batch_norm_training,
-    find_spots,
-};
-
-static operands make_operands(compute_graph *g) {
-  operands o = {.g = g};
-  o.x = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(3, 4));
-  o.w = compute_name(g, compute_parameter(g, square), "w");
-  o.row = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4));
-  o.labels = compute_input(g, COMPUTE_I32, COMPUTE_SHAPE(3));
-  o.image = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(1, 4, 3, 3));
-  o.filter = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 1, 1), 1);
-  o.bytes = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(4, 4));
-  o.packed = compute_input(g, COMPUTE_U8, COMPUTE_SHAPE(3, 4));
-  o.byte_image = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(2, 4, 3, 3));
-  o.byte = compute_input(g, COMPUTE_I8, COMPUTE_SCALAR);
-  o.volume = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(2, 4, 3, 2, 2));
-  o.block = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 2, 1, 1));
-  o.places = compute_input(g, COMPUTE_I64, COMPUTE_SHAPE(1, 4, 3, 3));
-  o.seed = compute_constant(g, COMPUTE_I64, COMPUTE_SCALAR, &(const int64_t){7});
-  o.loss = compute_mean_squared_error(g, compute_matmul(g, o.x, o.w), o.x);
-  return o;
-}
-
-/* The frames of find_spots are a call of their own before it, as is the cast of average_pool3d. */
-static size_t own_nodes(size_t call) {
-  return composed[call] == find_spots || composed[call] == average_pool3d ? 1 : 0;
-}
-
-static void a_call_that_runs_out_of_memory_records_nothing(void **state) {
-  (void)state;
-  compute_graph *g = compute_graph_create(context);
-  const operands o = make_operands(g);
-  assert_ok(compute_graph_status(g));
+static void run_out_of_memory(compute_graph *g, const compute_node *x, const composed_call *c) {
   const size_t before = g->count;
-  for (size_t i = 0; i < sizeof composed / sizeof *composed; i++) {
-    composed[i](&o);
-    assert_ok(compute_graph_status(g));
-    const size_t whole = g->count;
-    graph_truncate(g, before);
-    for (int64_t number = 1;; number++) {
-      failing_allocator_arm(number, false);
-      composed[i](&o);
-      const int64_t failures = failing_allocator_failures();
-      failing_allocator_arm(0, false);
-      if (failures == 0) break;
-      if (compute_graph_status(g) != COMPUTE_OK) {
-        assert_in_range(g->count, before, before + own_nodes(i));
-        compute_graph_clear_error(g);
-        graph_truncate(g, before);
-        composed[i](&o);
-      }
-      assert_ok(compute_graph_status(g));
-      assert_int_equal(g->count, whole);
+  c->build(g, x, c->user);
+  if (compute_graph_status(g)) fail_msg("%s: %s", c->name, compute_error_message(context));
+  const size_t whole = g->count;
+  graph_truncate(g, before);
+  for (int64_t number = 1;; number++) {
+    failing_allocator_arm(number, false);
+    c->build(g, x, c->user);
+    const int64_t failures = failing_allocator_failures();
+    failing_allocator_arm(0, false);
+    if (failures == 0) break;
+    if (compute_graph_status(g) != COMPUTE_OK) {
+      if (g->count > (c->several ? whole : before))
+        fail_msg("%s: allocation %lld fails and leaves %zu nodes", c->name, (long long)number,
+                 g->count - before);
+      compute_graph_clear_error(g);
       graph_truncate(g, before);
+      c->build(g, x, c->user);
     }
+    assert_ok(compute_graph_status(g));
+    if (g->count != whole)
+      fail_msg("%s: %zu nodes, not %zu, after allocation %lld failed", c->name, g->count - before,
+               whole - before, (long long)number);
     graph_truncate(g, before);
   }
+  graph_truncate(g, before);
+}
+
+static void build_case(compute_graph *g, const compute_node *x, const void *user) {
+  const operation_case *sample = user;
+  sample->build(g, x, sample->user);
+}
+
+static void check_case(const operation_case *sample, bool several) {
+  compute_graph *g = compute_graph_create(context);
+  compute_node x[OPERATION_MAX_OPERANDS] = {{0}};
+  operation_sample_inputs(g, sample, x);
+  assert_ok(compute_graph_status(g));
+  run_out_of_memory(g, x, &(composed_call){sample->name, build_case, sample, several});
+  compute_graph_release(g);
+}
+
+static void an_operation_that_runs_out_of_memory_records_nothing(void **state) {
+  (void)state;
+  const operation_sample *row;
+  operation_case sample;
+  for (size_t i = 0; (row = operation_sample_at(i)) != NULL; i++) {
+    operation_sample_case(row, 0, &sample);
+    check_case(&sample, row->uses & OPERATION_SEVERAL);
+  }
+}
+
+static void an_elementwise_operation_that_runs_out_of_memory_records_nothing(void **state) {
+  (void)state;
+  const elementwise_row *row;
+  for (size_t i = 0; (row = elementwise_at(i)) != NULL; i++) {
+    const compute_dtype dtype = operation_all_dtypes(row->domain)[0];
+    operation_case sample = {.name = row->name,
+                             .build = elementwise_build,
+                             .user = row,
+                             .operand_count = (size_t)row->arity};
+    for (int k = 0; k < row->arity; k++)
+      sample.operand[k] = (operation_operand){
+          .dtype = row->arity == 3 && k == 0 ? COMPUTE_BOOL : dtype, .shape = SHAPE(3, 4)};
+    check_case(&sample, false);
+    sample.operand[0].shape = COMPUTE_SHAPE(4); /* broadcast */
+    check_case(&sample, false);
+  }
+}
+
+/* ---- Calls that are no operation --------------------------------------------------------------- */
+
+/* What these are made of: x, a row of it, a parameter, a loss and frames. */
+enum { X, ROW, W, LOSS, FRAMES, OPERANDS };
+
+static void gradients(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  compute_node found[2];
+  compute_gradients(g, x[LOSS], (const compute_node[]){x[W], x[X]}, 2, found);
+}
+static void clip_gradients(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  compute_node both[] = {x[X], x[ROW]};
+  compute_clip_gradients(g, both, 2, 1, NULL);
+  if (compute_graph_status(g)) assert_memory_equal(&both[0], &x[X], sizeof x[X]);
+}
+static void sgd_step(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  compute_sgd_step(g, x[LOSS], &x[W], 1, &(compute_sgd_options){.momentum = 0.9});
+}
+static void adam_step(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  compute_adam_step(g, x[LOSS], &x[W], 1, NULL);
+}
+static void rmsprop_step(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  compute_rmsprop_step(g, x[LOSS], &x[W], 1, NULL);
+}
+static void find_spots(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  compute_node response = {0};
+  compute_find_spots(g, x[FRAMES], &(compute_spot_options){.sigma = 1.2}, &response);
+  if (compute_graph_status(g)) assert_false(compute_node_is_valid(response));
+}
+
+static const composed_call composed[] = {
+    {"gradients", gradients, NULL, false},       {"clip_gradients", clip_gradients, NULL, false},
+    {"sgd_step", sgd_step, NULL, false},         {"adam_step", adam_step, NULL, false},
+    {"rmsprop_step", rmsprop_step, NULL, false}, {"find_spots", find_spots, NULL, false},
+};
+
+static void a_step_that_runs_out_of_memory_records_nothing(void **state) {
+  (void)state;
+  compute_graph *g = compute_graph_create(context);
+  compute_node x[OPERANDS];
+  x[X] = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(3, 4));
+  x[ROW] = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4));
+  x[W] = compute_name(g, compute_parameter(g, square), "w");
+  x[LOSS] = compute_mean_squared_error(g, compute_matmul(g, x[X], x[W]), x[X]);
+  x[FRAMES] = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4, 3, 3));
+  assert_ok(compute_graph_status(g));
+  for (size_t i = 0; i < sizeof composed / sizeof *composed; i++)
+    run_out_of_memory(g, x, &composed[i]);
   compute_graph_release(g);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_failing_allocation_is_reported_and_leaks_nothing),
-      cmocka_unit_test(a_call_that_runs_out_of_memory_records_nothing),
+      cmocka_unit_test(an_operation_that_runs_out_of_memory_records_nothing),
+      cmocka_unit_test(an_elementwise_operation_that_runs_out_of_memory_records_nothing),
+      cmocka_unit_test(a_step_that_runs_out_of_memory_records_nothing),
   };
   return cmocka_run_group_tests(tests, open_with_allocator, close_and_count);
 }

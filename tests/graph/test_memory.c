@@ -4,9 +4,10 @@
  * without any. Compiling may keep small constants besides. */
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "compute/graph_nn.h"
 #include "support/harness/test.h"
+#include "support/samples/operation_samples.h"
 
 /* ---- An allocator that remembers its largest request ---------------------------------------- */
 
@@ -31,89 +32,15 @@ static void release(void *user, void *pointer) {
   free(pointer);
 }
 
-/* ---- Builders of large things ---------------------------------------------------------------- */
+/* ---- Builders of large things: the rows LARGE of tests/operations.def --------------------------- */
 
-typedef compute_node builder(compute_graph *g, int64_t size);
-
-#define BUILDER(name, ...)                                                                         \
-  static compute_node name(compute_graph *g, int64_t size) {                                       \
-    return __VA_ARGS__;                                                                            \
-  }
-#define INPUT(...)  compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(__VA_ARGS__))
-#define LABELS(...) compute_input(g, COMPUTE_I64, COMPUTE_SHAPE(__VA_ARGS__))
-#define NONE                                                                                       \
-  (compute_node) {                                                                                 \
-    0                                                                                              \
-  }
-
-BUILDER(bilinear_wide, compute_upsample2d(g, INPUT(1, 1, 4, 4), 6, size, COMPUTE_UPSAMPLE_BILINEAR))
-BUILDER(bilinear_high, compute_upsample2d(g, INPUT(1, 1, 4, 4), size, 6, COMPUTE_UPSAMPLE_BILINEAR))
-BUILDER(bilinear_less,
-        compute_upsample2d(g, INPUT(1, 1, 4, size), 3, size / 3 * 2, COMPUTE_UPSAMPLE_BILINEAR))
-BUILDER(nearest_uneven,
-        compute_upsample2d(g, INPUT(1, 1, 4, 5), 4, size | 1, COMPUTE_UPSAMPLE_NEAREST))
-BUILDER(nearest_even, compute_upsample2d(g, INPUT(1, 1, 4, 1), 8, size, COMPUTE_UPSAMPLE_NEAREST))
-BUILDER(nothing, compute_upsample2d(g, INPUT(0, 1, 4, 5), 7, size, COMPUTE_UPSAMPLE_BILINEAR))
-BUILDER(reflect, compute_pad(g, INPUT(size), 0, size / 2, size / 3, COMPUTE_PAD_REFLECT, 0))
-BUILDER(reflect_nothing, compute_pad(g, INPUT(size, 0), 0, 5, size / 3, COMPUTE_PAD_REFLECT, 0))
-BUILDER(edge, compute_pad(g, INPUT(3), 0, size, 7, COMPUTE_PAD_EDGE, 0))
-BUILDER(constant, compute_pad(g, INPUT(3), 0, 7, size, COMPUTE_PAD_CONSTANT, 2))
-BUILDER(zeros, compute_pad(g, INPUT(3), 0, 7, size, COMPUTE_PAD_CONSTANT, 0))
-BUILDER(full, compute_add(g, INPUT(1), compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(size), 3)))
-BUILDER(positions, compute_mul(g, INPUT(1), compute_index(g, COMPUTE_F32, COMPUTE_SHAPE(size), 0)))
-BUILDER(noise, compute_random_uniform(g, COMPUTE_F32, COMPUTE_SHAPE(size),
-                                      compute_scalar(g, COMPUTE_I64, 1), 0))
-BUILDER(one_hot, compute_one_hot(g, LABELS(3), size, COMPUTE_F32))
-BUILDER(broadcast, compute_broadcast(g, INPUT(3), COMPUTE_SHAPE(size, 3)))
-BUILDER(embed, compute_embed(g, INPUT(3), 0, size, 0, size / 4))
-BUILDER(gather, compute_gather(g, INPUT(9), LABELS(size), 0))
-BUILDER(scatter, compute_scatter_add(g, INPUT(3), LABELS(3), 0, size))
-BUILDER(embedding, compute_gather(g, INPUT(size, 3), LABELS(4), 0))
-BUILDER(top_k, compute_top_k(g, INPUT(size), size, 0, false, NULL))
-BUILDER(sorted, compute_sort(g, INPUT(size), 0, false))
-BUILDER(sums, compute_cumulative_sum(g, INPUT(size), 0, true, true))
-BUILDER(outer, compute_matmul(g, INPUT(size, 1), INPUT(1, 7)))
-BUILDER(pooled, compute_max_pool2d(g, INPUT(1, 1, 3, size), &(compute_pool2d_options){.size = {2}}))
-BUILDER(averaged, compute_average_pool2d(g, INPUT(1, 1, size, 2),
-                                         &(compute_pool2d_options){.size = {2}, .stride = {1}}))
-BUILDER(convolved, compute_conv2d(g, INPUT(1, 1, 3, size), INPUT(1, 1, 3, 3), NONE, NULL))
-BUILDER(spread, compute_conv2d_transpose(g, INPUT(1, 1, 2, 2), INPUT(1, 1, 1, 1), NONE,
-                                         &(compute_conv2d_options){.stride = {1, size}}))
-BUILDER(attention, compute_scaled_attention(g, INPUT(size, 2), INPUT(size, 2), INPUT(size, 2),
-                                            &(compute_attention_options){.causal = true}))
-BUILDER(recurrent, compute_gru(g, INPUT(1, size, 1), INPUT(1, 3), INPUT(1, 3), NULL, NULL))
-BUILDER(entropy, compute_cross_entropy_smoothed(g, INPUT(2, size), LABELS(2), 0.1))
-BUILDER(normalized, compute_normalize(g, INPUT(2, size), 0))
-BUILDER(dropped, compute_dropout(g, INPUT(size), 0.5, compute_scalar(g, COMPUTE_I64, 1), 0))
-BUILDER(clamped, compute_clamp(g, INPUT(size), 0, 1))
-
-typedef struct row {
-  const char *name;
-  builder *build;
-} row;
-
-#define ROW(name)                                                                                  \
-  { #name, name }
-
-static const row rows[] = {
-    ROW(bilinear_wide), ROW(bilinear_high), ROW(bilinear_less), ROW(nearest_uneven),
-    ROW(nearest_even),  ROW(nothing),       ROW(reflect),       ROW(reflect_nothing),
-    ROW(edge),          ROW(constant),      ROW(zeros),         ROW(full),
-    ROW(positions),     ROW(noise),         ROW(one_hot),       ROW(broadcast),
-    ROW(embed),         ROW(gather),        ROW(scatter),       ROW(embedding),
-    ROW(sorted),        ROW(top_k),         ROW(sums),          ROW(outer),
-    ROW(pooled),        ROW(averaged),      ROW(convolved),     ROW(spread),
-    ROW(attention),     ROW(entropy),       ROW(normalized),    ROW(dropped),
-    ROW(clamped),       ROW(recurrent),
-};
-
-static void check_largest(const row *r, int64_t size, const char *stage, size_t limit) {
+static void check_largest(const operation_large *r, int64_t size, const char *stage, size_t limit) {
   const size_t bytes = atomic_exchange(&largest, 0);
   if (bytes > limit)
     fail_msg("%s of %lld: %s asked for %zu bytes", r->name, (long long)size, stage, bytes);
 }
 
-static void check_row(compute_context *context, const row *r, int64_t size) {
+static void check_row(compute_context *context, const operation_large *r, int64_t size) {
   compute_graph *g = compute_graph_create(context);
   atomic_store(&largest, 0);
   const compute_node y = r->build(g, size);
@@ -131,7 +58,7 @@ static void check_row(compute_context *context, const row *r, int64_t size) {
   }
   /* A transposed convolution with a far stride is left out: the CPU's kernel keeps a table of it.
    */
-  if (!compute_graph_status(g) && r->build != spread) {
+  if (!compute_graph_status(g) && strcmp(r->name, "spread") != 0) {
     compute_plan *plan = NULL;
     if (compute_compile(g, &y, 1, NULL, &plan) == COMPUTE_OK) compute_plan_release(plan);
     check_largest(r, size, "compiling", COMPILING);
@@ -146,9 +73,9 @@ static void memory_follows_the_graph_and_not_the_data(void **state) {
                                   INT64_C(1) << 59, INT64_MAX / 4, INT64_MAX};
   assert_ok(compute_allocator_set(&counting));
   compute_context *context = test_open();
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-      check_row(context, &rows[i], sizes[k]);
+  const operation_large *row;
+  for (size_t i = 0; (row = operation_large_at(i)) != NULL; i++)
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) check_row(context, row, sizes[k]);
   test_close(context);
   assert_ok(compute_allocator_set(NULL));
 }

@@ -2,8 +2,10 @@
 /* The gradient of every differentiable operation against central differences, with broadcasting, of
  * losses and of gradients themselves. */
 #include <math.h>
+#include <string.h>
 
 #include "support/samples/elementwise.h"
+#include "support/samples/operation_samples.h"
 #include "support/harness/gradient.h"
 #include "support/harness/test.h"
 
@@ -46,182 +48,79 @@ static void every_elementwise_operation_has_its_derivative(void **state) {
   }
 }
 
-static compute_node build_clamp(compute_graph *graph, const compute_node *operands,
-                                const void *user) {
-  (void)user;
-  return compute_clamp(graph, operands[0], -1.5, 2.5);
-}
+/* ---- Others: the rows DERIVATIVE of tests/operations.def ------------------------------------- */
 
-static void clamp_passes_its_gradient_inside_only(void **state) {
-  (void)state;
-  const compute_shape shape = COMPUTE_SHAPE(16);
-  const operation_case sample = make_case("clamp", build_clamp, NULL, 1, &shape, -4, 4);
-  gradient_check(test_context, &sample);
-}
-
-/* ---- Everything with a builder of its own --------------------------------------------------- */
-
-typedef compute_node (*expression)(compute_graph *, const compute_node *);
-
-typedef struct expression_case {
-  const char *name;
-  expression build;
-  size_t count;
-  compute_shape shapes[3];
-  double low, high;
-} expression_case;
-
-static compute_node build_expression(compute_graph *graph, const compute_node *operands,
-                                     const void *user) {
-  const expression_case *c = user;
-  return c->build(graph, operands);
-}
-
-#define EXPRESSION(name, value)                                                                    \
-  static compute_node name(compute_graph *g, const compute_node *x) {                              \
-    return (value);                                                                                \
-  }
-
-EXPRESSION(transposed, compute_transpose(g, x[0], COMPUTE_AXES(2, 0, 1)))
-EXPRESSION(reshaped, compute_reshape(g, x[0], COMPUTE_SHAPE(-1, 4)))
-EXPRESSION(sliced, compute_slice(g, x[0], 1, -3, 2, 2))
-EXPRESSION(broadcasted, compute_broadcast(g, x[0], COMPUTE_SHAPE(3, 2, 4)))
-EXPRESSION(concatenated, compute_concat(g, (compute_node[]){x[0], x[1], x[0]}, 3, 1))
-EXPRESSION(embedded, compute_embed(g, x[0], 0, 7, 1, 2))
-EXPRESSION(product, compute_matmul(g, x[0], x[1]))
-EXPRESSION(product_left_transposed,
-           compute_matmul(g, compute_transpose(g, x[0], COMPUTE_ALL_AXES), x[1]))
-EXPRESSION(dense_layer, compute_gelu(g, compute_add(g, compute_matmul(g, x[0], x[1]), x[2])))
-EXPRESSION(sum_all, compute_sum(g, compute_square(g, x[0]), COMPUTE_ALL_AXES, false))
-EXPRESSION(sum_axes, compute_sum(g, compute_square(g, x[0]), COMPUTE_AXES(0, 2), false))
-EXPRESSION(sum_keep, compute_sum(g, compute_square(g, x[0]), COMPUTE_AXES(-1), true))
-EXPRESSION(mean_axes, compute_mean(g, compute_square(g, x[0]), COMPUTE_AXES(1), false))
-EXPRESSION(prod_axes, compute_prod(g, x[0], COMPUTE_AXES(1), false))
-EXPRESSION(prod_all, compute_prod(g, x[0], COMPUTE_ALL_AXES, true))
-EXPRESSION(max_axes, compute_max(g, x[0], COMPUTE_AXES(0), false))
-EXPRESSION(max_all, compute_max(g, x[0], COMPUTE_ALL_AXES, false))
-EXPRESSION(min_axes, compute_min(g, x[0], COMPUTE_AXES(1, 2), true))
-EXPRESSION(softmax_last, compute_softmax(g, x[0], -1))
-EXPRESSION(softmax_first, compute_softmax(g, x[0], 0))
-EXPRESSION(log_softmax_last, compute_log_softmax(g, x[0], -1))
-EXPRESSION(log_softmax_middle, compute_log_softmax(g, x[0], 1))
-EXPRESSION(normalized, compute_normalize(g, x[0], 1e-3))
-EXPRESSION(layer_norm_full, compute_layer_norm(g, x[0], x[1], x[2], 1e-5))
-EXPRESSION(layer_norm_bare, compute_layer_norm(g, x[0], (compute_node){0}, (compute_node){0}, 1e-5))
-EXPRESSION(squared_error, compute_mean_squared_error(g, x[0], x[1]))
-EXPRESSION(used_twice, compute_mul(g, compute_exp(g, x[0]), compute_add(g, x[0], x[0])))
-
-static const expression_case expressions[] = {
-    {"transpose", transposed, 1, {SHAPE(2, 3, 4)}, -2, 2},
-    {"reshape", reshaped, 1, {SHAPE(2, 3, 4)}, -2, 2},
-    {"slice", sliced, 1, {SHAPE(2, 6)}, -2, 2},
-    {"broadcast", broadcasted, 1, {SHAPE(2, 1)}, -2, 2},
-    {"concat", concatenated, 2, {SHAPE(2, 3), SHAPE(2, 1)}, -2, 2},
-    {"embed", embedded, 1, {SHAPE(3, 2)}, -2, 2},
-    {"matmul", product, 2, {SHAPE(3, 4), SHAPE(4, 2)}, -2, 2},
-    {"matmul, batch", product, 2, {SHAPE(2, 3, 4), SHAPE(2, 4, 2)}, -2, 2},
-    {"matmul, batch broadcast", product, 2, {SHAPE(2, 1, 3, 4), SHAPE(3, 4, 2)}, -2, 2},
-    {"matmul, shared weights", product, 2, {SHAPE(2, 3, 4), SHAPE(4, 2)}, -2, 2},
-    {"matmul, vector · matrix", product, 2, {SHAPE(4), SHAPE(4, 2)}, -2, 2},
-    {"matmul, matrix · vector", product, 2, {SHAPE(3, 4), SHAPE(4)}, -2, 2},
-    {"matmul, vector · vector", product, 2, {SHAPE(4), SHAPE(4)}, -2, 2},
-    {"matmul, transposed", product_left_transposed, 2, {SHAPE(4, 3), SHAPE(4, 2)}, -2, 2},
-    {"gelu(matmul + bias)", dense_layer, 3, {SHAPE(3, 4), SHAPE(4, 2), SHAPE(2)}, -1, 1},
-    {"sum", sum_all, 1, {SHAPE(2, 3)}, -2, 2},
-    {"sum of two axes", sum_axes, 1, {SHAPE(2, 3, 4)}, -2, 2},
-    {"sum, axes kept", sum_keep, 1, {SHAPE(2, 3)}, -2, 2},
-    {"mean", mean_axes, 1, {SHAPE(2, 3, 4)}, -2, 2},
-    {"prod", prod_axes, 1, {SHAPE(2, 3, 2)}, 0.5, 2},
-    {"prod of all", prod_all, 1, {SHAPE(2, 3)}, -2, 2},
-    {"prod with a zero", prod_all, 1, {SHAPE(5)}, -2, 2},
-    {"max", max_axes, 1, {SHAPE(4, 3)}, -2, 2},
-    {"max of all", max_all, 1, {SHAPE(4, 3)}, -2, 2},
-    {"min", min_axes, 1, {SHAPE(2, 3, 4)}, -2, 2},
-    {"softmax", softmax_last, 1, {SHAPE(3, 5)}, -2, 2},
-    {"softmax, first axis", softmax_first, 1, {SHAPE(3, 5)}, -2, 2},
-    {"log_softmax", log_softmax_last, 1, {SHAPE(3, 5)}, -2, 2},
-    {"log_softmax, middle axis", log_softmax_middle, 1, {SHAPE(2, 3, 2)}, -2, 2},
-    {"normalize", normalized, 1, {SHAPE(3, 5)}, -2, 2},
-    {"layer_norm", layer_norm_full, 3, {SHAPE(3, 5), SHAPE(5), SHAPE(5)}, -2, 2},
-    {"layer_norm without gain", layer_norm_bare, 1, {SHAPE(3, 5)}, -2, 2},
-    {"mean_squared_error", squared_error, 2, {SHAPE(3, 5), SHAPE(3, 5)}, -2, 2},
-    {"a value used twice", used_twice, 1, {SHAPE(6)}, -2, 2},
-};
-
+/* A spread run's device compiles each row, and takes every other one. */
 static void every_other_operation_has_its_derivative(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++) {
-    const expression_case *c = &expressions[i];
-    const operation_case sample =
-        make_case(c->name, build_expression, c, c->count, c->shapes, c->low, c->high);
+  const operation_sample *row;
+  size_t number = 0;
+  for (size_t i = 0; (row = operation_sample_at(i)) != NULL; i++) {
+    if (!(row->uses & OPERATION_DERIVATIVE)) continue;
+    if (test_samples() > 1 && number++ % 2 != 0) continue;
+    operation_case sample = operation_sample_derivative(row);
     gradient_check(test_context, &sample);
-  }
-}
-
-/* ---- Indices as second operand --------------------------------------------------------------- */
-
-EXPRESSION(gathered, compute_gather(g, x[0], x[1], 1))
-EXPRESSION(gathered_elements, compute_gather_elements(g, x[0], x[1], 0))
-EXPRESSION(scattered, compute_scatter_add(g, x[0], x[1], 0, 3))
-EXPRESSION(scattered_elements, compute_scatter_add_elements(g, x[0], x[1], 1, COMPUTE_SHAPE(2, 3)))
-EXPRESSION(entropy, compute_cross_entropy(g, x[0], x[1]))
-
-static void indexed_operations_have_their_derivative(void **state) {
-  (void)state;
-  static const expression_case cases[] = {
-      {"gather", gathered, 2, {SHAPE(2, 3, 2), SHAPE(2, 3)}, 0, 2},
-      {"gather_elements", gathered_elements, 2, {SHAPE(3, 2), SHAPE(5, 2)}, 0, 2},
-      {"scatter_add", scattered, 2, {SHAPE(5, 2), SHAPE(5)}, 0, 2},
-      {"scatter_add_elements", scattered_elements, 2, {SHAPE(2, 4), SHAPE(2, 4)}, 0, 2},
-      {"cross_entropy", entropy, 2, {SHAPE(4, 3), SHAPE(4)}, 0, 2},
-      {"cross_entropy of tokens", entropy, 2, {SHAPE(2, 2, 3), SHAPE(2, 2)}, 0, 2},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    operation_case sample =
-        make_case(cases[i].name, build_expression, &cases[i], 2, cases[i].shapes, -2, 2);
-    sample.operand[1].dtype = COMPUTE_I64;
-    sample.operand[1].fill = FILL_RANGE;
-    sample.operand[1].low = cases[i].low;
-    sample.operand[1].high = cases[i].high;
-    gradient_check(test_context, &sample);
-    sample.operand[1].dtype = COMPUTE_I32;
-    gradient_check(test_context, &sample);
+    bool indexed = false;
+    for (size_t k = 0; k < sample.operand_count; k++)
+      if (sample.operand[k].dtype == COMPUTE_I64 && sample.operand[k].shape.rank > 0) {
+        sample.operand[k].dtype = COMPUTE_I32;
+        indexed = true;
+      }
+    if (indexed) gradient_check(test_context, &sample);
   }
 }
 
 /* ---- Gradients of gradients ------------------------------------------------------------------ */
 
-static compute_node build_second(compute_graph *graph, const compute_node *operands,
-                                 const void *user) {
-  const expression_case *c = user;
-  const compute_node y = c->build(graph, operands);
+/* The gradient of Σ y² by the first operand. */
+static compute_node second(compute_graph *graph, const compute_node *operands, compute_node y) {
   const compute_node loss = compute_sum(graph, compute_mul(graph, y, y), COMPUTE_ALL_AXES, false);
   compute_node gradient = {0};
   compute_gradients(graph, loss, operands, 1, &gradient);
   return gradient;
 }
 
-EXPRESSION(tanh_of, compute_tanh(g, x[0]))
-EXPRESSION(sigmoid_of, compute_sigmoid(g, x[0]))
-EXPRESSION(power_of, compute_pow(g, x[0], x[1]))
-EXPRESSION(quotient_of, compute_div(g, x[1], x[0]))
+static compute_node second_of_row(compute_graph *graph, const compute_node *operands,
+                                  const void *user) {
+  const operation_sample *row = user;
+  return second(graph, operands, row->build(graph, operands, NULL));
+}
+
+static compute_node second_of_elementwise(compute_graph *graph, const compute_node *operands,
+                                          const void *user) {
+  return second(graph, operands, elementwise_build(graph, operands, user));
+}
 
 static void gradients_can_be_differentiated_again(void **state) {
   (void)state;
-  static const expression_case cases[] = {
-      {"tanh", tanh_of, 1, {SHAPE(6)}, -1, 1},
-      {"sigmoid", sigmoid_of, 1, {SHAPE(6)}, -2, 2},
-      {"pow", power_of, 2, {SHAPE(6), SHAPE(6)}, 0.5, 2},
-      {"div", quotient_of, 2, {SHAPE(6), SHAPE(6)}, 0.5, 2},
-      {"matmul", product, 2, {SHAPE(2, 3), SHAPE(3, 2)}, -1, 1},
-      {"softmax", softmax_last, 1, {SHAPE(2, 4)}, -1, 1},
-      {"normalize", normalized, 1, {SHAPE(2, 4)}, -1, 1},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const operation_case sample = make_case(cases[i].name, build_second, &cases[i], cases[i].count,
-                                            cases[i].shapes, cases[i].low, cases[i].high);
+  const operation_sample *row;
+  size_t number = 0;
+  for (size_t i = 0; (row = operation_sample_at(i)) != NULL; i++) {
+    if (!(row->uses & OPERATION_AGAIN)) continue;
+    if (test_samples() > 1 && number++ % 2 != 0) continue;
+    operation_case sample = operation_sample_derivative(row);
+    sample.build = second_of_row;
+    sample.user = row;
     gradient_check(test_context, &sample);
   }
+}
+
+static void elementwise_gradients_can_be_differentiated_again(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    double low, high;
+  } cases[] = {{"tanh", -1, 1}, {"sigmoid", -2, 2}, {"pow", 0.5, 2}, {"div", 0.5, 2}};
+  static const compute_shape shapes[2] = {SHAPE(6), SHAPE(6)};
+  const elementwise_row *row;
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+    for (size_t i = 0; (row = elementwise_at(i)) != NULL; i++) {
+      if (strcmp(row->name, cases[c].name) != 0) continue;
+      const operation_case sample =
+          make_case(row->name, second_of_elementwise, row, (size_t)row->arity, shapes, cases[c].low,
+                    cases[c].high);
+      gradient_check(test_context, &sample);
+    }
 }
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
@@ -277,10 +176,9 @@ static void a_path_without_derivative_is_named(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_elementwise_operation_has_its_derivative),
-      cmocka_unit_test(clamp_passes_its_gradient_inside_only),
       cmocka_unit_test(every_other_operation_has_its_derivative),
-      cmocka_unit_test(indexed_operations_have_their_derivative),
       cmocka_unit_test(gradients_can_be_differentiated_again),
+      cmocka_unit_test(elementwise_gradients_can_be_differentiated_again),
       cmocka_unit_test(a_loss_without_dependence_has_gradient_zero),
       cmocka_unit_test(a_step_function_has_gradient_zero),
       cmocka_unit_test(a_path_without_derivative_is_named),

@@ -26,7 +26,7 @@ GPU_STEPS=(
 # list is of those that have run least on GPUs.
 FIRST_TESTS=(train_{call,dataset,faults,trainer,replicas,checkpoint}
   plan_{run,bindings,call,index_errors,training,endurance} operations_{indexed,quantized,recurrent})
-OTHER_TESTS=(operations_{cast,convolution,network,network_gradients,operand_kinds,elementwise,gradients}
+OTHER_TESTS=(operations_{cast,convolution,network,operand_kinds,elementwise,gradients}
   operations_{matmul,random_graphs,reduction,row,sources,structural}
   operations_{typed_graphs,volume,eager,large}
   fit_{run,frames,graph,spots} graph_{gradients,gradient_cases,optimizer} eager_eager job_job

@@ -5,22 +5,17 @@
 
 #include "compute/backend.h"
 
+/* A kind's attributes are compute_<kind>_attributes, but for these. */
+typedef compute_index_attributes compute_gather_attributes, compute_scatter_attributes;
+typedef struct no_attributes {
+  char unused;
+} compute_map_attributes, compute_copy_attributes;
+
 typedef union any_attributes {
-  compute_reduce_attributes reduce;
-  compute_row_attributes row;
-  compute_gemm_attributes gemm;
-  compute_index_attributes index;
-  compute_conv_attributes conv;
-  compute_fit_attributes fit;
-  compute_window_attributes window;
-  compute_scan_attributes scan;
-  compute_top_k_attributes top_k;
-  compute_attention_attributes attention;
-  compute_sort_attributes sort;
-  compute_recurrent_attributes recurrent;
-  compute_quantized_gemm_attributes quantized_gemm;
-  compute_spots_attributes spots;
-  compute_call_attributes call;
+#define MEMBER(code, number, name) compute_##name##_attributes name;
+  COMPUTE_KERNEL_KINDS(MEMBER)
+#undef MEMBER
+  compute_index_attributes index; /* of GATHER and SCATTER */
 } any_attributes;
 
 static inline void attributes_bind(compute_kernel_descriptor *d, const any_attributes *attributes) {

@@ -5,8 +5,6 @@
 
 #include "support/samples/sample_kernels.h"
 
-void sample_convolutions(sample_visitor visit, void *user);
-
 /* How the dimensions follow each other in memory. */
 typedef enum sample_layout {
   LAYOUT_NCHW,

@@ -7,11 +7,9 @@
 
 #include "support/samples/sample_kernels.h"
 
-/* Every model, solver, camera, profile, input, output and way of laying pixels out, in few
- * programs, since each takes compilers long. */
-void sample_fits(sample_visitor visit, void *user);
-
-/* More of them, for those whose compiler is quick: all solvers and cameras with all models. */
+/* sample_fits has every model, solver, camera, profile, input, output and way of laying pixels out,
+ * in few programs, since each takes compilers long. Here are more, for those whose compiler is
+ * quick: all solvers and cameras with all models. */
 void sample_fits_in_full(sample_visitor visit, void *user);
 
 /* A sample of a problem of one's own; defaults are put in. */

@@ -61,15 +61,13 @@ void sample_end(sample_kernel *s, sample_visitor visit, void *user) {
   visit(s, user);
 }
 
-/* Who makes samples: a new kind is a file with a function, and a row here. */
 static const struct {
   void (*visit)(sample_visitor visit, void *user);
-  bool generated; /* of kernels that the generator writes */
+  bool generated;
 } makers[] = {
-    {sample_maps, true},     {sample_copies, true},     {sample_folds, true},
-    {sample_products, true}, {sample_indexed, true},    {sample_convolutions, true},
-    {sample_fits, true},     {sample_networks, true},   {sample_sorts, true},
-    {sample_spots, false},   {sample_quantized, false}, {sample_every_instruction, false},
+#define MAKER(function, generated) {function, generated},
+    SAMPLE_MAKERS(MAKER)
+#undef MAKER
 };
 
 void sample_kernels_visit(sample_visitor visit, void *user) {

@@ -72,16 +72,24 @@ compute_tuning *sample_tuning(sample_kernel *s);
 /* Sets pointers and programs, and calls the visitor. */
 void sample_end(sample_kernel *s, sample_visitor visit, void *user);
 
-void sample_maps(sample_visitor visit, void *user);
-void sample_copies(sample_visitor visit, void *user);
-void sample_folds(sample_visitor visit, void *user); /* REDUCE and ROW */
-void sample_products(sample_visitor visit, void *user);
-void sample_quantized(sample_visitor visit, void *user);
-void sample_indexed(sample_visitor visit, void *user);
-void sample_networks(sample_visitor visit, void *user); /* WINDOW, SCAN, TOP_K, ATTENTION,
-                                                         * RECURRENT */
-void sample_sorts(sample_visitor visit, void *user);
-void sample_spots(sample_visitor visit, void *user);
-void sample_every_instruction(sample_visitor visit, void *user); /* with every type, one by one */
+/* Who makes samples, MAKER(function, whether the generator writes such kernels): a new kind is a
+ * file with a function, and a row here. */
+#define SAMPLE_MAKERS(MAKER)                                                                       \
+  MAKER(sample_maps, true)                                                                         \
+  MAKER(sample_copies, true)                                                                       \
+  MAKER(sample_folds, true) /* REDUCE and ROW */                                                   \
+  MAKER(sample_products, true)                                                                     \
+  MAKER(sample_indexed, true)                                                                      \
+  MAKER(sample_convolutions, true)                                                                 \
+  MAKER(sample_fits, true)                                                                         \
+  MAKER(sample_networks, true) /* WINDOW, SCAN, TOP_K, ATTENTION, RECURRENT */                     \
+  MAKER(sample_sorts, true)                                                                        \
+  MAKER(sample_spots, false)                                                                       \
+  MAKER(sample_quantized, false)                                                                   \
+  MAKER(sample_every_instruction, false) /* with every type, one by one */
+
+#define SAMPLE_MAKER(function, generated) void function(sample_visitor visit, void *user);
+SAMPLE_MAKERS(SAMPLE_MAKER)
+#undef SAMPLE_MAKER
 
 #endif
