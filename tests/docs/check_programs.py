@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compiles and runs the programs of docs/guide/ and docs/reference/, and compares what they print with the page.
+"""Compiles and runs the programs of README.md, docs/guide/ and docs/reference/, and compares what they print with the page.
 
     check_programs.py TREE BUILD SCRATCH [PAGE…]
 
@@ -90,7 +90,7 @@ def main():
     os.makedirs(SCRATCH, exist_ok=True)
     failed = programs = parts = 0
     for page in sorted(glob.glob(os.path.join(TREE, "docs", "guide", "*.md")) +
-                       glob.glob(os.path.join(TREE, "docs", "reference", "*.md"))):
+                       glob.glob(os.path.join(TREE, "docs", "reference", "*.md")) + [os.path.join(TREE, "README.md")]):
         title = os.path.basename(page)[:-3]
         if title == "training" or (PAGES and title not in PAGES):
             continue
