@@ -15,7 +15,7 @@ import re
 import sys
 
 LINES, COLUMNS = 100, 100
-NARROW = ("docs/index.md", "docs/guide/cookbook.md", "docs/guide/from-pytorch-numpy.md")
+NARROW = ("docs/changelog.md", "docs/index.md", "docs/guide/cookbook.md", "docs/guide/from-pytorch-numpy.md")
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.S | re.M)
 NAME = re.compile(r"(?<![\w./-])compute_[a-z0-9_]*")
 
