@@ -3,8 +3,8 @@
  * Tensors: typed, strided arrays on a device.
  *
  * A tensor is a reference-counted view of a reference-counted buffer. Its shape, dtype and strides
- * never change. Reading and writing the same data from several threads must be synchronised by the
- * caller; everything else here is thread-safe. */
+ * never change. The caller must synchronise threads that read and write the same data; everything
+ * else here is thread-safe. */
 #ifndef COMPUTE_TENSOR_H
 #define COMPUTE_TENSOR_H
 
@@ -101,7 +101,7 @@ COMPUTE_API compute_status compute_tensor_to_device(const compute_tensor *tensor
 /* Views share the buffer; no element moves. A view keeps the buffer alive. */
 
 /** Elements start, start + step, … (count of them) along `axis`; step ≥ 1. A negative start counts
- * from the end; the rules are those of compute_slice (graph.h). COMPUTE_ERROR_SHAPE for anything
+ * from the end; the rules are as for compute_slice (graph.h). COMPUTE_ERROR_SHAPE for anything
  * outside. */
 COMPUTE_API compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis,
                                                      int64_t start, int64_t count, int64_t step,
