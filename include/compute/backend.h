@@ -218,8 +218,7 @@ typedef struct compute_backend {
 
   /** Starts the module. Later calls get *instance. COMPUTE_ERROR_MISSING_LIBRARY, _NO_DEVICE, … if
    * it cannot start; the text given to services->fail becomes the probe's detail and remedy.
-   * `services` lives until close. May be called once per context, several contexts at once.
-   */
+   * `services` lives until close. May be called once per context, several contexts at once. */
   compute_status (*open)(const compute_services *services, void **instance);
   void (*close)(void *instance);
 

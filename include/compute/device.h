@@ -95,8 +95,8 @@ typedef struct compute_probe {
   uint32_t device_count;
 } compute_probe;
 
-/** The candidate at `index`, or NULL past the end. Constant while the context lives. Thread-safe.
- */
+/** The candidate at `index`, or NULL past the end. Constant while the context lives.
+ * Thread-safe. */
 COMPUTE_API const compute_probe *compute_probe_at(const compute_context *context, size_t index);
 
 /** "loaded", "missing library", …. Thread-safe. */

@@ -208,8 +208,8 @@ typedef struct compute_fit_problem {
   union {
     double sigma[2];
     /** SPLINE: the coefficients of all cells, in host memory of the caller, read during each call
-     * that takes the problem; a fitter copies them. Not read for graphs: there they are an input.
-     */
+     * that takes the problem; a fitter copies them. Not read for graphs: there they are an
+     * input. */
     const float *spline;
   };
   union {

@@ -364,8 +364,8 @@ COMPUTE_API compute_node compute_rmsprop_apply(compute_graph *graph, const compu
 
 /** Scales all gradients by min(1, limit / norm), where norm is the Euclidean norm of all of them,
  * returned in *norm (may be NULL). Overwrites gradients[i], unless it fails. A norm whose square
- * f32 does not hold, from 1.8e19 on, is infinite, and finite gradients become 0, as in PyTorch 2.
- */
+ * f32 does not hold, from 1.8e19 on, is infinite, and finite gradients become 0, as in PyTorch
+ * 2. */
 COMPUTE_API void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                                         double limit, compute_node *norm);
 

@@ -10,8 +10,7 @@
  *
  * A job keeps its plan and the tensors bound to it alive until it ends; the caller may release them
  * at once, but must not touch the tensors' contents meanwhile. Runs of a plan that assigns to
- * parameters must not overlap: let one follow the other. All functions are thread-safe.
- */
+ * parameters must not overlap: let one follow the other. All functions are thread-safe. */
 #ifndef COMPUTE_JOB_H
 #define COMPUTE_JOB_H
 

@@ -268,8 +268,8 @@ typedef struct compute_spots_attributes {
 } compute_spots_attributes;
 
 /** Tiles along one axis of a frame. They have equal sizes and may overlap: tile i begins with
- * sample i (samples − size) / (count − 1), rounded down; its middle is at pixel origin + i · apart.
- */
+ * sample i (samples − size) / (count − 1), rounded down; its middle is at pixel origin + i ·
+ * apart. */
 typedef struct compute_spots_tiles {
   int64_t count, size, samples; /**< size: samples in a tile */
   double origin, apart;

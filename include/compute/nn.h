@@ -200,8 +200,8 @@ COMPUTE_API size_t compute_layer_nodes(const compute_layer *layer, compute_graph
 
 /** A table of the parts for an input of this shape: name, kind, shape of the result, trainable
  * parameters, multiply-adds (of products, convolutions, attention and recurrent layers), in
- * inference. Free it with compute_text_free; NULL on failure, and for a layer without any weights.
- */
+ * inference. Free it with compute_text_free; NULL on failure, and for a layer without any
+ * weights. */
 COMPUTE_API char *compute_layer_summary(compute_layer *layer, compute_dtype dtype,
                                         compute_shape input);
 

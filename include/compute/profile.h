@@ -36,8 +36,7 @@ typedef struct compute_profile_options {
 COMPUTE_API compute_status compute_profile_start(compute_context *context,
                                                  const compute_profile_options *options);
 
-/** Stops recording; the records stay until compute_profile_clear. COMPUTE_ERROR_NULL_POINTER.
- */
+/** Stops recording; the records stay until compute_profile_clear. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_profile_stop(compute_context *context);
 
 /** Deletes sums, timeline and the texts of fallbacks; recording continues if it was on. The
