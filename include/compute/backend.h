@@ -119,8 +119,8 @@ typedef struct compute_services {
    * COMPUTE_ERROR_INDEX.
    * - `label`: the number that queue_label set when the kernel was enqueued; 0 if it is not known
    *   or enqueue itself fails.
-   * - `index`: its value.
-   * - `offset`: its place, in elements from the beginning of inputs[1].
+   * - `index`: the value of the index.
+   * - `offset`: the place of the index, in elements from the beginning of inputs[1].
    *
    * Of several, report the one with the lowest position, or any of them. */
   compute_status (*fail_index)(void *host, uint32_t label, int64_t index, int64_t offset);

@@ -411,8 +411,8 @@ typedef struct compute_call_attributes {
  *         output has stride 0, axis_stride and axis_size as GATHER's source. Indices as in GATHER.
  *         The output is read and written. Several updates of one element are added in row-major
  *         order of the space, or in another order that is the same at every run. Other modes
- *         multiply, take the larger or smaller (not of U64), or set; with set the last update in
- *         row-major order wins. BOOL can only be set.
+ *         multiply, take the larger or smaller (not of U64), or set, in row-major order: with set
+ *         the last update wins. BOOL can only be set.
  *
  * COPY    outputs[0] = inputs[0], converted. No programs.
  *

@@ -56,7 +56,7 @@ typedef struct compute_transport {
    * and `open`. */
   void (*error_text)(void *instance, int code, char *text, size_t text_bytes);
 
-  /* ---- Starting an operation. The memory stays valid until `test` says that it has ended. ---- */
+  /* ---- Starting an operation. The memory stays valid until `test` reports its end. ----------- */
 
   /** The part for rank r is `bytes[r]` long and begins at `send` + the lengths of the parts before
    * it. Rank r's part for this rank, `own_bytes` long for every r, goes to `receive` + r ·
