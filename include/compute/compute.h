@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
  * libcompute: tensors and graphs on the fastest device of the machine. Includes all of the public
- * interface except backend.h and what it includes, which is for authors of backends.
+ * interface except backend.h and its includes, which are for authors of backends.
  *
- * **Callbacks.** A function that a program passes (to log, allocate, release, read, write,
- * build, record, report progress) must return. It must not leave by longjmp, by an exception of
- * C++, or by ending its thread: locks would stay taken, and compute_close would fail for ever.
- * compute.hpp turns exceptions into statuses. A callback leaves the locale, the signal mask and the
+ * **Callbacks.** A function that a program passes (to log, allocate, release, read, write, build,
+ * record, report progress) must return. It must not leave by longjmp, by a C++ exception, or by
+ * ending its thread: locks would stay taken, and compute_close would fail for ever. compute.hpp
+ * turns exceptions into statuses. A callback leaves the locale, the signal mask and the
  * floating-point environment as it found them. It runs in the default floating-point environment;
  * on threads of the library all signals are blocked. */
 #ifndef COMPUTE_COMPUTE_H
