@@ -9,7 +9,8 @@
 #include "core/type/shape.h"
 #include "core/tensor/tensor.h"
 
-#define LARGE_RESULT 65536 /* elements; a larger result must not exceed its operands */
+#define LARGE_RESULT                                                                               \
+  65536 /* elements; larger results are folded only if an operand is at least as large */
 
 enum { NEEDED = 1, CONSTANT = 2, TOP = 4 };
 
