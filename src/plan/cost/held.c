@@ -1,13 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* The cost cache of a device. Costs are determined once: read from the file, measured, or
  * estimated.
  *
  * A device keeps the figures as measured; missing curves are estimated for each query. A lock per
  * device is taken during a measurement, so two concurrent compilations measure the device only
  * once. */
-/* The costs of a device, determined once: from the file, measured, or estimated.
- *
- * A device stores the figures as measured; missing curves are estimated for each query. A lock per
- * device is held while it is measured, so that two plans compiled concurrently measure it once. */
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * pass over memory. Its value takes as much memory as x, which exists anyway. The readers can read
  * x and subtract instead. So the pass duplicates such a node for each kernel that reads it, and the
  * next fusion merges each copy into its reader. Recomputed values have the same bits, because only
- * dtypes in which programs compute are duplicated. */
+ * values in a compute dtype of programs are duplicated. */
 #include "plan/compile/fuse/fuse.h"
 
 #include <string.h>

@@ -96,7 +96,7 @@ static uint32_t constant_storage(lowering *l, const ir_node *n, uint32_t device)
   return id;
 }
 
-/* Finds the storage from which `device` reads base node `node`. Adds a transfer if necessary. */
+/* Finds the storage of base node `node` on `device`. Adds a transfer if necessary. */
 static compute_status storage_on(lowering *l, uint32_t node, uint32_t device, uint32_t *id) {
   const ir_node *n = &l->r->nodes[node];
   bool constant = n->op == OP_constant;
@@ -187,7 +187,7 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   return step_describe(l, k, s) ? COMPUTE_OK : short_of_memory(l);
 }
 
-/* Refusals for which the CPU can take over. */
+/* True if the CPU can take over after this refusal. */
 static bool is_refusal(compute_status status) {
   return status == COMPUTE_ERROR_UNSUPPORTED || status == COMPUTE_ERROR_COMPILATION ||
          status == COMPUTE_ERROR_LAUNCH;
@@ -195,8 +195,8 @@ static bool is_refusal(compute_status status) {
 
 /* Checks if the plan's device supports a kernel: returns COMPUTE_OK or the refusal, with a reason.
  * A device with a compiler may support a kernel but fail to build it. So the kernel is built here,
- * and add_kernel then finds it in the device's cache. A cached kernel skips the support check, for
- * which such a device would generate the kernel's source. */
+ * and add_kernel then finds it in the device's cache. A cached kernel skips the support check,
+ * which would generate the kernel's source on such a device. */
 static compute_status ask_device(const lowering *l, const compute_kernel_descriptor *descriptor,
                                  char *reason, size_t reason_bytes) {
   compute_device *main = l->plan->device[PLAN_MAIN];

@@ -15,7 +15,7 @@ int32_t pairs_input(const lowering *l, uint32_t i, compute_kernel_kind kind,
 typedef const compute_kernel_descriptor *pairs_describe(void *joiner, uint32_t i,
                                                         build_step *joined);
 
-/* Joins all pairs for which `describe` returns a descriptor, from the first step on. */
+/* Joins all pairs that `describe` accepts, from the first step on. */
 compute_status pairs_join(lowering *l, pairs_describe *describe, void *joiner);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Residuals of quantized networks. If a convolution's bytes are only added to other bytes, the
  * convolution and the addition become one step.
  *
@@ -5,13 +6,6 @@
  * a program can reproduce the bytes of an f32 value that is stored and loaded again. It converts to
  * i32, which truncates and saturates like the conversion to bytes, and limits the result. So on the
  * CPU the addition finishes a product of pixels while its bytes are in the nearest cache. */
-/* Residuals of quantized networks: a convolution whose bytes are only added to other ones, and that
- * addition, become one step.
- *
- * Values of narrow dtypes are stored between kernels, because programs compute with wider ones. But
- * numbers of f32 that are stored as bytes and loaded again can be had in a program: a conversion to
- * i32, which truncates and saturates as that to bytes does, and limits. So on the CPU a product of
- * pixels is finished with what is added to it while its bytes are near the core. */
 #include <string.h>
 
 #include "core/device/device.h"

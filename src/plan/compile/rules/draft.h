@@ -34,8 +34,8 @@ static inline void *draft_attributes(kernel_draft *d, size_t bytes) {
 uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_shape shape,
                      const dimension_map *map);
 
-/* Returns the strides with which the kernel of `node` writes: its layout, or row-major order if the
- * node is a copy of another value. */
+/* Returns the output strides of the kernel of `node`: its layout, or row-major order if the node is
+ * a copy of another value. */
 void draft_output_strides(const lowering *l, uint32_t node, int64_t *strides);
 
 /* Adds `node` as an output. */

@@ -160,7 +160,7 @@ typedef struct staged_parameter {
   bool assigned;
 } staged_parameter;
 
-/* The data with which a plan for another device can repeat a failed run on the CPU: a copy of the
+/* The data that a plan for another device needs to repeat a failed run on the CPU: a copy of the
  * needed part of the graph. It shares the constants with the original graph. The CPU plan is
  * compiled when it is first needed. */
 typedef struct cpu_plan {
