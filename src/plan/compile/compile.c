@@ -173,8 +173,8 @@ static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   return s;
 }
 
-/* True if steps are placed by cost: on request, or if the context's default is automatic and the
- * thread is outside a device scope. */
+/* True if steps are placed by cost: on request, or without a device in the options if the context's
+ * default is automatic and the thread is outside a device scope. */
 static bool is_automatic(const compute_context *context, const compute_plan_options *options) {
   return (options->flags & COMPUTE_PLAN_AUTO) != 0 ||
          (!options->device && context->automatic && !device_scope_is_open(context));

@@ -31,8 +31,8 @@ typedef occupancy_ranges range_set;
 
 /* Node 1 is the root, nodes 2 i and 2 i + 1 are the halves of node i, and the leaves come last. */
 typedef struct occupancy_node {
-  range_set always; /* of blocks that cover exactly this node of the tree */
-  range_set ever; /* in use at any of the node's steps, except by blocks that cover a larger node */
+  range_set always; /* of blocks that cover the node's steps, but not its parent's */
+  range_set ever; /* in use at any of the node's steps, except by blocks that cover its parent's */
 } occupancy_node;
 
 /* The nodes that a range of steps intersects: at most two of either kind per level. */

@@ -50,7 +50,7 @@ typedef struct placing {
   placement_value *values;
   placement_problem problem;
   uint32_t *readers_there;   /* by value: number of readers placed on the candidate */
-  unsigned char *on, *asked; /* by unit: placed on the candidate; known to be checked there */
+  unsigned char *on, *asked; /* by unit: placed on the candidate; support was checked */
   const char **refusal;      /* by unit */
 } placing;
 
