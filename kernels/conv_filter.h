@@ -5,10 +5,10 @@
  * of them.
  *
  * A slab is a stretch of FILTER_Q columns of a row of results, for FILTER_RESULTS channels, and the
- * FILTER_H rows of data in its windows, for FILTER_DATA channels. Asynchronous copies fill FILTER_STAGES
- * slabs in turn, and the slabs are divided into parts. GROUP items share a tile: item channel *
- * FILTER_SHARERS + share computes FILTER_H x FILTER_V places of one channel of the data for
- * FILTER_ITEM channels of results, in runs of four.
+ * FILTER_H rows of data in its windows, for FILTER_DATA channels. Asynchronous copies fill
+ * FILTER_STAGES slabs in turn, and the slabs are divided into parts. GROUP items share a tile: item
+ * channel * FILTER_SHARERS + share computes FILTER_H x FILTER_V places of one channel of the data
+ * for FILTER_ITEM channels of results, in runs of four.
  *
  * The part covers slab_first … slab_end, and data0 and result0 are the tile's first channels. The
  * part's sums go to at_part, ordered by place, channel of the data, channel of the results. */
