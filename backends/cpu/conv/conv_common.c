@@ -9,9 +9,9 @@
 /* Which taps of the filter read which data, along one dimension.
  *
  * FORWARD and BY_DATA share one form: result i and tap u read the source at an index that is linear
- * in both. In BY_DATA, the result at index h of the data uses the taps r for which h + padding −
- * r·dilation is a multiple of the stride. These depend on the phase, h modulo the stride. Within a
- * phase they are evenly spaced as well.
+ * in both. In BY_DATA, the result at index h of the data uses all taps r such that
+ * h + padding − r·dilation is a multiple of the stride. These taps depend on the phase, h modulo
+ * the stride. Within a phase they are evenly spaced as well.
  *
  * Taps that read no data for any result are omitted: they would only widen the copy. */
 
