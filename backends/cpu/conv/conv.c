@@ -282,8 +282,7 @@ static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_des
                               .attributes = &p.attributes,
                               .attribute_bytes = sizeof p.attributes},
                .attributes.precision = conv->shape.precision & COMPUTE_PRECISION_TF32};
-  /* Plans cut FORWARD into micro-batches and row tiles: their results must not depend on the
-   * cut. */
+  /* Plans cut FORWARD into row tiles: the order of sums must not depend on the number of rows. */
   const bool forward = conv->shape.direction == COMPUTE_CONVOLUTION_FORWARD;
   const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
                        ? describe_filter(conv, &p)

@@ -71,8 +71,8 @@ typedef struct conv_places {
   int64_t pixel;                    /* elements between the same position of two images */
 } conv_places;
 
-/* The results for which one tap reads data, along one dimension. Result i reads position i + base of
- * the part with this residue. */
+/* The results for which one tap reads data, along one dimension. Result i reads position i + base
+ * of the part with this residue. */
 typedef struct conv_reach {
   int64_t first, end, residue, base;
 } conv_reach;
