@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The largest bytes of windows across channels, as bytes; core/isa.h says how this file is
+/* Max pooling of bytes across channels, as bytes; core/isa.h describes how this file is
  * compiled. */
 #include <string.h>
 
