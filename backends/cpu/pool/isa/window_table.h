@@ -36,7 +36,7 @@ typedef struct cpu_window_threes {
   int64_t windows, pairs, width; /* results; data pairs, columns from the start column on */
   const void *gradient;          /* NULL if there are no such windows */
   const void *columns;
-  int64_t rows;    /* AVERAGE: elements of the windows along rows */
+  int64_t rows;    /* AVERAGE: row divisor; `columns` has the column divisors */
   void *target[2]; /* first and middle row; NULL: not written */
   /* Of the windows above, CPU_WINDOW_STATE elements each. If there are none, all bits are set (MAX)
    * or clear (AVERAGE). */
