@@ -125,8 +125,8 @@ const cpu_kind cpu_conv_kind = {.name = "conv",
 
 /* ---- Filters of one element ------------------------------------------------------------------ */
 
-/* Convolutions that are matrix products without any copy. The filter has one element, every result
- * reads the data at its own position, and the positions are evenly spaced, so that they form one
+/* Convolutions that are matrix products without any copy. The filter has one element, and every
+ * result reads the data at its own position. The positions are evenly spaced, so that they form one
  * dimension of a matrix.
  *
  * The product's results have the same elements in the same order as the convolution's, so programs

@@ -82,7 +82,7 @@ typedef struct conv_reach {
 typedef struct conv_schedule {
   int64_t source_channels, result_channels; /* of one group */
   int64_t rows, columns, bands_h, bands_w;  /* the largest tile; tiles of the largest phase */
-  int64_t block_m, blocks_m;                /* result channels of a unit; units side by side */
+  int64_t block_m, blocks_m;                /* result channels of a unit; number of blocks */
   int64_t channels;                         /* source channels per block of k */
   bool taps_inside;   /* k runs over (channel, tap), else over (tap, channel) */
   bool by_row;        /* rows of results are multiplied separately */
@@ -358,7 +358,7 @@ void conv_list_rows(const cpu_conv *conv, const conv_unit *unit, int64_t channel
 
 /* The schedule. A unit is a row tile of results of one image and one group. A row of the copy
  * consists of `residues` parts: columns of one residue modulo the stride are contiguous, in the
- * order in which neighbouring results read them. One copy serves the results of all phases
+ * order of the neighbouring results that read them. One copy serves the results of all phases
  * (conv_axis). */
 struct conv_direct {
   const cpu_direct_loops *loops;

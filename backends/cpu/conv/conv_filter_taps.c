@@ -265,8 +265,8 @@ static bool suits(const cpu_conv *conv) {
          places <= MOST_PLACES && channels >= (places <= SMALL ? LEAST_CHANNELS : MANY_CHANNELS);
 }
 
-/* Chooses blocks of the filter whose sums stay in the level-2 cache, together with a row tile of
- * the gradient's tiles and the matching part of a panel. Row tiles and parts depend on shapes
+/* Chooses blocks of the filter whose sums stay in the level-2 cache. A row tile of the gradient's
+ * tiles, and the matching part of a panel, fit beside them. Row tiles and parts depend on shapes
  * alone, because they affect the sums' bits. */
 static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
   enum { TALLEST = 72, WIDEST = 64, TILE_BYTES = 384 << 10 };

@@ -179,7 +179,7 @@ typedef struct panel_extras {
   const cpu_gemm_lines *read, *written;
 } panel_extras;
 
-/* Rows of results that use the same rows of the filter: all others are in the padding. */
+/* Rows of results that use the same rows of the filter: its other rows are in the padding. */
 typedef struct met_rows {
   int64_t row, end;    /* of results, within a unit */
   int64_t first, past; /* of the filter; if all are padding, only the first, for zeros */

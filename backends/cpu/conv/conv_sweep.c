@@ -547,10 +547,10 @@ static void choose_blocks(const cpu_conv *conv, const extent *h, const extent *w
   s->panel_bytes = (uint64_t)cpu_round_up(taps * s->channels * conv->type->columns * size, 64);
 }
 
-/* For small images, a unit has several whole images. Otherwise the gaps between rows would be many
- * of the multiplied columns, or rows of one vector would leave the micro-kernel too few sums to
- * hide the latency of additions. So panels are packed without gaps, over several images, if there
- * are enough result channels to repay that. */
+/* For small images, a unit has several whole images. With single images, the gaps between rows
+ * would be many of the multiplied columns. Or rows of one vector would leave the micro-kernel too
+ * few sums to hide the latency of additions. So panels are packed without gaps, over several
+ * images, if there are enough result channels to repay that. */
 static void choose_images(const cpu_conv *conv, conv_schedule *s) {
   enum { MOST = 4, LEAST_TILES = 4, LEAST_SUMS = 8 };
   const cpu_gemm_type *type = conv->type;

@@ -2,8 +2,8 @@
 /* FORWARD and BY_DATA of small planes, tap by tap.
  *
  * With a 4 × 4 padded plane and a 3 × 3 filter, only 100 of 144 products read the plane; the others
- * multiply by zero. So each tap is multiplied separately, for just those results whose position it
- * reads within the plane, and added to the sums of the preceding taps.
+ * multiply by zero. So each tap is multiplied separately, and only for results whose position it
+ * reads within the plane. Its products are added to the sums of the preceding taps.
  *
  * The source of some images is copied by position: the channels of a position are contiguous, and
  * the images follow each other at each position. Neighbouring results of all images are then rows

@@ -10,7 +10,7 @@
  * A plane's row is a line: contiguous positions, with one element each, or with all channels if
  * channels are contiguous. Rows are read in place if they are such lines of the computing type;
  * otherwise a unit's rows are converted first. A window is folded over its rows, then over its
- * columns, so that neighbouring windows share most of the work and all loops run along lines. */
+ * columns. So neighbouring windows share most of the work, and all loops run along lines. */
 #ifndef CPU_WINDOW_H
 #define CPU_WINDOW_H
 

@@ -29,8 +29,8 @@ static int64_t whole(int64_t count) {
   return (count + CPU_WINDOW_WHOLE - 1) & -(int64_t)CPU_WINDOW_WHOLE;
 }
 
-/* Columns before the start of the loops, which is the middle of the first window of 3, or the first
- * column of a window of 2. */
+/* Columns before the start of the loops. They start at the middle of the first window of 3, or at
+ * the first column of a window of 2. */
 static int64_t columns_before(const compute_window_attributes *w) {
   return w->size[1] == 3 ? 1 - w->padding[1] : 0;
 }

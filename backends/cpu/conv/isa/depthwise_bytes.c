@@ -2,11 +2,11 @@
 /* Depthwise convolution of bytes, channels last (loop: depthwise_bytes_table.h; compilation:
  * core/isa.h).
  *
- * The three bytes of a channel in a column of the window become one word with a fourth byte of 0,
- * so that a dot product of four bytes adds a whole column to the sums. Bytes are interleaved within
- * 16-byte lanes, which makes four vectors of 16 words for 64 channels: quarter k has channels 16 i
- * + 4 k … + 3 in lane i. Weights, offsets, scales and biases have the same order. Packing the
- * results to bytes, again within lanes, restores the order of the channels.
+ * The three bytes of a channel in a column of the window become one word with a fourth byte of 0.
+ * So a dot product of four bytes adds a whole column to the sums. Bytes are interleaved within
+ * 16-byte lanes, which makes four vectors of 16 words for 64 channels: quarter k has the channels
+ * 16 i + 4 k … 16 i + 4 k + 3 in lane i. Weights, offsets, scales and biases have the same order.
+ * Packing the results to bytes, again within lanes, restores the order of the channels.
  *
  * The sums of some neighbouring pixels stay in registers, so that each column is loaded and
  * interleaved once for all its windows. With 32 channels, two neighbouring pixels fill a vector. */

@@ -23,8 +23,8 @@ INLINE void NAME(put)(const cpu_depthwise_line *l, const cpu_depthwise_finish *f
     *(SUMS_AT *)((SUM *)l->sums + at) = sum;
 }
 
-/* Computes `pixels` results from q on, for `vectors` vectors of the channels from c on, with taps
- * first … end − 1 of each filter row. `pixels` and `vectors` are constants. */
+/* Computes `pixels` results from q on, for `vectors` vectors of the channels from c on. Each filter
+ * row contributes taps first … end − 1. `pixels` and `vectors` are constants. */
 INLINE void NAME(tile)(const int pixels, const int vectors, const cpu_depthwise_line *l, int64_t q,
                        int64_t c, int64_t first, int64_t end) {
   SUMS sum[MOST_PIXELS][EDGE_VECTORS];
@@ -96,8 +96,8 @@ static void NAME(inner)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) 
 
 /* Computes `pixels` results from q on, for one vector of the channels from c on. Windows are inside
  * the row; they have `taps` adjacent columns and are `stride` apart. The first three parameters are
- * constants, so that each vector of data is loaded once for all its taps, and each weight once for
- * all pixels. */
+ * constants: each vector of data is loaded once for all its taps, and each weight once for all
+ * pixels. */
 INLINE void NAME(window)(const int pixels, const int taps, const int stride,
                          const cpu_depthwise_line *l, const cpu_depthwise_finish *finish, int64_t q,
                          int64_t c) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Max pooling of square blocks (loops: pooled_table.h; compilation: core/isa.h). Elements are
- * compared in the order of a separate pooling kernel, rows of a block first, so that zeros of
- * either sign give the same result.
+ * compared in the order of a separate pooling kernel, rows of a block first. So zeros of either
+ * sign give the same result.
  *
  * For short windows, above all with one channel, the micro-kernel of products has more work around
- * its loop than in it, and only one result in four is kept. So here the sums of some blocks stay in
+ * its loop than in it; only one result in four is kept. So here the sums of some blocks stay in
  * registers, and only the maxima are finished and stored. */
 #include <stdbool.h>
 #include <string.h>

@@ -5,10 +5,10 @@
  * With few photons, the likelihood's curvature differs greatly from the information. In some
  * directions it is a tenth of it, and steps are too short; in others it is several times as much,
  * and steps oscillate. So after FIT_SCORING steps, a fit takes Newton steps by the actual
- * curvature, none of which lowers the likelihood.
+ * curvature; no step lowers the likelihood.
  *
- * All steps use axes in which the information is the identity, so that the curvature's errors are
- * small in every direction, however flat. If a spot is lost, the information is 0 in some
+ * All steps use axes that turn the information into the identity, so that the curvature's errors
+ * are small in every direction, however flat. If a spot is lost, the information is 0 in some
  * directions. The limits of a step are then added to it, as if they were prior standard deviations.
  *
  * A step costs one evaluation per parameter, but few fits need any. */

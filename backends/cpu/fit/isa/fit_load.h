@@ -173,7 +173,7 @@ FIT_APART void fit_gather(fit_element element, const unsigned char *const *given
 
 /* Converts pixels in memory to electrons in [pixel][lane] order. */
 
-/* The start of each lane's ROI in the pixels and, in elements, in the maps. */
+/* The start of each lane's ROI: its address in the pixels, its row and column in the maps. */
 typedef struct fit_place {
   const unsigned char *pixels[FIT_LANES]; /* NULL: outside */
   int64_t map_row[FIT_LANES], map_column[FIT_LANES];
