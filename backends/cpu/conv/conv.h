@@ -35,8 +35,8 @@
 
 /* Results along one dimension, and the taps (positions in the filter) that read data for at least
  * one of them. Result i of `count` has index first + i·step in the output. Tap u reads the filter
- * at filter_first + u·filter_step. For result i it reads the source at i·source_step + offset_first
- * + u·offset_step.
+ * at filter_first + u·filter_step. For result i it reads the source at
+ * i·source_step + offset_first + u·offset_step.
  *
  * FORWARD has one axis per dimension. BY_DATA with a stride has one per phase: each phase is every
  * stride-th element of the data, and all its elements use the same taps. */

@@ -9,8 +9,8 @@
 #include "core/isa.h"
 
 /* Some rows of results of one plane, in f32, for a square filter with the same stride in both
- * directions. A sum runs over the filter's rows and columns, in this order, and becomes min(max(sum
- * + bias, low) + zero, high), as in finish_table.h. */
+ * directions. A sum runs over the filter's rows and columns, in this order, and becomes
+ * min(max(sum + bias, low) + zero, high), as in finish_table.h. */
 typedef struct cpu_planes_band {
   const float *data; /* row 0, column 0 of the plane */
   int64_t data_row, height, width;
