@@ -15,7 +15,6 @@ target_compile_definitions(opencl_waiting PRIVATE
   TEST_IDLE_DRIVER="${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_idle_driver.so")
 
 find_path(COMPUTE_OPENCL_LAYER_INCLUDE CL/cl_layer.h)
-find_file(COMPUTE_POCL_ICD pocl.icd PATHS /etc/OpenCL/vendors NO_DEFAULT_PATH)
 find_file(COMPUTE_OCLGRIND_ICD liboclgrind-rt-icd.so PATHS /usr/lib/oclgrind
   /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/oclgrind NO_DEFAULT_PATH)
 if(NOT TARGET compute-opencl OR NOT COMPUTE_OPENCL_LAYER_INCLUDE OR NOT COMPUTE_POCL_ICD)

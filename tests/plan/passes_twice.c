@@ -180,7 +180,7 @@ compute_status __wrap_channels_last_choose(const ir *r, bool bf16, scratch *memo
 static void run_again(lowering *l, compute_status (*pass)(lowering *), const char *name) {
   const uint32_t count = l->step_count;
   build_step *before = scratch_take(l->memory, count, sizeof *before);
-  if (!before) return;
+  if (!before || count == 0) return;
   memcpy(before, l->steps, sizeof *before * count);
   if (pass(l)) return;
   CHECK(l->step_count == count, "%s: %u steps, then %u", name, (unsigned)count,
