@@ -285,7 +285,7 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
 compute_status train_check_path(const compute_trainer *trainer, const char *operation,
                                 const char *path);
 
-/* ---- group.c: what is different in a group of processes -------------------------------------- */
+/* ---- group.c: training in a group of processes ----------------------------------------------- */
 
 /* Sets the trainer's share of each batch. */
 compute_status train_group_open(compute_trainer *trainer);
