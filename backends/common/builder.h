@@ -17,7 +17,7 @@
 
 #include "compute/backend.h"
 
-/* ---- What went wrong ----------------------------------------------------------------------- */
+/* ---- Failed builds ------------------------------------------------------------------------- */
 
 /* A failed build. It is not recorded as an error before builder_fail: the caller may have another
  * way. */
