@@ -217,21 +217,26 @@ static void write_page(void) {
   text_add(
       &t,
       "# Support matrix\n\n"
-      "Which operation runs on which backend in which dtype, and the largest error that the "
-      "operation tests saw against a\ndouble-precision reference: over all their samples, with "
+      "The matrix lists the operations, backends and dtypes that work together. Each cell is the "
+      "largest\n"
+      "error of the operation tests against a double-precision reference, over all their samples, "
+      "with\n"
       "fusion and without. `tests/run.sh --full` measures it, and\n"
       "`COMPUTE_UPDATE_DOCS=1 build/tests/bin/docs_support_matrix` writes this page.\n\n"
-      "* A number such as 0.5 is in units of the last place of the result's dtype; 0.5 is the best "
-      "that rounding allows.\n  In f64 the reference itself is accurate to a few units.\n"
-      "* A number such as 2.1e-07 is the error relative to the largest element of the result: for "
-      "reductions, rows, matrix\n  products and indexed operations, in which many roundings add "
+      "* A number such as 0.5 is in units of the last place of the result's dtype; 0.5 is the "
+      "best that\n"
+      "  rounding allows. In f64 the reference itself is accurate to a few units.\n"
+      "* A number such as 2.1e-07 is the error relative to the largest element of the result. It "
+      "is used\n"
+      "  for reductions, rows, matrix products and indexed operations, where many roundings add "
       "up.\n"
       "* *exact*: no error at all. *CPU*: the device leaves it to the CPU backend. –: the "
-      "operation does not take this\n  dtype.\n"
-      "* `cast` is listed under the dtype that it casts from; its error is in units of the dtype "
-      "that it casts to.\n"
-      "* *Simulated GPU*: not a GPU. The fake driver of the tests ran the CUDA kernels as C on the "
-      "CPU\n  (`tests/cuda_driver/`), with the C library's functions where a GPU has its own.\n");
+      "operation does\n"
+      "  not take this dtype.\n"
+      "* `cast` is listed under its source dtype; its error is in units of its target dtype.\n"
+      "* *Simulated GPU*: not a GPU. The fake driver of the tests ran the CUDA kernels as C on "
+      "the CPU\n"
+      "  (`tests/cuda_driver/`), with the C library's functions where a GPU has its own.\n");
   for (int backend = 0; backend < BACKENDS; backend++) print_backend(&t, backend);
   assert_false(t.failed);
   FILE *file = fopen(page_path, "wb");
