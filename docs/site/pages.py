@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 
+PLACES = ("README.md", "docs", "src", "backends", "kernels", "bench", "tests")  # with pages
 TREE, OUTPUT = map(os.path.abspath, sys.argv[1:3])
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
@@ -37,7 +38,7 @@ def link(found, page, placed):
     there = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
     if image:
         return f"![{text}]({os.path.basename(there)})"
-    if there.endswith(".md") and os.path.relpath(there, TREE).split(os.sep)[0] in ("README.md", "docs", "kernels"):
+    if there.endswith(".md") and os.path.relpath(there, TREE).split(os.sep)[0] in PLACES:
         # The index is a page of the README, and its pages are those of the index, in its order.
         parent = os.path.join(TREE, "docs", "index.md")
         if there not in placed and (page == parent or there == parent and page == os.path.join(TREE, "README.md")):
@@ -95,8 +96,9 @@ def sections(page, converted):
 
 def main():
     shutil.rmtree(OUTPUT, ignore_errors=True)
-    pages = [os.path.join(TREE, "README.md"), os.path.join(TREE, "kernels", "README.md")]
-    pages += glob.glob(os.path.join(TREE, "docs", "**", "*.md"), recursive=True)
+    pages = [os.path.join(TREE, "README.md")]
+    for pattern in ("docs/**/*.md", "src/*/README.md", "*/README.md"):
+        pages += glob.glob(os.path.join(TREE, pattern), recursive=True)
     index = []
     for page in pages:
         path = os.path.join(OUTPUT, os.path.relpath(page, TREE))

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fails for phrases in messages and public comments that do not read like English.
+"""Fails for phrases that do not read like English, and for turns of phrase that are too frequent.
 
-    check_english.py SOURCE_FOLDER
+    check_english.py SOURCE_FOLDER [--list]
 
-Reads the string literals of src, backends and bench, and the comments of include/compute. Each finding is printed as
-FILE:LINE with the phrase and what to write instead. A phrase may be split over adjacent literals or lines of a comment.
+Phrases: the string literals of src, backends and bench, and the comments of include/compute. Each finding is printed as
+FILE:LINE with the phrase and its replacement. A phrase may be split over adjacent literals or lines of a comment.
 If a pattern is wrong about a text, make the pattern more exact.
+
+Turns of phrase: the comments of src, backends, kernels, include, bench and tests, and the prose of all pages. Code bases
+whose first language is English have at most 1.3 of each per 10,000 words; more than MOST in one of these trees fails.
+The table has a line for each room. --list prints every occurrence.
 """
+import collections
 import os
 import re
 import sys
@@ -43,6 +48,20 @@ PATTERNS = [
 
 # Files whose texts are about to move.
 EXEMPT = ()
+
+# Turns of phrase that translations have and English has not: name -> pattern. Occurrences per 10,000 words are limited.
+TURNS = {
+    "what it is": r"\bwhat (?:it|is|was|are|were|they|follows|the|a|this|has|have|can|would|does|one)\b",
+    "that of": r"\b(?:that|those) of\b",
+    "of its own": r"\bof (?:its|their|one's) own\b",
+    "of which": r"\bof which\b",
+    ", too": r", too\b",
+    "file says": r"\b(?:file|page|field|header|row|comment|table|function|flag|it)s? (?:says?|tells?|knows?)\b",
+    "private word": r"\b(?:exams?|rivals?|threes|enlist|delist)\b",
+}
+MOST = 2.0
+TREES = ("src", "backends", "kernels", "include", "bench", "tests", "docs")
+SOURCES = (".c", ".h", ".def", ".cpp", ".hpp", ".cl", ".cu", ".inc")
 
 TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 JOINT = re.compile(r"(?:\s|\\\n|PRI[a-zA-Z0-9]+)*")
@@ -82,7 +101,66 @@ def check(path, find):
     return count
 
 
-def main(root):
+def prose(page):
+    """The text of a page without code, tables and links' targets."""
+    text = re.sub(r"^```.*?^```", "", page, flags=re.S | re.M)
+    text = re.sub(r"`[^`\n]*`", "", text)
+    text = "\n".join(line for line in text.split("\n") if not line.startswith(("|", "<", "    ")))
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+def room(path):
+    """src/model for src/model/file/wire.c, docs for README.md."""
+    parts = path.split("/")
+    if path.endswith(".md"):
+        return "docs"
+    return "/".join(parts[:2]) if len(parts) > 2 and parts[0] in ("src", "backends", "tests") else parts[0]
+
+
+def texts(root):
+    """(path, line, text) of every comment, and of every page as a whole."""
+    for tree in TREES:
+        for where, folders, names in os.walk(os.path.join(root, tree)):
+            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+            for name in names:
+                path = os.path.join(where, name)
+                if not name.endswith(SOURCES + (".md",)):
+                    continue
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+                if name.endswith(".md"):
+                    yield os.path.relpath(path, root), 1, prose(text)
+                else:
+                    for offset, content in comments(text):
+                        yield os.path.relpath(path, root), text.count("\n", 0, offset) + 1, content
+    with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
+        yield "README.md", 1, prose(file.read())
+
+
+def turns(root, listed):
+    """Prints how frequent each turn of phrase is in each room; the number of trees and turns above MOST."""
+    words, found = collections.Counter(), collections.defaultdict(collections.Counter)
+    patterns = {name: re.compile(pattern, re.I) for name, pattern in TURNS.items()}
+    for path, line, text in texts(root):
+        for place in {room(path), room(path).split("/")[0], "all"}:
+            words[place] += len(text.split())
+            for name, pattern in patterns.items():
+                hits = pattern.findall(text)
+                found[place][name] += len(hits)
+        for name, pattern in patterns.items() if listed else ():
+            for hit in pattern.finditer(text):
+                print(f"{path}:{line}: {name}: …{' '.join(text[max(0, hit.start() - 40):hit.end() + 40].split())}…")
+    print(f"{'per 10,000 words':24s}{'words':>8s} " + " ".join(f"{name:>12s}" for name in TURNS))
+    above = 0
+    for place in sorted(words):
+        rates = [1e4 * found[place][name] / max(words[place], 1) for name in TURNS]
+        judged = place in TREES or place == "all"
+        above += judged and sum(rate > MOST for rate in rates)
+        print(f"{place:24s}{words[place]:8d} " + " ".join(f"{rate:11.1f}{'!' if judged and rate > MOST else ' '}" for rate in rates))
+    return above
+
+
+def main(root, listed):
     count = files = 0
     for folder, endings, find in (("src", (".c", ".h", ".def"), literals), ("backends", (".c", ".h", ".def"), literals),
                                   ("bench", (".c", ".h"), literals), ("include/compute", (".h", ".def"), comments)):
@@ -94,12 +172,15 @@ def main(root):
                     count += check(path, find)
     if files < 100:
         sys.exit(f"{root} has only {files} source files")
-    sys.exit(f"{count} phrases to rewrite" if count else 0)
+    above = turns(root, listed)
+    if count or above:
+        sys.exit(f"{count} phrases to rewrite, {above} turns of phrase are more frequent than {MOST} in 10,000 words")
 
 
 COMPILED = [(re.compile(pattern, re.I), instead) for pattern, instead in PATTERNS]
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--list"]
+    if len(arguments) != 1:
         sys.exit(__doc__)
-    main(sys.argv[1])
+    main(arguments[0], "--list" in sys.argv)

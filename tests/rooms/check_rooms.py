@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the rooms of docs/internals/design.md against what the code really uses.
+"""Holds the rooms of docs/internals/rooms.md against what the code really uses.
 
     check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all] [--since COMMIT] [--write-budgets]
 
-The table "Rooms" in docs/internals/design.md has a row for each room: folder, job, which rooms it may use, and how many
+The table in docs/internals/rooms.md has a row for each room: folder, job, which rooms it may use, and how many
 lines it may have. A room of the library has the name of its last folder (`src/core/base/` is base), another the name of its
 path (`src/programs/fit/` is programs/fit). `public headers` allows what a user's program may use, `compute/backend.h` that
 header and what it includes; what follows a semicolon is other software and is not read.
@@ -21,7 +21,8 @@ another room's header. Public functions are no exception. These fail:
   - a call of the vtable's copies outside src/core/device/transfer.c, which records them and notes losses;
   - a subscript of a shape's sizes in a file that asks for the shapes of nodes: the shape of a node that a failed builder
     returned has rank 0, and `size[rank - 1]` is outside of it. shape_at and shape_set check the axis;
-  - a folder with sources that no row names, and a row without a folder.
+  - a folder with sources that no row names, and a row without a folder;
+  - a folder of rooms without a README.md, or with one of more than README_LINES lines.
 
 Of an undeclared arrow between two rooms the first uses are listed; --all lists each. --since prints how many lines each room
 gained or lost since a commit. --write-budgets puts the present counts, rounded up, into the table.
@@ -35,6 +36,7 @@ import sys
 
 CIRCLE_FILES = 3
 USES_LISTED = 6
+README_LINES = 60
 BUDGET_STEP = 20
 PUBLIC, BACKEND = "public headers", "compute/backend.h"
 TREES = ("src", "backends", "bench", "kernels")
@@ -56,7 +58,7 @@ def read_table(path):
     rooms, inside = {}, False
     for line in open(path, encoding="utf-8"):
         if line.startswith("## "):
-            inside = line.strip() == "## Rooms"
+            inside = line.strip() == "## Table"
         row = ROW.match(line)
         if not inside or not row:
             continue
@@ -407,12 +409,25 @@ def check(tree, source, build, everything):
         list_uses(arrows[room, target], everything)
 
     files, folders = file_circles(calls, everything), folder_circles(tree, calls, everything)
-    failures += copies_outside(source) + shapes_taken_apart(source)
+    failures += copies_outside(source) + shapes_taken_apart(source) + readmes(source, rooms)
     over = over_budget(tree, lines_of(tree))
     failures += len(undeclared) + len(unused) + len(down) + files + folders + over
     print("%d rooms, %d arrows, %d calls: %d undeclared, %d unused, %d down the table, %d circles of folders, "
           "%d of more than %d files, %d rooms over their budget"
           % (len(rooms), len(arrows), len(calls), len(undeclared), len(unused), len(down), folders, files, CIRCLE_FILES, over))
+    return failures
+
+
+def readmes(source, rooms):
+    """The folders of rooms: src/core/ for src/core/base/, backends/ for backends/cpu/."""
+    failures = 0
+    folders = {"/".join(folder.split("/")[:2 if folder.startswith("src/") else 1]) for folder, _, _ in rooms.values()}
+    for folder in sorted(folders):
+        path = os.path.join(source, folder, "README.md")
+        lines = sum(1 for _ in open(path, encoding="utf-8")) if os.path.exists(path) else 0
+        if not 0 < lines <= README_LINES and folder != "kernels":  # kernels/ documents its language for users
+            print("%s/README.md has %d lines, not 1 to %d" % (folder, lines, README_LINES))
+            failures += 1
     return failures
 
 
@@ -424,7 +439,7 @@ def main():
     parser.add_argument("--since", metavar="COMMIT")
     parser.add_argument("--write-budgets", action="store_true")
     given = parser.parse_args()
-    table = os.path.join(given.source, "docs/internals/design.md")
+    table = os.path.join(given.source, "docs/internals/rooms.md")
     rooms = read_table(table)
     if not rooms:
         sys.exit("%s has no table of rooms" % table)

@@ -3,7 +3,7 @@
  * callers that expect a fixed order. The parser is strict: it refuses everything that the standard
  * does not allow. It never reads past the end, does not allocate, and does not recurse.
  *
- * docs/internals/design.md explains why this is not a JSON library, which the programs use. */
+ * src/core/README.md explains why this is not a JSON library, which the programs use. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
