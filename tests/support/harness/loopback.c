@@ -73,8 +73,7 @@ static void await(instance *in, int32_t from, void *to, size_t bytes) {
   in->awaited[from].bytes = bytes;
 }
 
-/* ---- The transport ----------------------------------------------------------------------------
- */
+/* ---- The transport ------------------------------------------------------------------------- */
 
 enum { FAILURE = 77 };
 
@@ -213,8 +212,7 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .reaches = loopback_reaches,
                                             .missing = loopback_missing};
 
-/* ---- Ranks as threads -------------------------------------------------------------------------
- */
+/* ---- Ranks as threads ---------------------------------------------------------------------- */
 
 void loopback_check(loopback_rank *self, bool condition, const char *text, const char *file,
                     int line) {

@@ -175,8 +175,7 @@ static void scans(const reference *r) {
   }
 }
 
-/* ---- TOP_K and SORT ---------------------------------------------------------------------------
- */
+/* ---- TOP_K and SORT ------------------------------------------------------------------------ */
 
 typedef struct ranked {
   sample_element value;
