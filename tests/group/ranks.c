@@ -4,10 +4,9 @@
  *   ranks calls                    collective calls, their values, and a difference between ranks
  *   ranks gradients                collectives in a graph, and the gradient of all ranks' losses
  *   ranks gpus WORDS               calls on a GPU for each rank; WORDS describe the transport
- *   ranks train DATA CHECKPOINT    digits: a dense and a residual network, compared with one
- *   process
- *   ranks resume DATA CHECKPOINT   resumes from a checkpoint, compared with one process
- *   ranks divide DATA CHECKPOINT   digits with the optimizer's state divided, compared with whole
+ *   ranks train DATA CHECKPOINT    digits: a dense and a residual network, against one process
+ *   ranks resume DATA CHECKPOINT   resumes from a checkpoint, against one process
+ *   ranks divide DATA CHECKPOINT   digits with the optimizer's state divided, against undivided
  *   ranks stop FILE                rank 1 stops; the others must end with an error
  *   ranks die FILE                 the same if rank 1 is killed
  *   ranks late FILE                rank 1 of 2 does not open a second group
