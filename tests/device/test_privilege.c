@@ -133,7 +133,7 @@ static void the_environment_cannot_ask_for_a_device(void **state) {
   assert_non_null(strstr(compute_error_message(NULL), "raised privileges"));
 }
 
-/* Writes the null module as built for a core of ABI 1.4. */
+/* Writes the null module with a vtable that ends before `flags`, as in an older minor version. */
 static void write_module_of_before(void) {
   const struct {
     uint64_t struct_size;
