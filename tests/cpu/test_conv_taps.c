@@ -57,7 +57,7 @@ static void small_planes_are_right(void **state) {
   on_every_device(run_shapes, 2, 0);
 }
 
-/* Small blocks hold copies of few images, and row tiles. */
+/* A cache of 360 KiB forces copies of few images, and row tiles. */
 static void small_planes_are_right_in_small_blocks(void **state) {
   (void)state;
   on_every_device(run_shapes, 3, 360 << 10);

@@ -209,7 +209,8 @@ static void convolutions_match_in_every_layout_that_is_served(void **state) {
   assert_true(dnn.count("exact") > 0);
 }
 
-/* As a gradient with respect to the data, or such a gradient as a convolution. */
+/* With its filter flipped, a convolution runs as a gradient with respect to the data, and such a
+ * gradient runs as a convolution. */
 static void convolutions_match_with_their_filters_turned(void **state) {
   (void)state;
   assert_true(dnn.configure(""));

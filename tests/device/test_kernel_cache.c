@@ -123,7 +123,7 @@ static void fill_even_convolution(sample *s) {
   s->a.conv.result_channels = s->d.size[1] = 8;
 }
 
-/* A convolution of one element on every side. */
+/* A gradient whose data and result have one element. */
 static void fill_gradient(sample *s) {
   fill_convolution(s);
   s->a.conv.direction = COMPUTE_CONVOLUTION_BY_DATA;
