@@ -74,8 +74,7 @@ static void threads_start_by_default_whatever_their_creator_does(void **state) {
   }
 }
 
-/* ---- Whole calls ------------------------------------------------------------------------------
- */
+/* ---- Whole calls --------------------------------------------------------------------------- */
 
 typedef struct work {
   compute_context *context;

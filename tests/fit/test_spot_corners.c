@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From marked pixels to corners of ROIs: where they lie, their order, which are kept, and what is
- * refused. All on the host. */
+/* From marked pixels to ROI corners: their places, their order, the choice of ROIs, and refusals.
+ * All on the host. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +57,8 @@ static void spots_lie_in_the_middle_in_the_order_of_pixels(void **state) {
   check(1, 100, 3, 5);
   check(2, 100, 3, 6);
   check(3, 102, 1, 7);
-  assert_int_equal(corners[3 * count], 0x55555555); /* nothing behind them is written */
-  assert_ok(run(6, 4, 0, ROOM));                    /* of even sides the pixel behind the middle */
+  assert_int_equal(corners[3 * count], 0x55555555); /* nothing after them is written */
+  assert_ok(run(6, 4, 0, ROOM));                    /* even sides: the pixel after the middle */
   check(0, 0, 2, 8);
 }
 

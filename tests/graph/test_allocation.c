@@ -108,8 +108,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
   assert_ok(build_training());
 }
 
-/* ---- Half-way ----------------------------------------------------------------------------------
- */
+/* ---- Half-way -------------------------------------------------------------------------------- */
 
 /* A call to build with, and what its failures leave. */
 typedef struct composed_call {

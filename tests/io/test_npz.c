@@ -7,8 +7,7 @@
 #include "io/npy.h"
 #include "tensor_files.h"
 
-/* ---- Archives that lie --------------------------------------------------------------------------
- */
+/* ---- Archives that lie --------------------------------------------------------------------- */
 
 /* Opens a file with one byte changed, and reads all of it: it says what it said, or refuses. */
 static void check_flipped(unsigned char *bytes, size_t count, size_t at, unsigned char flip) {

@@ -125,8 +125,7 @@ static void finish(compute_job *job, compute_status expected) {
   compute_job_release(job);
 }
 
-/* ---- One job ----------------------------------------------------------------------------------
- */
+/* ---- One job ------------------------------------------------------------------------------- */
 
 static void a_job_computes_what_a_run_does(void **state) {
   (void)state;
@@ -227,8 +226,7 @@ static void wrong_calls_make_no_job(void **state) {
   compute_tensor_release(y);
 }
 
-/* ---- Order --------------------------------------------------------------------------------------
- */
+/* ---- Order --------------------------------------------------------------------------------- */
 
 /* Each job doubles and adds one in place of the job before it. */
 static void results_feed_the_next_job(void **state) {
@@ -315,8 +313,7 @@ static void a_thousand_jobs_from_two_threads_all_end(void **state) {
   compute_tensor_release(x);
 }
 
-/* ---- Callbacks --------------------------------------------------------------------------------
- */
+/* ---- Callbacks ----------------------------------------------------------------------------- */
 
 typedef struct chain {
   atomic_int left, calls, wrong;
@@ -384,8 +381,7 @@ static void a_wait_returns_after_the_callback(void **state) {
   assert_int_equal(atomic_load(&called), 1);
 }
 
-/* ---- Cancelling and failing ---------------------------------------------------------------------
- */
+/* ---- Cancelling and failing ---------------------------------------------------------------- */
 
 static void count_cancelled(void *user, compute_job *job, compute_status status) {
   (void)job;
@@ -529,8 +525,7 @@ static void a_time_limit_ends_a_job_between_two_steps(void **state) {
   compute_error_clear(context);
 }
 
-/* ---- Ends -------------------------------------------------------------------------------------
- */
+/* ---- Ends ---------------------------------------------------------------------------------- */
 
 static void a_context_with_a_running_job_stays_open(void **state) {
   (void)state;
@@ -590,8 +585,7 @@ static void a_child_process_has_no_jobs(void **state) {
   compute_tensor_release(y);
 }
 
-/* ---- Short of memory ----------------------------------------------------------------------------
- */
+/* ---- Short of memory ----------------------------------------------------------------------- */
 
 static compute_status chain_of_three(void) {
   compute_tensor *x = NULL, *y = NULL;

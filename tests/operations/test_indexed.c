@@ -160,8 +160,7 @@ static void repeated_indices_add_up_alike_every_time(void **state) {
   test_values_release(&indices);
 }
 
-/* ---- Into given data --------------------------------------------------------------------------
- */
+/* ---- Into given data ----------------------------------------------------------------------- */
 
 typedef struct into_case {
   compute_shape data, updates, indices;
@@ -267,8 +266,7 @@ static void data_of_the_plan_are_written_in_place(void **state) {
   }
 }
 
-/* ---- One tensor as input and output -----------------------------------------------------------
- */
+/* ---- One tensor as input and output -------------------------------------------------------- */
 
 /* A cache [rows, 4]: rows are set at indices, and their sums read from the new cache; `late` reads
  * the old one after that, so that a run needs a copy. */

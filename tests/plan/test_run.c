@@ -334,8 +334,7 @@ static void an_output_may_be_bound_to_the_parameter_that_it_reads(void **state) 
   compute_graph_release(graph);
 }
 
-/* ---- Queues and random numbers -----------------------------------------------------------------
- */
+/* ---- Queues and random numbers --------------------------------------------------------------- */
 
 static void runs_on_a_queue_happen_in_order(void **state) {
   (void)state;
@@ -411,8 +410,7 @@ static void random_numbers_depend_on_seed_and_position_only(void **state) {
   compute_graph_release(graph);
 }
 
-/* ---- Explanations ------------------------------------------------------------------------------
- */
+/* ---- Explanations ---------------------------------------------------------------------------- */
 
 static void a_plan_explains_itself(void **state) {
   (void)state;

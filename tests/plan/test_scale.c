@@ -186,8 +186,7 @@ static const graph_kind kinds[] = {
 
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 
-/* ---- One graph ---------------------------------------------------------------------------------
- */
+/* ---- One graph ------------------------------------------------------------------------------- */
 
 static large_graph create(const graph_kind *kind, int nodes) {
   large_graph g = {.graph = compute_graph_create(test_context), .room = (size_t)nodes + 8};

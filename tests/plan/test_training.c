@@ -208,8 +208,7 @@ static void a_learning_rate_node_takes_precedence(void **state) {
   compute_graph_release(q.graph);
 }
 
-/* ---- A classifier ------------------------------------------------------------------------------
- */
+/* ---- A classifier -------------------------------------------------------------------------- */
 
 enum { SAMPLES = 96, FEATURES = 7, HIDDEN = 19, CLASSES = 3 };
 
