@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: items arrive as they are in tensors and files, orders are reproducible and uniform,
- * parts of a split share nothing but memory, and files that are no data are refused with words. */
+/* Datasets: items equal those in tensors and files, orders are reproducible and uniform, the parts
+ * of a split share only memory, and invalid files are refused with a message. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -143,7 +143,7 @@ static void tensors_that_do_not_belong_together_are_refused(void **state) {
 
 static void an_order_is_the_same_everywhere_and_holds_each_item_once(void **state) {
   (void)state;
-  /* Computed by an independent implementation, in Python's integers. */
+  /* From an independent implementation with Python's integers. */
   static const int64_t expected[] = {7, 4, 1, 2, 6, 8, 3, 0, 9, 5};
   compute_dataset *dataset = numbers(10);
   int64_t order[10], other[10];
@@ -346,7 +346,7 @@ static void files_that_lie_are_refused(void **state) {
   assert_fails(read_files(PATH("none"), PATH("labels")), COMPUTE_ERROR_FILE);
   assert_fails(read_files(PATH("labels"), TEST_SCRATCH_DIR), COMPUTE_ERROR_FILE);
   assert_fails(read_files(NULL, PATH("labels")), COMPUTE_ERROR_NULL_POINTER);
-  /* gzip whose checksum is wrong, and gzip that is cut off. */
+  /* gzip with a wrong checksum, and truncated gzip. */
   write_bytes(PATH("images"), images, sizeof images, true);
   unsigned char gzip[128];
   FILE *file = fopen(PATH("images"), "rb");
