@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots: contents are made once, also by threads at the same time, and released once, stage by
- * stage. */
+/* Slots: contents are made once, even by concurrent threads, and released once, stage by stage. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -69,7 +68,7 @@ static void *offer(void *argument) {
 
 static void threads_get_the_same_content(void **state) {
   (void)state;
-  static room_slot fresh[4]; /* their numbers are contended for, too */
+  static room_slot fresh[4]; /* threads also compete for their numbers */
   made = released = 0;
   for (int round = 0; round < ROUNDS; round++) {
     room_slot *s = &fresh[round % 4];

@@ -184,8 +184,7 @@ static void the_covariance_is_the_inverse_of_the_information(void **state) {
   for (int a = 0; a < K; a++) {
     assert_true(fabs(std[a] - sqrt(covariance[a * K + a])) < 1e-12 * std[a]);
     for (int b = 0; b < K; b++) {
-      double sum = 0; /* element of the information times the covariance, in units of the
-                       * parameters */
+      double sum = 0; /* information times covariance, in parameter units */
       for (int c = 0; c < K; c++) {
         double information = 0;
         for (int i = 0; i < PIXELS; i++)

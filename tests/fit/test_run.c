@@ -447,7 +447,7 @@ static void a_progress_function_may_cancel(void **state) {
   compute_fit_release(fit);
 }
 
-/* ---- On a thread of its own ---------------------------------------------------------------- */
+/* ---- On a separate thread ------------------------------------------------------------------ */
 
 static void a_run_may_be_started_and_waited_for(void **state) {
   (void)state;

@@ -210,7 +210,7 @@ static void movies_do_not_depend_on_chunks_or_bands(void **state) {
   (void)state;
   enum { FRAMES = 5 };
   compute_simulation s = sample(COMPUTE_FIT_XYZNB, COMPUTE_FIT_SCMOS);
-  s.frame_rows = 150; /* more than one band */
+  s.frame_rows = 150; /* more than one block of rows */
   s.frame_columns = 900;
   s.dtype = COMPUTE_U16;
   const int64_t size = s.frame_rows * s.frame_columns, first = 70;

@@ -7,8 +7,7 @@ static void the_filter_is_a_gaussian_less_a_wide_one(void **state) {
   (void)state;
   const double sigma = 1.6;
   const compute_spot_options options = {.sigma = sigma};
-  movie m = movie_create(1, 47, 47, 0); /* both tiles contain the pixel, so there is one noise
-                                         * value */
+  movie m = movie_create(1, 47, 47, 0); /* one noise value: both tiles contain the pixel */
   *pixel(&m, 0, 23, 23) = 1000;
   answer a = find(&m, COMPUTE_F32, &options);
   const double share = 1 / 9.0, peak = 1 - share;

@@ -228,8 +228,7 @@ static void no_page_is_lost(void **state) {
   (void)state;
   static const char *const runs[] = {
       "<TiffData/>", "", "<TiffData IFD='0' PlaneCount='2'/>",
-      ("<TiffData IFD='0' PlaneCount='2'/>" /* in parentheses, otherwise clang warns of a missing
-                                             * comma */
+      ("<TiffData IFD='0' PlaneCount='2'/>" /* parentheses: clang would warn of a lost comma */
        "<TiffData IFD='2' FirstT='2' PlaneCount='2'/>")};
   static const int all[] = {0, 1, 2, 3};
   const char *path = FOLDER "/more.ome.tif";
@@ -333,8 +332,7 @@ static void stacks_of_micro_manager_follow_their_numbers(void **state) {
   write_micro_manager(path, 0, 4, summary);
   write_micro_manager(second, 4, 3, summary);
   assert_micro_manager(path, 7);
-  write_micro_manager(path, 0, 7, summary); /* this file is complete, so the other one is
-                                             * unrelated */
+  write_micro_manager(path, 0, 7, summary); /* complete: the other file is unrelated */
   assert_micro_manager(path, 7);
   write_micro_manager(path, 0, 4, "no JSON"); /* nothing is announced */
   assert_micro_manager(path, 7);

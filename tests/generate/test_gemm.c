@@ -254,8 +254,7 @@ static void a_gpu_gets_the_tile_that_keeps_it_busy(void **state) {
   describe(&p, COMPUTE_F32, 1, 512, 640, 200);
   t = judge(&gpu, &p, 1);
   assert_true(t.tile_m <= 64 && t.tile_n <= 64);
-  describe(&p, COMPUTE_F32, 500, 30, 30, 30); /* many small products: a small tile wastes less at
-                                               * the edge */
+  describe(&p, COMPUTE_F32, 500, 30, 30, 30); /* many small products: small tiles waste less */
   t = judge(&gpu, &p, 1);
   assert_int_equal(t.tile_m, 32);
 }

@@ -197,7 +197,7 @@ static void open_program(const compute_generated *generated, emulator_program **
   if (!*program) fail_msg("%s", problem);
 }
 
-/* Element (i, j) of a buffer lies at i · 67 + j. */
+/* Element (i, j) of a buffer is at i · 67 + j. */
 static void results_may_take_the_place_of_operands(void **state) {
   (void)state;
   enum { ROWS = 5, COLUMNS = 64, PITCH = 67 };

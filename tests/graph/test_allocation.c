@@ -189,7 +189,7 @@ static void an_elementwise_operation_that_runs_out_of_memory_records_nothing(voi
   }
 }
 
-/* ---- Calls that are no operation --------------------------------------------------------------- */
+/* ---- Calls that are no operation ----------------------------------------------------------- */
 
 /* Operands: x, a row of it, a parameter, a loss and frames. */
 enum { X, ROW, W, LOSS, FRAMES, OPERANDS };

@@ -230,7 +230,7 @@ static void every_elementwise_rule_agrees_with_differences(void **state) {
   assert_true(checked >= 30 * 7);
 }
 
-/* ---- Others: the rows DERIVATIVE of tests/operations.def -------------------------------------- */
+/* ---- Others: the rows DERIVATIVE of tests/operations.def ----------------------------------- */
 
 /* The gradient of Σ y² by the first operand. */
 static compute_node build_second(compute_graph *graph, const compute_node *x, const void *user) {

@@ -32,7 +32,7 @@ static void release(void *user, void *pointer) {
   free(pointer);
 }
 
-/* ---- Builders of large things: the rows LARGE of tests/operations.def --------------------------- */
+/* ---- Builders of large things: the rows LARGE of tests/operations.def ---------------------- */
 
 static void check_largest(const operation_large *r, int64_t size, const char *stage, size_t limit) {
   const size_t bytes = atomic_exchange(&largest, 0);

@@ -146,8 +146,7 @@ static void results_may_depend_on_values(void **state) {
   }
   compute_model_info info;
   assert_ok(compute_model_describe(model, &info));
-  assert_int_equal(info.plans_made, 3); /* one for the stage before, one for each number of
-                                         * elements */
+  assert_int_equal(info.plans_made, 3); /* one first, one for each number of elements */
   compute_tensor_release(x);
   compute_tensor_release(z);
   compute_model_release(model);

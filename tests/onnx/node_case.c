@@ -31,8 +31,7 @@ typedef struct node_case {
   onnx_file file; /* the decoded model, for the types of its inputs and outputs */
   test_tensors in, out;
   message rewritten;
-  bool ports, values, unlike; /* rewritten ports; different values; some of them different from 0 on
-                               * both sides */
+  bool ports, values, unlike; /* rewritten ports; different values; neither is 0 */
   compute_model *loaded;
   compute_model_binding *given, *wanted;
 } node_case;

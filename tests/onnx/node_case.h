@@ -17,8 +17,7 @@ enum {
 
 typedef enum node_result {
   NODE_FAILS,
-  NODE_DRAWS, /* fails by values only: where they differ, one of them is 0, as after dropout with
-               * another random generator */
+  NODE_DRAWS, /* only values differ, and one of each pair is 0: other random draws */
   NODE_PASSES,
   NODE_PASSES_REWRITTEN /* sequences, optionals and texts at its ports were taken apart */
 } node_result;

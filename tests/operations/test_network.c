@@ -296,7 +296,7 @@ static void axes_are_sorted(void **state) {
 typedef struct attention_case {
   const char *name;
   compute_shape q, k, v, bias;
-  bool causal, biased, turned; /* turned: heads and positions are swapped in memory */
+  bool causal, biased, turned; /* heads and positions are swapped in memory */
 } attention_case;
 
 static compute_node build_attention(compute_graph *graph, const compute_node *x, const void *user) {

@@ -184,9 +184,7 @@ static const layer_case derived[] = {
 static void layers_have_their_derivatives(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof derived / sizeof *derived; i++) {
-    if (test_samples() > 1 && i % 4 != 0)
-      continue; /* the device of a spread run compiles each
-                                                     * case */
+    if (test_samples() > 1 && i % 4 != 0) continue; /* spread runs compile each case */
     const operation_case sample = make_sample(&derived[i], COMPUTE_F64, FILL_DISTINCT, -0.8, 0.9);
     gradient_check(test_context, &sample);
   }

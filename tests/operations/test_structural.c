@@ -9,8 +9,7 @@ typedef enum movement { TRANSPOSE, RESHAPE, SLICE, BROADCAST, CONCAT, EMBED, NES
 typedef struct movement_case {
   const char *name;
   movement kind;
-  compute_shape from, to; /* RESHAPE and BROADCAST: `to` is the result's shape; CONCAT: the second
-                           * part's shape */
+  compute_shape from, to; /* `to`: result of RESHAPE and BROADCAST, second part of CONCAT */
   compute_axes order;
   int32_t axis;
   int64_t start, count, step; /* EMBED: count is the length of the result's axis */

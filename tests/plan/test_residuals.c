@@ -62,7 +62,7 @@ static compute_node convolve(const network *n, compute_node x, int filter, int64
   return quantize(n, x, 0.04, zero);
 }
 
-/* A residual block: the result of the first convolution is added to that of the second. */
+/* A residual block: the sum of the results of the first and the second convolution. */
 static network build(const variant *v) {
   const int64_t taps = v->taps;
   network n = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A batch whose values exceed the caches runs in micro-batches (slices), and one image in row tiles
- * (bands). The bits equal those of a plan without them, for any number of threads, and
- * micro-batches need less memory. The test sets the size of the caches. */
+ * (bands). A plan without them gives the same bits for any number of threads, and micro-batches
+ * need less memory. The test sets the size of the caches. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Views of tensors, on every device: what a view reads is compared with a walk of the whole. */
+/* Views of tensors on every device, compared with a walk over the whole tensor. */
 #include "support/harness/test.h"
 
 #include <stdlib.h>
