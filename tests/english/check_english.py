@@ -5,14 +5,14 @@
     check_english.py SOURCE_FOLDER
 
 Reads the string literals of src, backends and bench, and the comments of include/compute. Each finding is printed as
-FILE:LINE with the phrase and what to write instead. A phrase may be split over adjacent literals or lines of a comment.
-If a pattern is wrong about a text, make the pattern more exact.
+FILE:LINE with the phrase and its replacement. A phrase may be split over adjacent literals or lines of a comment. If a
+pattern is wrong about a text, make the pattern more exact.
 """
 import os
 import re
 import sys
 
-# (regular expression, what to write instead); a letter's case does not count
+# (regular expression, replacement); ignores case
 PATTERNS = [
     (r"\b(?<!there )(is|are|was) no (dtype|shape|name|number|numbers|model|file|files|\.\w+ file|device|nodes?|kind|flags?|error"
      r"|failure|policy|part|UTF-8|text|label|path|tensor)\b", '"is not a …", "invalid …"'),
@@ -49,7 +49,7 @@ JOINT = re.compile(r"(?:\s|\\\n|PRI[a-zA-Z0-9]+)*")
 
 
 def literals(text):
-    """[(offset, content)] of the string literals, adjacent ones as one."""
+    """[(offset, content)] of the string literals; adjacent ones count as one."""
     found, end = [], None
     for token in TOKEN.finditer(text):
         if not token.group().startswith('"'):
