@@ -44,7 +44,7 @@ static void contents_go_in_their_stage(void **state) {
   slots_release(&table, SLOT_HOLDS_OBJECTS);
   assert_int_equal(released, 2);
   assert_null(slot_get(&table, &early));
-  assert_non_null(slot_offer(&table, &early, make())); /* anew */
+  assert_non_null(slot_offer(&table, &early, make())); /* made again */
   slots_release(&table, SLOT_USES_DEVICES);
   assert_ptr_equal(slot_get(&table, &late), second);
   slots_release(&table, SLOT_STANDS_ALONE);

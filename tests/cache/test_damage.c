@@ -114,7 +114,7 @@ static void a_false_length_allocates_nothing(void **state) {
   disk_cache_release(cache);
 }
 
-/* ---- Files that are not ours --------------------------------------------------------------- */
+/* ---- Foreign files ------------------------------------------------------------------------- */
 
 static void a_link_is_refused_and_its_target_left_alone(void **state) {
   (void)state;

@@ -16,7 +16,7 @@ static void what_is_stored_is_found_again_later(void **state) {
   disk_cache *cache = create();
   assert_string_equal(disk_cache_folder(cache), KERNELS);
   assert_false(finds(cache, "a", "", 0));
-  assert_false(exists(ROOT)); /* looking makes nothing */
+  assert_false(exists(ROOT)); /* a lookup creates nothing */
   store(cache, "a", "binary\0with zeros", 17);
   store(cache, "empty", NULL, 0);
   store(cache, "large", large, LARGE);
@@ -86,7 +86,7 @@ static void a_boundary_between_parts_counts(void **state) {
   disk_cache_release(cache);
 }
 
-/* ---- Where and whether --------------------------------------------------------------------- */
+/* ---- Choice of the folder ------------------------------------------------------------------ */
 
 static int log_lines;
 

@@ -154,7 +154,7 @@ static void only_stale_leftovers_are_removed(void **state) {
   disk_cache_release(cache);
 }
 
-/* ---- Several at once ----------------------------------------------------------------------- */
+/* ---- Threads and processes ----------------------------------------------------------------- */
 
 enum { PROCESSES = 4, THREADS = 3, ROUNDS = 300, KEYS = 40 };
 

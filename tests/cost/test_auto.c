@@ -485,7 +485,7 @@ static void graphs_without_work_are_placed_too(void **state) {
   }
 }
 
-/* ---- Memory that runs short ------------------------------------------------------------------ */
+/* ---- Lack of memory -------------------------------------------------------------------------- */
 
 static int set_up_failing(void **state) {
   failing_allocator_install();

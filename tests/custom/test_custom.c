@@ -12,7 +12,7 @@
 #include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
 
-/* ---- A compiler that remembers ------------------------------------------------------------- */
+/* ---- A recording compiler ------------------------------------------------------------------ */
 
 static struct {
   char source[1 << 17];

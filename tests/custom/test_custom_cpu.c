@@ -175,7 +175,7 @@ static void items_wait_for_each_other(void **state) {
   compute_tensor *t = tensor(COMPUTE_F32, GROUP * GROUPS, NULL);
   const compute_kernel_argument arguments[] = {COMPUTE_KERNEL_TENSOR(x), COMPUTE_KERNEL_TENSOR(s),
                                                COMPUTE_KERNEL_TENSOR(t)};
-  for (uint32_t group = GROUP; group >= 64; group /= 2) /* stacks are used again */
+  for (uint32_t group = GROUP; group >= 64; group /= 2) /* stacks are reused */
     assert_ok(compute_kernel_launch(kernel, &(compute_launch){.groups = {GROUPS}, .group = {group}},
                                     arguments, 3, NULL));
   assert_ok(compute_kernel_launch(kernel, &(compute_launch){.groups = {GROUPS}, .group = {GROUP}},

@@ -415,7 +415,7 @@ static void a_source_that_fails_leaves_the_rest_not_run(void **state) {
   free_room(&r);
 }
 
-/* ---- Spots that are found ------------------------------------------------------------------ */
+/* ---- Found spots --------------------------------------------------------------------------- */
 
 static compute_fit_options movie_options(void) {
   compute_fit_options o = frame_options();

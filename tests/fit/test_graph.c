@@ -127,7 +127,7 @@ static void a_fit_is_a_part_of_a_graph(void **state) {
   free(out);
 }
 
-/* ---- How it is compiled -------------------------------------------------------------------- */
+/* ---- Compilation --------------------------------------------------------------------------- */
 
 static char *explain(const compute_graph *g, const compute_node *outputs, size_t count) {
   compute_plan *plan = test_compile(g, outputs, count, 0);

@@ -141,7 +141,7 @@ static compute_status write_all(void *user, int64_t first, int64_t count,
   assert_int_equal(first, s->next);
   assert_null(corners);
   assert_int_equal(next_frame, 0);
-  assert_null(results->covariance); /* was not asked for */
+  assert_null(results->covariance); /* not requested */
   if (s->fail_at > 0 && first + count > s->fail_at) return COMPUTE_ERROR_FILE;
   const size_t n = (size_t)count;
   memcpy(s->r.parameters + first * PARAMETERS, results->parameters, n * PARAMETERS * 4);
@@ -368,7 +368,7 @@ static void maps_of_the_camera_are_cut_out_by_corners(void **state) {
   free_room(&single);
 }
 
-/* ---- How a run ends ------------------------------------------------------------------------ */
+/* ---- Ends of a run ------------------------------------------------------------------------- */
 
 static void no_rois_are_no_work(void **state) {
   (void)state;

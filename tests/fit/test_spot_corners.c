@@ -95,7 +95,7 @@ static void of_too_many_the_brightest_are_kept(void **state) {
   check(4, 2, 5, 0);
   check(5, 2, 5, 3);
   check(6, 2, 5, 9);
-  options.limit = 2; /* of equals the first */
+  options.limit = 2; /* among equals, the first */
   assert_ok(run(1, 1, 0, ROOM));
   assert_int_equal(count, 5);
   check(3, 2, 5, 0);
@@ -199,7 +199,7 @@ static void what_makes_no_sense_is_refused_with_its_reason(void **state) {
                COMPUTE_ERROR_OVERFLOW);
 }
 
-/* ---- Without memory ------------------------------------------------------------------------ */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static compute_status build(compute_context *context) {
   const compute_spot_options usual = {.sigma = 1.3};

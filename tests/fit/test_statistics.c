@@ -80,7 +80,7 @@ static double converged_part(const study *s) {
          (double)s->count;
 }
 
-/* ---- Numbers about it ------------------------------------------------------------------------ */
+/* ---- Statistics of a study ------------------------------------------------------------------- */
 
 typedef struct spread {
   double ratio; /* standard deviation over the root of the mean Cramér–Rao bound */

@@ -419,7 +419,7 @@ static void tiffs_need_libtiff(void **state) {
 
 #endif
 
-/* ---- Anything ------------------------------------------------------------------------------ */
+/* ---- Other files --------------------------------------------------------------------------- */
 
 static void other_files_are_refused(void **state) {
   (void)state;

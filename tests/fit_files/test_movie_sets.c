@@ -293,7 +293,7 @@ static void hyperstacks_of_imagej(void **state) {
   write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=12\nchannels=12\nloop=false\n");
   assert_frames(path, &nothing, 12, all);
   assert_says(path, "channels as frames");
-  write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=6\nframes=6\n"); /* appended to since */
+  write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=6\nframes=6\n"); /* frames were appended later */
   assert_frames(path, &nothing, 12, all);
   write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=40\nframes=40\n");
   assert_refused(path, &nothing, "40 frames, of which 28 are missing", "--all-pages");
@@ -381,7 +381,7 @@ static void ndtiff_has_an_index(void **state) {
   unlink(second);
   assert_refused(path, &choice, "3 frames, of which 2 are missing; there is no NDTiffStack_1.tif",
                  "");
-  for (size_t cut = 1; cut < used; cut += 7) { /* no cut leads astray */
+  for (size_t cut = 1; cut < used; cut += 7) { /* no truncation is misread */
     write_text(FOLDER "/NDTiff.index", index, cut);
     failure why = {.status = COMPUTE_OK};
     movie *file;

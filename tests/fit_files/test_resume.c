@@ -9,7 +9,7 @@
 
 #include "fit_files/results_check.h"
 
-/* ---- Going on ------------------------------------------------------------------------------ */
+/* ---- Resuming ------------------------------------------------------------------------------ */
 
 #define ROIS 3000
 
@@ -252,7 +252,7 @@ static void a_run_killed_at_its_very_end_is_finished(void **state) {
   fputs(text, file);
   fclose(file);
   free(text);
-  file = fopen(HDF5, "w"); /* has its name already */
+  file = fopen(HDF5, "w"); /* has its final name already */
   fclose(file);
   finish_run(HDF5, &options, ROIS);
   text = read_file(HDF5, &bytes);

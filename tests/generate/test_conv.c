@@ -175,7 +175,7 @@ static void nothing_to_store_is_no_launch(void **state) {
   }
 }
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Default choices ----------------------------------------------------------------------- */
 
 static void a_gpu_gets_tiles_parts_sums_or_stretches(void **state) {
   (void)state;

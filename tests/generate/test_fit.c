@@ -277,7 +277,7 @@ static void groups_go_on_until_all_rois_are_done(void **state) {
   sample_fits(check_few_groups, &done);
 }
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Default choices ----------------------------------------------------------------------- */
 
 typedef struct made {
   compute_target target;

@@ -230,7 +230,7 @@ static void batches_past_the_limit_of_a_grid_are_walked(void **state) {
   generate_release(generated);
 }
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Default choices ----------------------------------------------------------------------- */
 
 static compute_tuning judge(const compute_target *target, const product *p, uint32_t launches) {
   const compute_generated *generated = generate(target, p, NULL);

@@ -182,7 +182,7 @@ static void transposing_copies_go_through_local_memory_on_gpus(void **state) {
   generate_release(over);
   generate_release(cpu);
   make_copy(&s, COMPUTE_F32, 100, 60, false);
-  s.in[0].stride[0] = 61; /* rows stay rows */
+  s.in[0].stride[0] = 61; /* rows are copied as rows */
   const compute_generated *plain = generate(COMPUTE_DEVICE_GPU, &s.d, NULL);
   assert_string_equal(plain->launches[0].entry, "copy");
   generate_release(plain);

@@ -19,7 +19,7 @@
 #include "support/samples/sample_sources.h"
 #include "support/harness/test.h"
 
-/* ---- The part of NVRTC that this needs ----------------------------------------------------- */
+/* ---- The necessary part of NVRTC ----------------------------------------------------------- */
 
 typedef struct nvrtc {
   int (*version)(int *major, int *minor);

@@ -11,7 +11,7 @@
 #include "support/samples/sample_sources.h"
 #include "support/harness/test.h"
 
-/* ---- The part of OpenCL 1.2 that this needs ------------------------------------------------ */
+/* ---- The necessary part of OpenCL 1.2 ------------------------------------------------------ */
 
 enum {
   DEVICE_TYPE_ALL = -1,

@@ -108,7 +108,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
   assert_ok(build_training());
 }
 
-/* ---- Half-way -------------------------------------------------------------------------------- */
+/* ---- Failures between nodes ------------------------------------------------------------------ */
 
 /* A builder call, and the nodes that its failures leave. */
 typedef struct composed_call {
@@ -189,7 +189,7 @@ static void an_elementwise_operation_that_runs_out_of_memory_records_nothing(voi
   }
 }
 
-/* ---- Calls that are no operation ----------------------------------------------------------- */
+/* ---- Calls beyond operations --------------------------------------------------------------- */
 
 /* Operands: x, a row of it, a parameter, a loss and frames. */
 enum { X, ROW, W, LOSS, FRAMES, OPERANDS };

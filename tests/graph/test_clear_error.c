@@ -78,7 +78,7 @@ static void a_failed_node_stays_invalid_and_is_named(void **state) {
   compute_graph_release(g);
 }
 
-/* ---- Calls that record several nodes and fail half-way ------------------------------------- */
+/* ---- Calls that record several nodes and fail between them --------------------------------- */
 
 typedef struct model {
   compute_graph *g;

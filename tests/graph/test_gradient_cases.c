@@ -200,7 +200,7 @@ static void no_gradients_of_nothing(void **state) {
   assert_int_equal(graph->count, 1);
 }
 
-/* ---- Which nodes are made ------------------------------------------------------------------ */
+/* ---- Added nodes --------------------------------------------------------------------------- */
 
 static void only_what_lies_between_is_walked(void **state) {
   (void)state;

@@ -126,7 +126,7 @@ static void limits_beyond_the_dtype_do_not_limit(void **state) {
   assert_ok(compute_graph_status(graph));
 }
 
-/* ---- Values that are refused --------------------------------------------------------------- */
+/* ---- Refused values ------------------------------------------------------------------------ */
 
 typedef struct held_row {
   compute_dtype dtype;

@@ -340,7 +340,7 @@ static void a_file_that_cannot_be_written_leaves_nothing(void **state) {
       0);
 }
 
-/* ---- Short memory -------------------------------------------------------------------------- */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static void short_memory_is_an_error_and_nothing_is_lost(void **state) {
   (void)state;

@@ -7,7 +7,7 @@
 #include "io/npy.h"
 #include "tensor_files.h"
 
-/* ---- Archives that lie --------------------------------------------------------------------- */
+/* ---- False archives ------------------------------------------------------------------------ */
 
 /* Opens a file with one changed byte and reads all of it: the values are unchanged, or it is
  * refused. */

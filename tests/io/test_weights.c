@@ -24,7 +24,7 @@ static void write_header(const char *header, size_t bytes) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* ---- There and back ------------------------------------------------------------------------ */
+/* ---- Round trips --------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;
@@ -282,7 +282,7 @@ static void what_is_no_file_is_refused(void **state) {
   compute_tensor_file_close(NULL);
 }
 
-/* ---- safetensors that lie ------------------------------------------------------------------- */
+/* ---- False safetensors ---------------------------------------------------------------------- */
 
 #define F32_2 "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
 
@@ -418,7 +418,7 @@ static void files_cut_off_anywhere_are_refused(void **state) {
   compute_tensor_release(tensor);
 }
 
-/* ---- Short memory ---------------------------------------------------------------------------- */
+/* ---- Lack of memory -------------------------------------------------------------------------- */
 
 static compute_status write_and_read(compute_context *context, const char *path,
                                      const compute_tensor *tensor) {

@@ -112,7 +112,7 @@ static compute_job *submit_slow(const compute_submit_options *options) {
   assert_ok(compute_tensor_full(device, COMPUTE_F32, COMPUTE_SHAPE(m.side, m.side), 1, &a));
   assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(m.side, m.side), &b));
   assert_ok(compute_submit(m.slow, (compute_binding[]){{m.a, a}, {m.b, b}}, 2, options, &job));
-  compute_tensor_release(a); /* the job's now */
+  compute_tensor_release(a); /* the job keeps them */
   compute_tensor_release(b);
   return job;
 }
@@ -146,7 +146,7 @@ static void a_job_computes_what_a_run_does(void **state) {
   assert_int_equal(info.fallbacks, 0);
   assert_true(info.seconds > 0 && info.waited >= 0);
   assert_string_equal(compute_job_state_text(info.state), "done");
-  assert_ok(compute_job_wait(job, 1)); /* again */
+  assert_ok(compute_job_wait(job, 1)); /* a second wait */
   assert_ok(compute_job_cancel(job));  /* too late to have an effect */
   assert_ok(compute_job_wait(job, 0));
   compute_job_release(job);
@@ -526,13 +526,13 @@ static void a_time_limit_ends_a_job_between_two_steps(void **state) {
   compute_error_clear(context);
 }
 
-/* ---- Ends ---------------------------------------------------------------------------------- */
+/* ---- Releases and closing ------------------------------------------------------------------ */
 
 static void a_context_with_a_running_job_stays_open(void **state) {
   (void)state;
   atomic_store(&held, true);
   compute_job *job = submit_slow(NULL);
-  compute_job_release(job); /* it goes on */
+  compute_job_release(job); /* the job continues */
   assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
   compute_error_clear(context);
 }
@@ -586,7 +586,7 @@ static void a_child_process_has_no_jobs(void **state) {
   compute_tensor_release(y);
 }
 
-/* ---- Short of memory ----------------------------------------------------------------------- */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static compute_status chain_of_three(void) {
   compute_tensor *x = NULL, *y = NULL;

@@ -164,7 +164,7 @@ static void an_insertion_needs_its_item(void **state) {
   assert_refused(load(graph), "'t' (SequenceInsert)");
 }
 
-/* ---- Functions of the host ------------------------------------------------------------------- */
+/* ---- Host functions -------------------------------------------------------------------------- */
 
 static void the_host_takes_tensors_only(void **state) {
   (void)state;
@@ -184,7 +184,7 @@ static void the_host_needs_its_inputs(void **state) {
   }
 }
 
-/* ---- Graphs within nodes --------------------------------------------------------------------- */
+/* ---- Nested graphs --------------------------------------------------------------------------- */
 
 static proto shaped_value(const char *name, int type, int rank) {
   proto shape = {0};

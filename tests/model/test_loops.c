@@ -299,7 +299,7 @@ static void long_scans_take_little_memory(void **state) {
   test_close(context);
 }
 
-/* ---- Loops without an end -------------------------------------------------------------------- */
+/* ---- Endless loops --------------------------------------------------------------------------- */
 
 /* Runs x' = x + x, or x' = x and x side by side. No plan can repeat these loops. */
 static void assert_refused_at_once(const char *operator, bool numbered, int64_t trips) {

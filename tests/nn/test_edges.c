@@ -167,7 +167,7 @@ static void a_query_that_sees_nothing_has_gradients_of_zero(void **state) {
   }
 }
 
-/* ---- Sizes that no memory has --------------------------------------------------------------- */
+/* ---- Impossible sizes ----------------------------------------------------------------------- */
 
 static double first_of(compute_graph *graph, compute_node y) {
   compute_plan *plan = test_compile(graph, &y, 1, 0);

@@ -387,7 +387,7 @@ static void batch_norm_normalises_with_the_batch_and_moves_its_statistics(void *
     }
     expect(y, expected, N * C * AREA);
     read_parameter(layer, "num_batches_tracked", got);
-    assert_true(got[0] == 3); /* inference moves nothing */
+    assert_true(got[0] == 3); /* inference updates nothing */
     compute_layer_release(layer);
   }
 }

@@ -441,9 +441,9 @@ static void compositions_own_each_part_once(void **state) {
   a = compute_dense(d, 2, 2, NULL);
   compute_layer *net = compute_sequential(&a, 1);
   refused(compute_residual(compute_flatten(), a), argument, "already");
-  assert_int_equal(compute_layer_parameter_count(net), 2); /* still whole */
+  assert_int_equal(compute_layer_parameter_count(net), 2); /* still intact */
   refused(compute_layer_name(a, "late"), COMPUTE_ERROR_INVALID_STATE, "already");
-  compute_layer_release(a); /* left alone */
+  compute_layer_release(a); /* unchanged */
   assert_int_equal(compute_layer_parameter_count(net), 2);
   compute_layer_release(net);
   compute_layer_release(NULL);

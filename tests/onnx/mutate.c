@@ -198,7 +198,7 @@ static void put_changed(mutation *m, message *to, kind of, const wire_field *fie
   } else if ((of == ATTRIBUTE && field->number == 8) || (of == TENSOR && field->number == 1)) {
     put_packed(m, to, field);
   } else if (draw_below(m->d, 2)) {
-    message_copy(to, field); /* twice, or left out */
+    message_copy(to, field); /* twice or never */
     message_copy(to, field);
   }
 }
@@ -233,7 +233,7 @@ static message copy_changed(mutation *m, wire from, kind of) {
   return to;
 }
 
-/* ---- Tensors whose elements fit -------------------------------------------------------------- */
+/* ---- Tensors with matching elements ---------------------------------------------------------- */
 
 /* A tensor of another dtype or shape with the matching number of bytes. If only the fields changed,
  * the reader would refuse it. */

@@ -33,7 +33,7 @@ typedef struct node_test {
 typedef struct expectation {
   char *pattern, *proof, *reason;
   uint32_t crc; /* of the test's files; 0: any */
-  size_t count; /* tests that failed so */
+  size_t count; /* tests with this failure */
   bool used;    /* some test has this name */
 } expectation;
 
@@ -41,7 +41,7 @@ typedef struct suite {
   const char *device, *only, *table, *title;
   bool constants, strict, complete;
   unsigned limit; /* seconds for one test */
-  size_t sample;  /* one in so many */
+  size_t sample;  /* one of this many */
   node_test *tests;
   size_t count;
   expectation *expected;

@@ -35,7 +35,7 @@ static void every_elementwise_operation_has_its_derivative(void **state) {
   for (size_t i = 0; (row = elementwise_at(i)) != NULL; i++) {
     if (!row->differentiable) continue;
     for (int s = 0; s < 3; s++) {
-      if (test_samples() > 1 && ((int)i + s) % 3 != 0) continue; /* the next takes another */
+      if (test_samples() > 1 && ((int)i + s) % 3 != 0) continue; /* one of three shapes */
       /* A range narrow enough that one large term does not hide the differences of the others. */
       operation_case sample = make_case(row->name, elementwise_build, row, (size_t)row->arity,
                                         shapes[s], fmax(row->low, -3), fmin(row->high, 4));

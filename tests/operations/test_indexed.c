@@ -160,7 +160,7 @@ static void repeated_indices_add_up_alike_every_time(void **state) {
   test_values_release(&indices);
 }
 
-/* ---- Into given data ----------------------------------------------------------------------- */
+/* ---- Scatter into given data --------------------------------------------------------------- */
 
 typedef struct into_case {
   compute_shape data, updates, indices;
@@ -220,7 +220,7 @@ static void every_mode_matches(void **state) {
     for (int mode = COMPUTE_SCATTER_ADD; mode <= COMPUTE_SCATTER_MIN; mode++) {
       into_case c = into_cases[i];
       c.mode = (compute_scatter_mode)mode;
-      if (mode == COMPUTE_SCATTER_MUL && c.updates.size[0] == 900) continue; /* they come to 0 */
+      if (mode == COMPUTE_SCATTER_MUL && c.updates.size[0] == 900) continue; /* products are 0 */
       for (const compute_dtype *dtype = operation_dtypes(domains[mode]); *dtype; dtype++)
         check_into(c, *dtype, LAYOUT_DENSE);
       for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)

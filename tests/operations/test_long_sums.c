@@ -17,7 +17,7 @@ typedef compute_node (*builder)(compute_graph *graph, const compute_node *x);
 typedef struct sum_case {
   const char *way;
   builder build;
-  compute_shape shape[MOST_OPERANDS]; /* rank 0 ends them */
+  compute_shape shape[MOST_OPERANDS]; /* rank 0 ends the list */
   compute_dtype dtype[MOST_OPERANDS]; /* NONE: f32 */
   bool constant;                      /* all operands except the first */
 } sum_case;
@@ -75,7 +75,7 @@ static compute_node few_bits_by_columns(compute_graph *graph, const compute_node
   return compute_quantized_matmul(graph, x[0], x[1], x[2], (compute_node){0}, &options);
 }
 
-/* ---- Judging --------------------------------------------------------------------------------- */
+/* ---- Comparison ------------------------------------------------------------------------------ */
 
 static size_t count_operands(const sum_case *c) {
   size_t count = 0;

@@ -30,8 +30,8 @@ typedef struct pool_case {
   compute_shape x;
   compute_pool2d_options options;
   bool average, back;
-  bool behind; /* something fuses behind it */
-  bool place;  /* where the maximum is */
+  bool behind; /* with a fused epilogue */
+  bool place;  /* the positions of the maxima */
 } pool_case;
 
 static compute_node pool(compute_graph *graph, const pool_case *c, compute_node x) {
@@ -381,7 +381,7 @@ static void keys_that_a_bias_hides_do_not_count(void **state) {
   }
 }
 
-/* ---- Of other operations ------------------------------------------------------------------- */
+/* ---- Composed operations ------------------------------------------------------------------- */
 
 typedef compute_node (*expression)(compute_graph *, const compute_node *);
 
@@ -460,7 +460,7 @@ static void what_is_made_of_others_matches(void **state) {
   operation_finish();
 }
 
-/* ---- Values worked out by hand ------------------------------------------------------------- */
+/* ---- Values computed by hand --------------------------------------------------------------- */
 
 /* Runs a graph with one output and reads it as doubles. */
 static void run(compute_graph *graph, compute_node y, double *values, int64_t count) {

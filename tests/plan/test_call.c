@@ -392,7 +392,7 @@ static int calls_of(uint32_t flags, bool constant, notes *n) {
       constant ? compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(COUNT), zeros) : x;
   const compute_call_options o = {.flags = flags, .release = note_release};
   const compute_node a = call_twice(graph, n, from, &o), b = call_twice(graph, n, from, &o);
-  (void)call_twice(graph, n, x, &o); /* of no use */
+  (void)call_twice(graph, n, x, &o); /* unused */
   const compute_node y = compute_add(graph, compute_add(graph, a, b), x);
   compute_plan *plan = test_compile(graph, &y, 1, 0);
   compute_graph_release(graph);
@@ -643,7 +643,7 @@ static void gradients_that_cannot_be_had_are_refused(void **state) {
   n.letter = 'f';
   assert_fails(compute_gradients(c.graph, c.loss, own, 2, c.gradient), COMPUTE_ERROR_INVALID_STATE);
   compute_graph_clear_error(c.graph);
-  n.letter = 'z'; /* no gradient is zero */
+  n.letter = 'z'; /* no gradient counts as zero */
   assert_ok(compute_gradients(c.graph, c.loss, own, 2, c.gradient));
   compute_plan *plan = test_compile(c.graph, &c.gradient[1], 1, 0);
   compute_tensor *g = test_tensor(test_context, COMPUTE_F64, COMPUTE_SHAPE(5), NULL);

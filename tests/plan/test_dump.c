@@ -274,7 +274,7 @@ static void each_compilation_has_its_number(void **state) {
   }
   assert_true(plan[1] > plan[0]);
   for (int pass = 1; pass <= PASSES; pass++) {
-    if (pass == DUMP_PLACE) continue; /* not placed by cost */
+    if (pass == DUMP_PLACE) continue; /* without placement by cost */
     char *first = file_text(pass_path(plan[0], pass, "txt"));
     char *second = file_text(pass_path(plan[1], pass, "txt"));
     assert_string_equal(after_title(first), after_title(second));
@@ -334,7 +334,7 @@ static void compile_and_run(const network *n) {
 
 static void an_unusable_folder_is_one_warning(void **state) {
   (void)state;
-  FILE *file = fopen(FOLDER, "w"); /* in its place */
+  FILE *file = fopen(FOLDER, "w"); /* a file in place of the folder */
   assert_non_null(file);
   fclose(file);
   network n;

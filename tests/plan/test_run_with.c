@@ -69,7 +69,7 @@ static void a_report_tells_of_a_run_without_trouble(void **state) {
   for (size_t i = 0; i < sizeof report.reserved / sizeof *report.reserved; i++)
     assert_int_equal(report.reserved[i], 0);
   assert_true(test_element(m.w, 0) == 2);
-  assert_ok(run(&m, &(compute_run_options){.time_limit = 1000}, NULL)); /* far away */
+  assert_ok(run(&m, &(compute_run_options){.time_limit = 1000}, NULL)); /* far in the future */
   assert_ok(run(&m, &(compute_run_options){.time_limit = 1e300}, NULL));
   assert_true(test_element(m.w, 0) == 4);
   release(&m);

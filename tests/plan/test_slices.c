@@ -528,7 +528,7 @@ static void limits_decide_and_change_no_bit(void **state) {
   }
 }
 
-/* ---- Slices side by side ------------------------------------------------------------------- */
+/* ---- Micro-batches side by side ------------------------------------------------------------ */
 
 /* Layers for eight items in micro-batches, which two threads compute side by side, and their
  * results without micro-batches. */

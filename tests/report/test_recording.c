@@ -410,7 +410,7 @@ static void wrong_options_are_refused(void **state) {
                COMPUTE_ERROR_FILE);
 }
 
-/* ---- Short of memory ------------------------------------------------------------------------ */
+/* ---- Lack of memory ------------------------------------------------------------------------- */
 
 /* Without memory, recording omits data. Only the run's own allocations can fail the run. Nothing
  * leaks. */

@@ -48,7 +48,7 @@ static int64_t live(void) {
   return context_objects_of(test_context, &tensor_object);
 }
 
-/* ---- There and back ------------------------------------------------------------------------ */
+/* ---- Round trips --------------------------------------------------------------------------- */
 
 static compute_tensor *numbers(compute_device *device) {
   compute_tensor *t = NULL;

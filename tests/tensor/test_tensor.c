@@ -213,7 +213,7 @@ static void check_wrap(compute_device *device) {
   if (compute_tensor_data(t)) assert_ptr_equal(compute_tensor_data(t), data);
   assert_ok(compute_tensor_slice_view(t, 0, 1, 1, 1, &view));
   compute_tensor_release(t);
-  assert_int_equal(released, 0); /* the view keeps it */
+  assert_int_equal(released, 0); /* the view keeps it alive */
   assert_ok(compute_tensor_read(view, out, 3 * sizeof *out));
   assert_true(out[0] == 4);
   compute_tensor_release(view);

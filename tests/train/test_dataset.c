@@ -208,7 +208,7 @@ static void parts_hold_each_item_once_and_may_be_split_again(void **state) {
   rest = numbers(100);
   assert_ok(compute_dataset_split(rest, 0.2, 9, &again));
   for (int64_t i = 0; i < 20; i++) assert_int_equal(again->items[i], second->items[i]);
-  compute_dataset_release(first); /* the others live on */
+  compute_dataset_release(first); /* the others remain valid */
   assert_ok(dataset_gather(second, all, 20, &f32_pair, &i64_scalar, inputs, targets));
   compute_dataset_release(second);
   compute_dataset_release(third);
@@ -414,7 +414,7 @@ static void tables_that_do_not_fit_are_refused(void **state) {
                COMPUTE_ERROR_NULL_POINTER);
 }
 
-/* ---- Short memory -------------------------------------------------------------------------- */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static compute_status make_and_split(compute_context *context) {
   compute_dataset *first = NULL, *second = NULL, *table = NULL;

@@ -76,7 +76,7 @@ static compute_status run(size_t problems, compute_tune_options options, witness
   return tuner_run(&device, &options, &work);
 }
 
-/* ---- Who wins ------------------------------------------------------------------------------- */
+/* ---- The winner ----------------------------------------------------------------------------- */
 
 static void the_fastest_of_those_that_are_right_is_stored(void **state) {
   (void)state;
@@ -191,7 +191,7 @@ static void a_dry_run_stores_nothing(void **state) {
   end();
 }
 
-/* ---- Ends ---------------------------------------------------------------------------------- */
+/* ---- Ends of a run ------------------------------------------------------------------------- */
 
 static void an_interrupted_run_keeps_what_it_has_found(void **state) {
   (void)state;
@@ -285,7 +285,7 @@ static void a_file_that_cannot_be_written_is_an_error(void **state) {
   end();
 }
 
-/* ---- Several at once; short memory ----------------------------------------------------------- */
+/* ---- Concurrent runs; lack of memory --------------------------------------------------------- */
 
 enum { RUNS = 4 };
 
