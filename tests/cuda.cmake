@@ -132,7 +132,7 @@ foreach(name cast convolution elementwise typed_graphs sources eager)
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
-# Each program costs a run of the C compiler, so the share of samples is not PoCL's.
+# Each program costs a run of the C compiler, so it takes another share of the samples than PoCL.
 foreach(name gradients indexed matmul quantized recurrent reduction row structural)
   compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
   compute_record_errors(operations_${name}_cuda operations_${name})

@@ -324,8 +324,8 @@ static void the_compiler_can_be_chosen(void **state) {
   if (access("/usr/bin/clang", X_OK) == 0) assert_ok(try_with("COMPUTE_CC", "clang"));
 }
 
-/* A second program uses the compiled kernels of the first, even without a compiler to identify.
- * Damage is detected. */
+/* A new context uses the cached kernel without running the compiler. Another compiler compiles the
+ * kernel again. */
 static void kernels_are_kept_on_disk(void **state) {
   NEEDS_COMPILER;
   const char script[] = TEST_SCRATCH_DIR "/counting-cc";

@@ -69,9 +69,9 @@ static void filter_boxes(const movie *m, int64_t frame, double sigma, double *re
       result[i * m->width + j] = box_mean(m, frame, i, j, r) - box_mean(m, frame, i, j, wide);
 }
 
-/* Root mean square of second differences of second differences, clipped at 2.5 times itself, over
- * one tile. The frames are small enough for every pixel to count. 36 is the sum of the squared
- * weights. */
+/* Root mean square of second differences of second differences over one tile, without the elements
+ * beyond 2.5 times itself. The frames are small enough for every pixel to count. 36 is the sum of
+ * the squared weights. */
 static double tile_noise(const movie *m, int64_t frame, int64_t top, int64_t rows, int64_t left,
                          int64_t columns) {
   const int64_t count = rows * columns;

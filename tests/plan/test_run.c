@@ -372,7 +372,8 @@ static void runs_on_a_queue_happen_in_order(void **state) {
   compute_graph_release(graph);
 }
 
-/* The numbers of compute_random_uniform depend only on its seed, in any division into chunks. */
+/* The numbers of compute_random_uniform depend only on seed and position, in any division into
+ * chunks. */
 static void random_numbers_depend_on_seed_and_position_only(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);

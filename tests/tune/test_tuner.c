@@ -172,7 +172,7 @@ static void a_slow_candidate_is_not_run_again(void **state) {
                             .count = 3});
   witness w = {0};
   assert_ok(run(1, (compute_tune_options){.candidate_seconds = 0.1}, &w));
-  /* One launch compiles and verifies, one is timed. */
+  /* One launch compiles and verifies the kernel, the other is timed. */
   assert_int_equal(atomic_load(&fake_launches[1]), 2);
   /* Five times slower than the heuristic: rejected after the first sample. */
   assert_in_range(atomic_load(&fake_launches[2]), 3, 10);
