@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# bench/peers/compare.py measures, and table.py makes tables, whatever engines are there: libcompute is.
-# ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+# bench/peers/compare.py measures, and table.py makes tables, with any available engines; libcompute is
+# always available. Started by ctest: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
 peers=$tree/bench/peers file=$scratch/peers.json page=$scratch/page.md
@@ -17,7 +17,7 @@ measure() { # ROWS
 }
 measure train_mlp_b128 | tee "$scratch/first"
 grep -q '^train_mlp_b128 .* ms' "$scratch/first" || fail "training steps are not measured"
-# Single operations need numpy and onnx; without them compare.py says so.
+# Single operations need numpy and onnx; compare.py reports it if they are missing.
 measure 'sgemm_64,no_such_row' | tee "$scratch/second"
 grep -Eq '^sgemm_64 .* ms|left out: No module named' "$scratch/second" || fail "no operation and no reason"
 grep -q '"row": "train_mlp_b128"' "$file" || fail "an earlier record is lost"
@@ -28,5 +28,5 @@ python3 "$peers/table.py" --page "$page"
 python3 "$peers/table.py" --page "$page" --check
 grep -q '^| train_mlp_b128 | ' "$page" && grep -q '^after$' "$page" || fail "not the table: $(cat "$page")"
 
-# The tables in the tree are those of the files in the tree.
+# The tables in the tree match the files in the tree.
 python3 "$peers/table.py" --page "$tree/docs/internals/performance.md" --check

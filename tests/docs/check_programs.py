@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Compiles and runs the programs of docs/guide/ and docs/reference/, and compares what they print with the page.
+"""Compiles and runs the programs of docs/guide/ and docs/reference/, and compares their output with the page.
 
     check_programs.py TREE BUILD SCRATCH
 
-A block of C or C++ with a main is a whole program. The block without a language after it, if there is one, is what it
-prints: "…" in a line stands for any text, a line "…" for any lines. Other blocks of C are parts: they must compile
-in a function that has the usual objects as parameters. training.md has a test of its own (tests/cli/test_training.py),
-which looks at what is learned.
+A block of C or C++ with a main is a whole program. A block without a language after it, if there is one, is its
+output: "…" in a line stands for any text, a line "…" for any lines. Other blocks of C are parts: they must compile in
+a function that has the usual objects as parameters. training.md has a separate test (tests/cli/test_training.py),
+which also checks the trained network.
 """
 import glob
 import os
@@ -39,7 +39,7 @@ def compile_block(language, name, text, more):
 
 
 def differs(printed, page):
-    """Whether what was printed is not what the page says."""
+    """True if the output differs from the page."""
     pattern = "".join(r"(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
                       for line in page.splitlines())
     return re.fullmatch(pattern, printed) is None

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The documents that repeat a table of the library agree with it.
+/* Documents that repeat a table of the library agree with it.
  *
- * docs/reference/operations.md is made from the table of operations: run this test with
- * COMPUTE_UPDATE_DOCS=1 to write it again. docs/reference/environment.md is written by hand and
- * must name every variable that the library reads. */
+ * docs/reference/operations.md is generated from the table of operations. To update it, run this
+ * test with COMPUTE_UPDATE_DOCS=1. docs/reference/environment.md is written by hand and must name
+ * every variable that the library reads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

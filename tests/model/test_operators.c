@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of operators in docs/reference/onnx.md is that of the library: run this test with
- * COMPUTE_UPDATE_DOCS=1 to write it again. And of each operator the version that holds is found. */
+/* The operator list in docs/reference/onnx.md matches the library. To update it, run this test with
+ * COMPUTE_UPDATE_DOCS=1. The test also checks that each operator resolves to the right version. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
