@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/transport.h"
+#include "compute/backend/transport.h"
 #include "programs/common/clock.h"
 
 enum { NO_TRANSPORT = -100 };

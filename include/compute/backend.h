@@ -4,7 +4,7 @@
  *
  * A backend is a shared library with one exported symbol, compute_backend_entry. It needs no symbol
  * of libcompute: the core passes its services in a compute_services struct. backends/null is the
- * skeleton to copy, docs/internals/backends.md the guide. compute/kernel_descriptor.h describes the
+ * skeleton to copy, docs/internals/backends.md the guide. compute/backend/kernel_descriptor.h describes the
  * work that it receives.
  *
  * Versioning:
@@ -24,8 +24,8 @@
 #include <stdarg.h>
 
 #include "compute/device.h"
-#include "compute/generator.h"
-#include "compute/kernel_descriptor.h"
+#include "compute/backend/generator.h"
+#include "compute/backend/kernel_descriptor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -79,7 +79,7 @@ typedef struct compute_services {
   /** The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
 
-  /** Writes a kernel's source (compute/generator.h). `tuning` may be NULL: the defaults.
+  /** Writes a kernel's source (compute/backend/generator.h). `tuning` may be NULL: the defaults.
    * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks a feature
    * that the kernel needs or cannot run these parameters. The result is constant; release it with
    * generated_release. */

@@ -21,7 +21,7 @@
  * call, the group is *broken* on the others within that limit: that call and every later one return
  * the first failure at once. A broken group can only be closed. The error of a wait that has
  * reached its limit names the ranks that did not arrive, or explains that the transport cannot find
- * out (transport.h); asking them takes up to a second after the limit.
+ * out (compute/backend/transport.h); asking them takes up to a second after the limit.
  *
  * **Order of sums.** Sums are in the order of the ranks: the same bits for a given number of ranks,
  * whatever the timing, and the same on every rank. The exception: sums and means of tensors on the

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "backend/conformance.h"
 #include "core/kernel/kernel.h"
 #include "support/samples/sample_fits.h"

@@ -5,6 +5,8 @@
 #define CPU_FIT_FIXTURE_H
 
 #include "kernel_fixture.h"
+
+#include "compute/backend/fit_kinds.h"
 #include "support/reference/fit_reference.h"
 
 enum { FIT_INPUTS = 9, FIT_COLUMNS = 64 };

@@ -2,6 +2,8 @@
 /* gaussian_fit in a graph: shapes, arguments, compilation, and data that stays on a device. */
 #include "fit_fixture.h"
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/kernel/common/fit_problem.h"
 #include "core/kernel/common/program.h"
 #include "core/kernel/kernel_key.h"

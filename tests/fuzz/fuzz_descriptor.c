@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "fuzz.h"
 #include "codegen/generate/generate.h"
 #include "core/kernel/kernel.h"

@@ -75,10 +75,9 @@ part() { # NAME: the files of a component, in one line
   fail "development: $(part development)"
 [[ $(part cuda) == 'libcompute-cuda.so ' ]] || fail "cuda: $(part cuda)"
 
-# Private headers stay private, and every public one is installed.
-installed=$(cd "$scratch/moved/include/compute" && ls)
-for header in "$tree"/include/compute/*.h "$tree"/include/compute/*.hpp; do
-  grep -qx "$(basename "$header")" <<<"$installed" || fail "$(basename "$header") is not installed"
+# Private headers stay private, and every public one is there.
+for header in $(cd "$tree/include" && find compute -name '*.h' -o -name '*.hpp' -o -name '*.def'); do
+  [[ -f $scratch/moved/include/$header ]] || fail "$header is not installed"
 done
 if find "$scratch/moved/include" -name '*.h' -not -path '*/compute/*' | grep -q .; then
   fail "headers outside include/compute"

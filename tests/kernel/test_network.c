@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/kernel/common/program.h"
 #include "core/kernel/kernel.h"
 #include "core/kernel/kernel_key.h"

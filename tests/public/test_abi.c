@@ -6,8 +6,9 @@
 
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
 #include "compute/backend.h"
-#include "compute/transport.h"
+#include "compute/backend/transport.h"
 
 #define AT(type, field, offset)                                                                    \
   _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved")

@@ -86,8 +86,9 @@ class Tree:
 
 
 def headers_of_backend(source):
-    """compute/backend.h and what it includes."""
+    """compute/backend.h, the headers of its folder, and their includes."""
     found, left = set(), ["include/compute/backend.h"]
+    left += [path for path in files_of(source, ("include/compute/backend",)) if path.endswith(".h")]
     while left:
         path = left.pop()
         if path not in found:
@@ -97,8 +98,8 @@ def headers_of_backend(source):
     return found
 
 
-def files_of(source):
-    for tree in TREES:
+def files_of(source, trees=TREES):
+    for tree in trees:
         for folder, _, names in os.walk(os.path.join(source, tree)):
             for name in names:
                 if name.endswith(SOURCES):

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/cpu.h"
 
 enum {

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/cpu.h"
 #include "core/nest.h"
 

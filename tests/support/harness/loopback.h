@@ -5,7 +5,7 @@
 #define SUPPORT_LOOPBACK_H
 
 #include "compute/compute.h"
-#include "compute/transport.h"
+#include "compute/backend/transport.h"
 
 #define LOOPBACK_MOST 8
 

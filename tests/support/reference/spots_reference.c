@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "support/reference/program_reference.h"
 
 /* A frame, or an image computed from it. */

@@ -4,6 +4,7 @@
 #define SUPPORT_ATTRIBUTES_H
 
 #include "compute/backend.h"
+#include "compute/backend/fit_kinds.h"
 
 /* A kind's attributes are compute_<kind>_attributes, with these exceptions. */
 typedef compute_index_attributes compute_gather_attributes, compute_scatter_attributes;

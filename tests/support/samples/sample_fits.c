@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/kernel/common/fit_problem.h"
 #include "core/type/dtype.h"
 #include "support/reference/fit_reference.h"

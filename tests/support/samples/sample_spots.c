@@ -2,6 +2,8 @@
 /* Samples of SPOTS: both filters, both results, frames of integers and of floats. */
 #include "support/samples/sample_kernels.h"
 
+#include "compute/backend/fit_kinds.h"
+
 enum { ALL = 255 };
 
 typedef struct spots_sample {

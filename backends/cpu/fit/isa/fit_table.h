@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "compute/backend/fit_kinds.h"
 #include "compute/backend.h"
 #include "compute/fit_model.h"
 #include "core/isa.h"

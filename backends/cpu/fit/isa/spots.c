@@ -13,6 +13,8 @@
  * that a pixel is compared without a root or a division. */
 #include "fit_table.h"
 
+#include "compute/backend/fit_kinds.h"
+
 #include "fit_vector.h"
 
 #define L             FIT_LANES

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "codegen/tune/problems/problem.h"
 #include "core/kernel/common/fit_problem.h"
 #include "core/type/dtype.h"

@@ -3,6 +3,8 @@
  * are read through their layouts, so transposed or sliced operands are free. */
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/device/kernel_cache.h"
 #include "core/type/dtype.h"
 #include "core/type/shape.h"

@@ -6,7 +6,7 @@
  * for in units in the last place, generously (OpenCL allows 16 for some).
  *
  * Every instruction has a rule, rule_<name>. Their table is generated from
- * compute/instructions.def, so an instruction without a rule does not compile. */
+ * compute/backend/instructions.def, so an instruction without a rule does not compile. */
 #include <float.h>
 #include <math.h>
 
@@ -504,7 +504,7 @@ RULE(select) {
 
 static const rule *const rules[] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text) [number] = &rule_##name,
-#include "compute/instructions.def"
+#include "compute/backend/instructions.def"
 };
 
 number number_scatter(compute_scatter_mode mode, compute_dtype type, const number *a,

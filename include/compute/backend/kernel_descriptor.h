@@ -7,7 +7,6 @@
 #define COMPUTE_KERNEL_DESCRIPTOR_H
 
 #include "compute/device.h"
-#include "compute/fit_model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +17,7 @@ extern "C" {
  * A program computes one element of the iteration space from one element of each input: scalar
  * instructions in SSA form. Instruction i defines value i; operands name earlier values. Types:
  * F64, F32, I64, I32 and BOOL. Operands have the result's type unless the row in
- * compute/instructions.def differs.
+ * compute/backend/instructions.def differs.
  *
  * Loads widen f16 and bf16 to F32, and integers as described in dtype.h; stores convert back (also
  * as in dtype.h). COPY does not take u64 to floats. Integer division and remainder by zero give 0;
@@ -26,7 +25,7 @@ extern "C" {
 typedef enum compute_instruction_code {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   COMPUTE_I_##code = number,
-#include "compute/instructions.def"
+#include "compute/backend/instructions.def"
 } compute_instruction_code;
 
 enum { COMPUTE_I_END = 128 }; /**< above every code */
@@ -171,13 +170,6 @@ typedef struct compute_conv_attributes {
   uint32_t pool;
 } compute_conv_attributes;
 
-typedef struct compute_fit_attributes {
-  compute_fit_problem problem; /**< with every 0 that means a default replaced */
-  /** With corners: the number of frames (where the pixels are frames), and the size of frames and
-   * maps. */
-  int64_t frames, rows, columns;
-} compute_fit_attributes;
-
 typedef enum compute_window_operation {
   COMPUTE_WINDOW_MAX = 0, /**< NaN is the largest */
   COMPUTE_WINDOW_AVERAGE = 1,
@@ -230,96 +222,6 @@ static inline double compute_attention_share(const compute_attention_attributes 
   double share = 1;
   for (int64_t keys = attributes->keys - 1; keys > 0; keys >>= 1) share *= 0.5;
   return share;
-}
-
-#define COMPUTE_SPOT_MOST_RADIUS 384
-
-/** Finding spots in frames. Filters are sums of weighted pixels in F32, first along columns, then
- * along rows. Each sum is the middle's product and then, from the nearest pair on, the product of
- * the weight and the sum of two pixels. A frame is continued by its edges.
- * @code
- *   filter 0  b − w(b): b is the frame blurred by a Gaussian of `sigma`, cut off past `radius`, w a
- *             blur by one of `wide_sigma`, cut off past `wide_radius`. Weights are
- *             exp(−i²/2σ²), divided by their sum.
- *   filter 1  the mean of a square of 2 radius + 1 pixels less the mean of one of
- *             2 wide_radius + 1
- * @endcode
- * The noise comes from x = |second difference along columns of the second difference along rows| at
- * the inner pixels of rows 1, 1 + step, … ≤ height − 2, tile by tile (compute_spots_tiles_of):
- * 1. At first, a tile's noise is `first` times the sum of the finite x divided by the number of all
- *   x.
- * 2. Then, `rounds` times, it is `scale` times the root of the mean square of the x ≤ clip · noise,
- *   and never less than `least` times its first value.
- *
- * The smaller of (noise · gain)² and 1e30 is the variance of the filtered frame at the tile's
- * middle. Between middles it is linear along each axis, beyond them constant. Near the frame's
- * edges, which the filter meets several times, the variance is multiplied by the ratio of the noise
- * there to the noise far inside (compute_spots_edges).
- *
- * A response is the filtered pixel over the root of its variance, and 0 where that root is 0. */
-typedef struct compute_spots_attributes {
-  int32_t filter, distance;    /**< 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
-  int32_t radius, wide_radius; /**< 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
-  int64_t step, rounds;        /**< ≥ 1, ≥ 0 */
-  double sigma, wide_sigma;    /**< > 0 with filter 0 */
-  double threshold;            /**< > 0 */
-  double first, clip, scale, least, gain;
-  int64_t tile; /**< side in pixels; 0: the whole frame is one */
-} compute_spots_attributes;
-
-/** Tiles along one axis of a frame. They have equal sizes and may overlap: tile i begins with
- * sample i (samples − size) / (count − 1), rounded down; its middle is at pixel origin + i ·
- * apart. */
-typedef struct compute_spots_tiles {
-  int64_t count, size, samples; /**< size: samples in a tile */
-  double origin, apart;
-} compute_spots_tiles;
-
-/** The tiles along an axis of `pixels` ≥ 3. Every step-th pixel is a sample, from 1 to pixels −
- * 2. */
-static inline compute_spots_tiles compute_spots_tiles_of(int64_t pixels, int64_t step,
-                                                         int64_t tile) {
-  compute_spots_tiles t = {1, 0, (pixels - 3) / step + 1, 0, 1};
-  const int64_t wanted = tile / step > 0 ? tile / step : 1;
-  t.size = tile == 0 || wanted > t.samples ? t.samples : wanted;
-  t.count = (t.samples + t.size - 1) / t.size;
-  t.origin = 1 + 0.5 * (double)(step * (t.size - 1));
-  if (t.count > 1) t.apart = (double)(step * (t.samples - t.size)) / (double)(t.count - 1);
-  return t;
-}
-
-static inline int64_t compute_spots_tile_start(const compute_spots_tiles *t, int64_t i) {
-  return t->count > 1 ? i * (t->samples - t->size) / (t->count - 1) : 0;
-}
-
-/** Noise near the ends of an axis of `pixels` ≥ 2 that is continued by its edges. The filter has 2
- * reach + 1 weights a(y) a(x) − b(y) b(x). Writes to sums[3 pixels], for each pixel, the sums of
- * a², ab and b² over the pixels, with an edge's weights added up. White noise of variance 1 has the
- * variance aa(y) aa(x) − 2 ab(y) ab(x) + bb(y) bb(x). Pixels that are `reach` or more from both
- * ends have the same sums. */
-static inline void compute_spots_edges(const double *a, const double *b, int32_t reach,
-                                       int64_t pixels, double *sums) {
-  for (int64_t i = 0; i < pixels; i++, sums += 3) {
-    double edge_a[2] = {0, 0}, edge_b[2] = {0, 0};
-    sums[0] = sums[1] = sums[2] = 0;
-    for (int64_t k = -(int64_t)reach; k <= reach; k++) {
-      const double x = a[reach + k], y = b[reach + k];
-      const int side = i + k <= 0 ? 0 : i + k >= pixels - 1 ? 1 : -1;
-      if (side >= 0) {
-        edge_a[side] += x;
-        edge_b[side] += y;
-        continue;
-      }
-      sums[0] += x * x;
-      sums[1] += x * y;
-      sums[2] += y * y;
-    }
-    for (int side = 0; side < 2; side++) {
-      sums[0] += edge_a[side] * edge_a[side];
-      sums[1] += edge_a[side] * edge_b[side];
-      sums[2] += edge_b[side] * edge_b[side];
-    }
-  }
 }
 
 typedef struct compute_sort_attributes {
@@ -424,14 +326,7 @@ typedef struct compute_call_attributes {
  *         has the sum as its input 0 and inputs[1 + j] as its input j ≥ 1, over the space. No
  *         prologue.
  *
- * FIT     The space has rank 1: the ROIs. `problem` defines the fit; every 0 that means a default
- *         has been replaced (outputs, iterations, epsilon, sigma[1], gain, em_gain). inputs[0] is
- *         the pixels, U16 or F32: strides over (ROI or frame, row, column). The inputs that
- *         problem.inputs names follow in the order of its bits: corners with strides over (ROI,
- *         3); maps and the mask over (ROI, row, column), the first usually 0; sigma, start and
- *         bounds over (ROI, parameter); the spline dense. outputs[0] is F32 with strides over (ROI,
- *         column of the record). An ROI that would reach outside frames × rows × columns is
- *         BAD_DATA. No programs. An ROI's record depends only on its own inputs, bit for bit.
+ * FIT     compute/backend/fit_kinds.h.
  *
  * WINDOW  The space has rank 4: (n, channel, p, q), or with by_data (n, channel, height, width).
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
@@ -458,13 +353,7 @@ typedef struct compute_call_attributes {
  *         `accumulate`. Without `formula`, a query that sees no key gives 0, and keys whose bias
  *         hides them may be left out. One output. No programs.
  *
- * SPOTS   The space is (frame, row, column), at least 3 rows and columns. inputs[0] is the frames,
- *         U16 or F32. outputs[0] is F32 or BOOL. F32: the response of the attributes, the filtered
- *         frame over its noise. BOOL: true where the response reaches the threshold and the
- *         filtered frame is a maximum within `distance` rows and columns: larger than at the
- *         pixels before in row-major order, and no smaller than at those after. Outside the frame
- *         it counts as 0. A NaN there gives false. No programs. The result of a frame depends on
- *         nothing else.
+ * SPOTS   compute/backend/fit_kinds.h.
  *
  * SORT    The rows of inputs[0], which run along the last dimension of the space, in ascending
  *         order, or descending. Equal elements (zeros of either sign are equal) stay in the order
@@ -546,11 +435,6 @@ compute_conv_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_conv_attributes *)descriptor->attributes;
 }
 
-static inline const compute_fit_attributes *
-compute_fit_of(const compute_kernel_descriptor *descriptor) {
-  return (const compute_fit_attributes *)descriptor->attributes;
-}
-
 static inline const compute_window_attributes *
 compute_window_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_window_attributes *)descriptor->attributes;
@@ -569,11 +453,6 @@ compute_top_k_of(const compute_kernel_descriptor *descriptor) {
 static inline const compute_attention_attributes *
 compute_attention_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_attention_attributes *)descriptor->attributes;
-}
-
-static inline const compute_spots_attributes *
-compute_spots_of(const compute_kernel_descriptor *descriptor) {
-  return (const compute_spots_attributes *)descriptor->attributes;
 }
 
 static inline const compute_sort_attributes *
