@@ -124,8 +124,10 @@ def peers_section(name: str, data: Json) -> Section:
 
 def rate(record: Json) -> str:
     if record.get("gflops") and record["gflops"] >= (record.get("gbytes_s") or 0):
-        return f"{record['gflops']:.0f} GFLOP/s"
-    return f"{record['gbytes_s']:.3g} GB/s" if record.get("gbytes_s") else "–"
+        gflops = record["gflops"]
+        return f"{gflops / 1000:.3g} TFLOP/s" if gflops >= 2000 else f"{gflops:.0f} GFLOP/s"
+    speed = record.get("gbytes_s")
+    return "–" if not speed else f"{speed:.0f} GB/s" if speed >= 100 else f"{speed:.3g} GB/s"
 
 
 def peers_of(case: Case, others: dict[str, float], other: str) -> list[tuple[float, str]]:
