@@ -56,7 +56,7 @@ uses_the_prefix "$scratch/moved" two
 
 # The documents are installed in the folders of the tree.
 for page in README.md LICENSE docs/index.md docs/guide/getting-started.md docs/reference/errors.md \
-  docs/images/pixels.svg docs/examples/hello.c; do
+  docs/performance/index.md docs/notes/index.md docs/images/pixels.svg docs/examples/hello.c; do
   [[ -f $scratch/moved/share/doc/compute/$page ]] || fail "share/doc/compute/$page is not installed"
 done
 python3 "$tree/tests/docs/check_links.py" "$scratch/moved/share/doc/compute" ||
