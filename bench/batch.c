@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Suite "batch": the batch iterator compared with its slowest stage.
  *
- * Sources and sinks wait a fixed time for each batch, as for a disk or an instrument; the times of
+ * Sources and sinks wait a fixed time for each batch, as for a disk or an instrument. The times of
  * the work, and of copies if the device has its own memory, are measured beforehand, one batch at a
  * time. The overlapped run cannot be faster than the slowest stage; the goal is at most 10 %
  * more. */
@@ -156,7 +156,7 @@ static compute_status measure_run(compute_batch *batch, batch_state *state,
   return COMPUTE_OK;
 }
 
-/* size: milliseconds of the source and of the sink for each batch (-1: what the work takes), and
+/* size: milliseconds of the source and of the sink for each batch (-1: the time of the work), and
  * layers of the work. */
 static void run_batch(bench_session *session, const char *suite, const bench_case *c) {
   batch_state state = {.layers = (int)c->size[2]};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The batch iterator from and to arrays in host memory, with next to no work on the device: the
+/* The batch iterator from and to arrays in host memory, with almost no work on the device: the
  * slowest stage is a copy. It is compared with the same copies alone, one direction at a time. */
 #include "batch_copies.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of compute-bench share: the session, cases and records. */
+/* The common parts of compute-bench: the session, cases and records. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -27,7 +27,7 @@ typedef struct bench_fit {
   double bound_error;          /* of reported uncertainties, compared with the bound in double
                                 * precision */
   double p_mean;               /* mean of the p-values, expected 1/2; 0: there are none */
-  double peak_bytes;           /* of a process that only does this */
+  double peak_bytes;           /* of a process that does nothing else */
   double frames_rate;          /* frames per second */
 } bench_fit;
 
@@ -46,7 +46,7 @@ typedef struct bench_group {
   int64_t bytes;                    /* of a collective call */
   int64_t items;                    /* of a step, over all ranks */
   double afterwards_ms;             /* of a step whose communication follows the backward pass */
-  double alone_ms;                  /* of one without communication */
+  double alone_ms;                  /* of a step without communication */
   double latency_us, link_gbytes_s; /* of the model's link */
 } bench_group;
 
@@ -104,7 +104,7 @@ typedef struct bench_session {
   bool colours; /* of failures */
 } bench_session;
 
-/* BENCH_GPU: in a full run on a device that is not the CPU, for which the case would be long. */
+/* BENCH_GPU: in a full run on a device other than the CPU, where the case would take long. */
 enum { BENCH_QUICK = 1, BENCH_FULL = 2, BENCH_ALWAYS = 3, BENCH_GPU = 4 };
 
 /* A case. `run` measures it and adds its records, or notes why it cannot. */
@@ -125,7 +125,7 @@ typedef struct bench_suite {
   size_t case_count;
 } bench_suite;
 
-/* In the order in which they run: overhead before the peers' libraries have filled the process. */
+/* In run order: overhead comes before the peers' libraries have filled the process. */
 #define BENCH_SUITES(SUITE)                                                                        \
   SUITE(overhead)                                                                                  \
   SUITE(elementwise)                                                                               \
@@ -155,7 +155,7 @@ bench_record bench_record_new(const bench_session *session, const char *suite, c
 /* Stores a copy of the record; its line of the table is printed when the case has ended. */
 void bench_record_add(bench_session *session, const bench_record *record);
 
-/* Stores a line of text for the reader: a skipped case, a warning. Goes to stderr too. */
+/* Stores a line of text for the reader (a skipped case, a warning), and prints it to stderr. */
 void bench_note(bench_session *session, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
 /* Adds a failed record, new or given, with libcompute's last error as the reason. */

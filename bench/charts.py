@@ -238,6 +238,57 @@ def draw_rows(chart: Chart, width: int) -> str:
     return sheet.svg(chart.title, chart.heading)
 
 
+# ---- Ratios to peers -------------------------------------------------------------------------
+
+
+@dataclass
+class Bar:
+    """The ratio of one row, or the median and the ends of several."""
+
+    name: str
+    low: float
+    middle: float
+    high: float
+    text: str
+
+
+RATIOS = (0.25, 4.0)  # of the axis, the same in all pictures; what is beyond ends there
+LEFT, RIGHT = 210, 170  # pixels of names and of texts
+
+
+def draw_ratios(title: str, groups: dict[str, list[Bar]], width: int) -> str:
+    """A standalone picture: a bar from 1 to each ratio on a logarithmic axis, and a thin line from
+    the lowest to the highest of several."""
+    lines = sum(len(bars) + 1.5 for bars in groups.values())
+    marks = [Mark("libcompute is faster", 0, square=True), Mark("the peer is faster", 1, square=True)]
+    sheet = Sheet(width, LINE * lines, marks, title, "")
+    axis = Axis(2, *RATIOS, LEFT, width - RIGHT)
+    ends = (sheet.above, sheet.above + sheet.middle)
+    for value in ticks(2, *RATIOS, 4):
+        x = axis.at(value)
+        sheet.line([(x, y) for y in ends], INK if value == 1 else GRID, 1)
+        sheet.text(x, ends[0] - 10, f"{value:g}×", SOFT, SMALL, "middle")
+
+    def place(value: float) -> float:
+        return axis.at(min(max(value, axis.low), axis.high))
+
+    y = sheet.above
+    for name, bars in groups.items():
+        y += LINE
+        sheet.text(8, y, name, size=SMALL, bold=True)
+        for bar in bars:
+            y += LINE
+            sheet.text(LEFT - 12, y, bar.name, size=SMALL, anchor="end")
+            begin, end = sorted((axis.at(1), place(bar.middle)))
+            series = 0 if bar.middle >= 0.995 else 1
+            sheet.box(begin, y - 5, max(end - begin, 1), 10, SERIES[series])
+            if bar.low < bar.high:
+                sheet.line([(place(bar.low), y), (place(bar.high), y)], SOFT, 1.5)
+            sheet.text(width - RIGHT + 12, y, bar.text, size=SMALL)
+        y += LINE / 2
+    return sheet.svg(title, True)
+
+
 # ---- Curves and timelines --------------------------------------------------------------------
 
 

@@ -4,8 +4,8 @@
  * All faults are injected from outside, as a program or its machine may cause them: too little
  * memory, failing sources and sinks, time limits, cancellation, source text that does not compile,
  * damaged files, invalid modules, devices that compute nothing. A record is correct if the library
- * did what its headers promise and the final result was correct; its time runs from the fault to
- * that result, or to the status if the fault is to be reported. */
+ * kept the promises of its headers and the final result was correct. Its time runs from the fault
+ * to that result, or to the status if the fault must be reported. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -132,7 +132,8 @@ static bool cached_blocks_go(fault *f) {
   return ok && fault_computes(f->context, f->device);
 }
 
-/* The CPU has no fallback: the status must say so, and with memory it must work. */
+/* The CPU has no fallback: the status must report the shortage, and with memory the plan must
+ * work. */
 static bool memory_is_short(fault *f) {
   fault_model m;
   bool ok = !fault_model_create(f->context, f->device, f->cpu, 3, COMPUTE_FALLBACK_SILENT, 0, &m) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What faults.c and fault_files.c, the files of suite "faults", share. */
+/* The common parts of faults.c and fault_files.c, the files of suite "faults". */
 #ifndef BENCH_FAULTS_H
 #define BENCH_FAULTS_H
 
@@ -11,7 +11,7 @@ typedef struct fault {
   compute_device *device, *cpu;
   compute_fallback_statistics before;
   double seconds; /* from the fault to the documented outcome */
-  char said[256]; /* the fault, and what the library did */
+  char said[256]; /* the fault, and the library's reaction */
 } fault;
 
 enum { FAULT_SIDE = 96 };

@@ -59,7 +59,7 @@ int first_result_main(const char *device) {
 
 /* ---- The measuring process ----------------------------------------------------------------- */
 
-/* Milliseconds, or NaN when the process failed, which then has said why. */
+/* Milliseconds, or NaN when the process failed; `said` then has the reason. */
 static double start_process(const process_folder *folder, char *device, char *said, size_t bytes) {
   char program[4096], first[] = "--first-result", option[] = "--device", ours[64], pocl[64];
   double ms = NAN;

@@ -5,8 +5,8 @@
 
 #include "bench.h"
 
-/* What the measured process does (compute-bench --first-result): opens a context, compiles and runs
- * a small graph on `device`, reads the result back and prints the milliseconds since the call.
+/* The work of the measured process (compute-bench --first-result): opens a context, compiles and
+ * runs a small graph on `device`, reads the result back and prints the milliseconds since the call.
  * Returns the exit status. */
 int first_result_main(const char *device);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Suite "fit": batched Gaussian fits of simulated ROIs, from arrays in memory to parameters,
- * uncertainties, ratio, p-value, iterations and status. A record's ms is for the whole stack; its
- * "fit" has the rates of all threads and of one, and what makes them comparable: size, parameters,
- * iterations, spread against the Cramér–Rao bound, converged fraction. */
+ * uncertainties, ratio, p-value, iterations and status. A record's ms is for the whole stack. Its
+ * "fit" has the rates of all threads and of one, and the numbers that make rates comparable: size,
+ * parameters, iterations, spread against the Cramér–Rao bound, converged fraction. */
 #include "fit.h"
 
 #include <math.h>
@@ -69,7 +69,7 @@ static void add_record(bench_session *session, bench_record *record) {
   bench_record_add(session, record);
 }
 
-/* Fewer of those that take ten times as long. */
+/* Fewer ROIs for models that take ten times as long. */
 static int64_t roi_count(const bench_session *session, const bench_case *c) {
   const int64_t count = session->info.type == COMPUTE_DEVICE_CPU ? 200000 : 1000000;
   const bool slow = c->size[0] == COMPUTE_FIT_SPLINE || c->size[3] == COMPUTE_FIT_READOUT;

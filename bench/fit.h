@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of suite "fit" share: stacks of simulated ROIs, checks of their fits, and runs in
+/* The common parts of suite "fit": stacks of simulated ROIs, checks of their fits, and runs in
  * separate processes. */
 #ifndef BENCH_FIT_H
 #define BENCH_FIT_H
@@ -29,7 +29,7 @@ size_t fit_stack_bytes(const fit_stack *stack);
 compute_fit_results fit_results_create(const fit_stack *stack); /* NULL members: out of memory */
 void fit_results_release(compute_fit_results *results);
 
-/* The same as one record for each ROI, as the graph's operation leaves them. */
+/* The same from one record for each ROI, as the graph's operation writes them. */
 void fit_results_from_records(const fit_stack *stack, const float *records,
                               compute_fit_results *results);
 

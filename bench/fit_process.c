@@ -115,14 +115,14 @@ void fit_run_memory(bench_session *session, const char *suite, const bench_case 
 
 /* ---- compute-fit ---------------------------------------------------------------------------- */
 
-/* Whether this build's compute-fit does. */
+/* Whether this build's compute-fit reads TIFF files. */
 #ifdef FIT_WITH_TIFF
 enum { WRITES_TIFF = 1 };
 #else
 enum { WRITES_TIFF = 0 };
 #endif
 
-/* The files of the case, and what a program of it said last. */
+/* The files of the case, and the last message of one of its programs. */
 typedef struct movie_case {
   char program[4096];
   process_folder folder;

@@ -148,9 +148,9 @@ static bool is_fit(uint8_t status) {
   return status == COMPUTE_FIT_CONVERGED;
 }
 
-/* Mean of (result − truth) in units of its own standard error, and the results' spread in units of
- * the bound. Results further than ten bounds from the truth are outliers, excluded here but not
- * from the converged fraction. */
+/* Mean of (result − truth) in units of its standard error, and the results' spread in units of the
+ * bound. Results further than ten bounds from the truth are outliers, excluded here but not from
+ * the converged fraction. */
 static void judge_parameter(const fit_stack *stack, const compute_fit_results *r, size_t k,
                             bench_fit *fit) {
   const size_t p = parameter_count(stack);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the suite "group" share: timing calls that all ranks make together, and a model
- * of what they cost with more ranks. */
+/* The common parts of the suite "group": timing calls that all ranks make together, and a model of
+ * their cost with more ranks. */
 #ifndef BENCH_GROUP_H
 #define BENCH_GROUP_H
 
@@ -13,8 +13,8 @@
 compute_status bench_group_open(bench_session *session);
 void bench_group_close(bench_session *session);
 
-/* Collective: times `count` runners in turn, about `seconds` for each; every rank makes as many
- * calls as rank 0 finds right. Their samples are this rank's. */
+/* Collective: times `count` runners in turn, about `seconds` for each. Rank 0 chooses the number of
+ * calls for all ranks. The samples are this rank's. */
 compute_status bench_group_measure(bench_session *session, bench_runner *runners, int count,
                                    double seconds);
 
@@ -31,14 +31,14 @@ void bench_group_run_scaling(bench_session *session, const char *suite, const be
 
 /* ---- group_model.c ------------------------------------------------------------------------- */
 
-/* One operation of a transport takes latency + message · (ranks − 1) + bytes / bandwidth, where the
- * bytes are those that a rank receives. */
+/* One operation of a transport takes latency + message · (ranks − 1) + bytes / bandwidth, with the
+ * bytes that a rank receives. */
 typedef struct bench_link {
   double latency, message; /* seconds */
   double bandwidth;        /* bytes per second */
 } bench_link;
 
-/* The link that explains the times of two all-reduces over so many ranks. */
+/* The link that explains the times of two all-reduces over this number of ranks. */
 bench_link bench_link_fit(int32_t ranks, double small_bytes, double small_seconds,
                           double large_bytes, double large_seconds);
 
@@ -47,14 +47,14 @@ double bench_model_all_reduce(const bench_link *link, int32_t ranks, double byte
 
 enum { BENCH_MOST_BUCKETS = 64 };
 
-/* What a step consists of: computing, and gradients in buckets, which are ready one by one. */
+/* The parts of a step: computing, and gradients in buckets, which are ready one by one. */
 typedef struct bench_model_network {
   double fixed, item; /* seconds of a step without communication: fixed + item · items */
   double bucket_bytes[BENCH_MOST_BUCKETS];
   int bucket_count;
 } bench_model_network;
 
-/* Seconds of a step in which each rank has `items` items. */
+/* Seconds of a step with `items` items on each rank. */
 double bench_model_step(const bench_link *link, const bench_model_network *network, int32_t ranks,
                         double items, bool overlapped);
 

@@ -86,13 +86,11 @@ def step_cell(record: Run | None) -> str:
     return f"{times} ({100 * group['communication']:.0f} %)"
 
 
-def print_table(head: list[str], rows: list[list[str]]) -> None:
-    for line in [head, ["---"] * len(head), *rows]:
-        print("| " + " | ".join(line) + " |")
-    print()
+def table_lines(head: list[str], rows: list[list[str]]) -> list[str]:
+    return ["| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rows]]
 
 
-def step_table(runs: list[Run], prefix: str, ranks: list[int], links: list[str]) -> None:
+def step_table(runs: list[Run], prefix: str, ranks: list[int], links: list[str]) -> list[str]:
     rows = []
     for network in NETWORKS:
         for kind in ["weak", "strong"]:
@@ -100,10 +98,10 @@ def step_table(runs: list[Run], prefix: str, ranks: list[int], links: list[str])
             for link in links:
                 cells = [step_cell(find(runs, case, link, n)) for n in ranks]
                 rows.append([f"{network}, {kind}", link_name(link), *cells])
-    print_table(["step", "link", *map(str, ranks)], rows)
+    return table_lines(["step", "link", *map(str, ranks)], rows)
 
 
-def call_table(runs: list[Run]) -> None:
+def call_table(runs: list[Run]) -> list[str]:
     """Latency in microseconds of 4 bytes, GB/s of 16 MiB."""
     rows = []
     for call in ["all_reduce", "all_reduce_f64", "reduce_scatter", "all_gather", "broadcast", "send"]:
@@ -116,7 +114,7 @@ def call_table(runs: list[Run]) -> None:
                 row.append(f"{1e3 * small['ms']:.0f}; {large['gbytes_s']:.2g}" if known else "–")
         rows.append(row)
     names = [f"{name}, {n}" for name in ["Open MPI", "MPICH"] for n in RANKS[1:]]
-    print_table(["call", *names], rows)
+    return table_lines(["call", *names], rows)
 
 
 def main() -> int:
@@ -134,9 +132,9 @@ def main() -> int:
             file.write("\n")
     if args.table:
         runs = json.load(open(args.table, encoding="utf-8"))["runs"]
-        call_table(runs)
-        step_table(runs, "step", RANKS, LINKS)
-        step_table(runs, "model", [1, 2, 3, 4, 16, 64, 256, 1024], LINKS[1:])
+        modelled = step_table(runs, "model", [1, 2, 3, 4, 16, 64, 256, 1024], LINKS[1:])
+        for lines in (call_table(runs), step_table(runs, "step", RANKS, LINKS), modelled):
+            print("\n".join(lines) + "\n")
     return 0
 
 

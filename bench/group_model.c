@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What a step costs with any number of ranks: the sequence of operations is the library's, the time
- * of each is that of a link with a latency and a bandwidth. */
+/* The cost of a step with any number of ranks. The sequence of operations is the library's; each
+ * takes the time of a link with a latency and a bandwidth. */
 #include <math.h>
 
 #include "group.h"
 
-/* The figures of src/group/: what ranks tell each other before a call, the largest all-reduce that
- * is one operation, what an operation moves at most; and the outcome of a batch. */
+/* Figures of src/group/: the bytes that ranks exchange before a call, the largest all-reduce that
+ * is one operation, the most bytes of one operation; and the bytes of a batch's outcome. */
 static const double call_bytes = 32, small_bytes = 65536, piece_bytes = 4 << 20, outcome_bytes = 24;
 
-/* Of the sender's processor, for each message: assumed, as two ranks do not show it. */
+/* Of the sender's processor, for each message. Assumed, because two ranks cannot show it. */
 static const double message_seconds = 1e-6;
 
 static double operation(const bench_link *link, int32_t ranks, double bytes) {
@@ -40,9 +40,9 @@ bench_link bench_link_fit(int32_t ranks, double few, double few_seconds, double 
   return link;
 }
 
-/* A third of the time without communication is the forward pass; buckets become ready at equal
- * distances in the rest, and are reduced one after the other. The ranks then tell each other how
- * the batch went. */
+/* A third of the time without communication is the forward pass. In the rest, buckets become ready
+ * at equal distances, and are reduced in sequence. The ranks then exchange the outcome of the
+ * batch. */
 double bench_model_step(const bench_link *link, const bench_model_network *network, int32_t ranks,
                         double items, bool overlapped) {
   const double work = network->fixed + network->item * items;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Training steps of the suite "group": with communication overlapped, not overlapped, and none; and
+/* Training steps of the suite "group", with communication overlapped, not overlapped, and none; and
  * the model of more ranks.
  *
- * "None" is a trainer without the group on this rank's share of the batch; all ranks run it at the
- * same time, so that they disturb each other as they do in the other two. */
+ * "None" is a trainer without the group on this rank's share of the batch. All ranks run it at the
+ * same time, so that they disturb each other as in the other two. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +125,8 @@ static compute_status find_buckets(const compute_layer *model, bench_model_netwo
   return COMPUTE_OK;
 }
 
-/* The time of a step without communication as a line through those of few and of more items. */
+/* The time of a step without communication, as a line through the times for few and for more
+ * items. */
 static compute_status learn_network(bench_session *session, const char *name,
                                     bench_model_network *network) {
   const bool large = !strcmp(name, "transformer");

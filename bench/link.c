@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* libcompute-transport-link.so, for measurements only: the launcher's transport, made as slow as a
- * network. COMPUTE_TRANSPORT=link chooses it, BENCH_LINK=GBYTES_S,MICROSECONDS says how slow it is.
+ * network. COMPUTE_TRANSPORT=link chooses it, BENCH_LINK=GBYTES_S,MICROSECONDS sets its speed.
  *
- * Each rank has a link of its own that sends and receives at once. An operation that has arrived is
- * held back for the latency and for the time that its bytes, those sent or those received,
- * whichever are more, take at the bandwidth. */
+ * Each rank has a separate link that sends and receives at once. An operation that has arrived is
+ * delayed by the latency and by the time of its bytes at the bandwidth. Its bytes are the larger of
+ * the bytes sent and the bytes received. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/transport.h"
+#include "compute/backend/transport.h"
 #include "programs/common/clock.h"
 
 enum { NO_TRANSPORT = -100 };
@@ -22,8 +22,8 @@ static double seconds_per_byte, latency;
 static struct {
   void *inner;
   int32_t rank, size;
-  double delay; /* of the operation under way */
-  int64_t end;  /* when it has been held back long enough; 0: it has not arrived */
+  double delay; /* of the operation in progress */
+  int64_t end;  /* when the delay ends; 0: it has not arrived */
 } state;
 
 /* ---- The transport below ------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The machine's limits: multiply-adds per second on registers, and memory speed.
  *
- * Small loops of our own measure what any code could reach: twelve independent chains of
- * multiply-adds, enough to hide the latency on every current processor; and a copy and an addition
- * of arrays larger than any cache, with non-temporal stores. */
+ * Small loops measure the limit of any code. One has twelve independent chains of multiply-adds,
+ * enough to hide the latency on every current processor. The others copy and add arrays larger than
+ * any cache, with non-temporal stores. */
 #include "machine_limits.h"
 
 #include <pthread.h>

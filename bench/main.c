@@ -103,8 +103,8 @@ static compute_status open_session(bench_session *session) {
   return status;
 }
 
-/* Opens the group if cases of its suite are selected. Several processes measure what they do
- * together, and nothing else. */
+/* Opens the group if cases of its suite are selected. Several processes then measure that suite,
+ * and nothing else. */
 static compute_status join_group(bench_session *session, bool *selected) {
   const bench_suite *group = &bench_suite_group;
   size_t cases = 0;
@@ -117,8 +117,8 @@ static compute_status join_group(bench_session *session, bool *selected) {
   return status;
 }
 
-/* sgemm far below what the processor can do means that OpenBLAS runs code for another one, and
- * makes every comparison with it worthless. */
+/* sgemm far below the processor's limit means that OpenBLAS runs code for another processor. Every
+ * comparison with it is then worthless. */
 static void judge_matmul(bench_session *session) {
   double best = 0, peer = 0, peak = session->limits.fma_f32;
   for (size_t i = 0; i < session->record_count; i++) {
@@ -154,20 +154,22 @@ static unsigned hang_seconds(const bench_options *options) {
   return options->quick ? 600 : 3600;
 }
 
-/* The case that begins: drawn at once, since it may take long. */
+/* Draws the case that begins at once, since it may take long. */
 static void show_progress(bench_session *session, size_t done, size_t total, const char *suite,
                           const char *name) {
   progress_draw_now(&session->progress, (double)done / (double)total, "[%zu/%zu] %s/%s", done + 1,
                     total, suite, name);
 }
 
-/* Keeps what the earlier cases gave: the one that was running may have been disturbed. */
+/* Keeps the records of the earlier cases. The interrupted case's records go, because it may have
+ * been disturbed. */
 static void stop(bench_session *session, size_t records, size_t done, size_t total) {
   session->record_count = records;
   bench_note(session, "interrupted: %zu of %zu cases measured", done, total);
 }
 
-/* A run that is killed leaves the cases before. An error shows at the end, when all is written. */
+/* A run that is killed keeps the records of earlier cases. An error is reported at the end, when
+ * all is written. */
 static void keep_records(const bench_session *session) {
   const char *path = session->options->json;
   if (path && json_is_replaced(path) && session->record_count && session->group_info.rank == 0)
@@ -255,7 +257,7 @@ static int measure(const bench_options *options, bool *selected) {
     return EXIT_FAILED;
   }
   const bool alone = session.group_info.size < 2;
-  if (alone) guard_take_interrupts(); /* ranks that go on would wait for one that stops */
+  if (alone) guard_take_interrupts(); /* ranks that continue would wait for one that stops */
   progress_draw_now(&session.progress, -1, "measuring the machine's limits");
   /* With a planted fault the figures do not matter, and ranks share the machine. */
   const bool limited = !options->plant && !options->prepare && alone;
@@ -266,7 +268,7 @@ static int measure(const bench_options *options, bool *selected) {
   const size_t cases = run_cases(&session, selected);
   if (limited && !guard_interrupted()) bench_limits_raise(&session.limits);
   judge_matmul(&session);
-  close_device(&session); /* a leak is a failure, too */
+  close_device(&session); /* a leak is a failure as well */
   int status = summarise(&session) ? 1 : 0;
   if (guard_interrupted()) {
     if (!status) status = EXIT_INTERRUPTED;

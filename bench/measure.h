@@ -23,8 +23,8 @@ typedef struct bench_runner {
  * runner, at least three. Short calls are repeated to make up a sample of some milliseconds. */
 void bench_measure(bench_runner *runners, int count, double seconds);
 
-/* From here on every runner runs once, and this is its only sample: what it compiles is then in the
- * kernel cache. */
+/* From here on every runner runs once, and this is its only sample. The kernel cache then has its
+ * kernels. */
 void bench_measure_once(void);
 
 /* The quantile `fraction` of the samples, in milliseconds. */

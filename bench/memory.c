@@ -79,7 +79,7 @@ static compute_status copy_call(void *state) {
   return compute_tensor_copy(t->to, t->from);
 }
 
-/* What is copied: the dense tensor, or for "strided" every other column of it. */
+/* The source of the copy: the dense tensor, or for "strided" every other column of it. */
 static compute_status make_source(const bench_case *c, compute_tensor *dense,
                                   compute_tensor **from) {
   if (!strcmp(c->operation, "strided"))

@@ -40,8 +40,8 @@ static compute_layer *chain(compute_device *device, const bench_network *n, int 
   return compute_sequential(layers, count);
 }
 
-/* The sum at part `add`: both operands start from the output of part `start`; the parts of the
- * shortcut, if any, come after those of the body. */
+/* The sum at part `add`: both operands start from the output of part `start`. The parts of the
+ * shortcut, if any, come after the body's. */
 static compute_layer *residual(compute_device *device, const bench_network *n, int start, int add) {
   const int body_end = n->parts[add].from + 1;
   compute_layer *shortcut =

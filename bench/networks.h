@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The networks of the suite "train", for libcompute, its reference and the peers alike: lists of
- * parts, each of which takes the previous one's result unless it names another. This header is C
- * and C++. */
+ * parts. Each part takes the previous one's result unless it names another. This header is C and
+ * C++. */
 #ifndef BENCH_NETWORKS_H
 #define BENCH_NETWORKS_H
 

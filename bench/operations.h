@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What compute-bench measures: for each operation its graph, its inputs, its cost and a plain
+/* The operations that compute-bench measures: for each its graph, its inputs, its cost and a plain
  * reference in double precision.
  *
- * The meaning of bench_case.size (and of bench_peer_problem.size):
- *   elementwise           n
- *   add_row               rows, columns: [rows,columns] + [columns]
- *   matmul…               m, n, k, batch (0: no batch dimension); bias has n elements
- *   sums, maxima, rows    rows, columns
- *   transpose             rows, columns of the input; the result is a dense [columns,rows]
- *   conv…, …pool…         indices BENCH_N … BENCH_GROUPS of peer.h; a transposed convolution
+ * The meaning of bench_case.size (and of bench_peer_problem.size): elementwise n add_row rows,
+ * columns: [rows,columns] + [columns] matmul… m, n, k, batch (0: no batch dimension); bias has n
+ * elements sums, maxima, rows rows, columns transpose rows, columns of the input; the result is a
+ * dense [columns,rows] conv…, …pool… indices BENCH_N … BENCH_GROUPS of peer.h; a transposed
+ * convolution
  *                         gives o channels from c, and its filter is [c,o/groups,kernel,kernel]
- *   batch_norm…           n, c, h, w
- *   attention             batch, heads, queries and keys, width
+ * batch_norm… n, c, h, w attention batch, heads, queries and keys, width
  *
- * Inputs of the gradients are what they are made of: by_data filter, dy; by_filter x, dy. */
+ * Inputs of the gradients: by_data filter, dy; by_filter x, dy. */
 #ifndef BENCH_OPERATIONS_H
 #define BENCH_OPERATIONS_H
 
@@ -53,8 +50,8 @@ typedef struct bench_operation {
   uint32_t (*build_all)(compute_graph *graph, const bench_case *c, const compute_node *inputs,
                         compute_node *outputs);
 
-  /* The true results at positions first … first + count − 1 of the output, all in one row of it,
-   * and for each the magnitude to which its error is relative. */
+  /* The true results at positions first … first + count − 1 of the output, all in one row of it;
+   * and for each its scale: errors are relative to this magnitude. */
   void (*reference)(const bench_problem *problem, int64_t first, int64_t count, double *value,
                     double *scale);
 
@@ -66,11 +63,11 @@ typedef struct bench_operation {
   double (*function)(double x);
 } bench_operation;
 
-/* What input `input` is made of. */
+/* The shape, dtype and values of input `input`. */
 bench_input bench_operation_input(const bench_operation *operation, const bench_case *c,
                                   uint32_t input);
 
-/* Tables of operations that have files of their own, ended by a row without a name. */
+/* Tables of operations in separate files, ended by a row without a name. */
 extern const bench_operation bench_operations_conv[], bench_operations_pool[],
     bench_operations_norm[];
 

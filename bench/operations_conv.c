@@ -92,8 +92,8 @@ static compute_node build_conv(compute_graph *graph, const bench_case *c, const 
   return compute_conv2d(graph, in[0], in[1], (compute_node){0}, &options);
 }
 
-/* The columns first … last − 1 of the result whose data at `offset` from their window lie inside.
- */
+/* The columns first … last − 1 of the result whose data at `offset` from their window lie
+ * inside. */
 static void inside(const geometry *g, int64_t offset, int64_t *first, int64_t *last) {
   *first = 0;
   *last = g->q;

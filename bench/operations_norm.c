@@ -2,8 +2,8 @@
 /* Batch norm, the gradients of norms and of softmax with cross-entropy, and attention, in the table
  * of operations (operations.h).
  *
- * Training operations are measured as a forward and a backward pass in one plan; the gradient of
- * the data, which depends on all other results, is compared. */
+ * Training operations are measured as a forward and a backward pass in one plan. Only the gradient
+ * of the data is compared, because it depends on all other results. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -83,12 +83,12 @@ static uint32_t build_batch_norm_train(compute_graph *graph, const bench_case *c
   return gradients_of(graph, y, in, outputs);
 }
 
-/* Sums of what the gradient of a norm over `count` elements needs; x̂ is x normalised. */
+/* Sums for the gradient of a norm over `count` elements; x̂ is x normalised. */
 typedef struct moments {
   double mean, factor;      /* factor = 1 / sqrt(variance + epsilon) */
   double d, dx;             /* means of dŷ = dy·gain and of dŷ·x̂ */
-  double d_scale, dx_scale; /* means of their magnitudes, to which rounding errors are
-                             * proportional */
+  double d_scale, dx_scale; /* means of their magnitudes: rounding errors are proportional to
+                             * them */
 } moments;
 
 static void add_moment(moments *m, double x, double d, int64_t count) {
@@ -108,7 +108,7 @@ static void normalise(moments *m, const double *x, int64_t count) {
   m->factor = 1 / sqrt(variance + epsilon);
 }
 
-/* Those of a channel: the planes of all images in sequence. */
+/* The moments of a channel: the planes of all images in sequence. */
 static bool moments_of_channel(const bench_problem *p, int64_t channel, moments *m) {
   const int64_t n = p->c->size[BENCH_N], c = p->c->size[BENCH_C];
   const int64_t area = p->c->size[BENCH_H] * p->c->size[BENCH_W];
@@ -231,8 +231,8 @@ static compute_node build_attention(compute_graph *graph, const bench_case *c,
   return compute_scaled_attention(graph, in[0], in[1], in[2], &options);
 }
 
-/* One query: the mean of the values, weighted. Errors of a score pass through the exponential, so
- * the scale is that of the largest score's terms. */
+/* One query: the weighted mean of the values. The scale is the weighted mean of their
+ * magnitudes. */
 static void reference_attention(const bench_problem *p, int64_t first, int64_t count, double *value,
                                 double *scale) {
   const int64_t length = p->c->size[2], row = first / count, head = row / length * length * count;
@@ -270,7 +270,7 @@ static double flops_attention(const bench_case *c) {
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
-/* work: nanoseconds of a reference value; of the gradient of batch norm each row needs the sums of
+/* work: nanoseconds of a reference value. Each row of the gradient of batch norm needs the sums of
  * its channel. */
 const bench_operation bench_operations_norm[] = {{.name = "batch_norm",
                                                   .input_count = 5,

@@ -33,7 +33,7 @@ static const option_row rows[] = {
              "nothing"},
     {"--list", OPTION_FLAG, AT(list), .help = "lists suites and cases, and measures nothing"},
     {"--json", OPTION_FILE, AT(json), .value = "FILE",
-     .help = "also writes the records as JSON; see docs/internals/performance.md",
+     .help = "also writes the records as JSON; see docs/performance/index.md",
      .section = "Results"},
     {"--wide", OPTION_FLAG, AT(wide),
      .help = "also shows the 10th and 90th percentiles and the fraction of the machine's limit; "
@@ -98,7 +98,7 @@ static const option_section sections[] = {
      "  compute-bench --suite conv --device cuda:0 --prepare\n"
      "  mpirun -n 4 compute-bench --suite group --threads 1",
      false},
-    {"See also", "`compute-info`(1), docs/internals/performance.md", false},
+    {"See also", "`compute-info`(1), docs/performance/index.md", false},
     {0},
 };
 

@@ -97,8 +97,8 @@ static double cache_bytes(const bench_session *session) {
   return bytes > 0 && bytes < 32000000 ? (double)bytes : 32e6;
 }
 
-/* The fraction of the machine's limit that a record reaches, or NaN if no limit is known: the
- * streaming speed is the memory's, and none for what stays in the caches. */
+/* The fraction of the machine's limit that a record reaches, or NaN if no limit is known. The
+ * streaming speed is the memory's, so work within the caches has no limit. */
 static double limit_part(const bench_session *session, const bench_record *r) {
   const bench_limits *l = &session->limits;
   if (session->info.type != COMPUTE_DEVICE_CPU) return NAN;
@@ -140,7 +140,7 @@ static double communication(double ms, double alone_ms) {
   return ms > alone_ms ? 1 - alone_ms / ms : 0;
 }
 
-/* A line below the record; a step has its time, and how much of it is communication. */
+/* A line below the record. A step has its time, and the part that is communication. */
 static void print_group(const bench_group *g, double ms) {
   char items[32], overlapped[32], afterwards[32], alone[32];
   if (g->alone_ms == 0) {

@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <sys/resource.h>
 
-/* A folder of its own for each use, which `process_folder_remove` removes with all that is in it.
- */
+/* A separate folder for each use. `process_folder_remove` removes it with all its files. */
 typedef struct process_folder {
   char path[32];
 } process_folder;
@@ -22,16 +21,16 @@ bool process_find(const char *name, char *path, size_t bytes);
 typedef struct process_call {
   char *const *words;           /* the path and the arguments, NULL at the end */
   char *variables[2];           /* of the environment, NAME=VALUE; NULL: none */
-  const process_folder *folder; /* for what the program prints */
-  struct rusage usage;          /* set: what it used */
-  char said[200];               /* set if it failed: why, in its own last words */
+  const process_folder *folder; /* for the program's output */
+  struct rusage usage;          /* set: its resource usage */
+  char said[200];               /* set if it failed: its last message */
 } process_call;
 
-/* Runs it to its end. What it prints on stdout goes to the folder's file "output"; what it prints
- * on stderr is repeated there if it fails. Returns whether its exit status was 0. */
+/* Runs it to its end. Its stdout goes to the folder's file "output"; its stderr is repeated there
+ * if it fails. Returns whether its exit status was 0. */
 bool process_run(process_call *call);
 
-/* The numbers that it has printed; false if there are not so many. */
+/* The numbers that it has printed; false if there are fewer than `count`. */
 bool process_numbers(const process_folder *folder, double *value, int count);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The cases that are rows of the table of operations: elementwise, matmul and reduce.
  *
- * Sizes are those of the project's goals; a quick run omits long cases and uses smaller sizes of
- * the rest where there are any. */
+ * Sizes are the project's goals. A quick run omits long cases, and uses smaller sizes for the rest
+ * where there are any. */
 #include <stddef.h>
 
 #include "bench.h"

@@ -2,9 +2,9 @@
 /* Suite "train": networks, in inference and in training, compared with libtorch's modules and
  * optimizer.
  *
- * All start from the same weights and see the same batch. Before anything is timed, results (in
- * training: the losses of the first steps, which depend on gradients and the optimizer) are
- * compared with those of network_reference.c. */
+ * All start from the same weights and see the same batch. Before anything is timed, results are
+ * compared with network_reference.c. In training these are the losses of the first steps, which
+ * depend on gradients and the optimizer. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* compute-train-steps NETWORK BATCH FOLDER: libcompute's side of bench/peers/compare.py's suite
  * "train". It writes the network's first weights and a batch to weights.npz and batch.npz in
- * FOLDER, for the other engines to start from, and then obeys commands on stdin as the workers of
+ * FOLDER, for the other engines to start from. Then it obeys commands on stdin, as the workers of
  * bench/peers/engines.py do: "losses N" trains N steps, "run SECONDS" times steps, at least one.
  * Each is answered by a line of JSON. */
 #include <stdio.h>

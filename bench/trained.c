@@ -12,7 +12,7 @@ static compute_layer *mlp(compute_device *device) {
   return network_own_layers(device, &bench_networks[BENCH_MLP]);
 }
 
-/* What reads the handwritten digits of 8 x 8 pixels. */
+/* A classifier of handwritten digits of 8 x 8 pixels. */
 static compute_layer *digits_mlp(compute_device *device) {
   return compute_sequential((compute_layer *[]){compute_flatten(),
                                                 compute_dense(device, 64, 128, NULL),
@@ -66,8 +66,8 @@ static compute_layer *resnet18(compute_device *device) {
   return compute_sequential(layers, count);
 }
 
-/* An encoder that tells classes of sequences apart: normalisation first, four layers, the mean over
- * all words. */
+/* An encoder that classifies sequences: normalisation first, four layers, the mean over all
+ * words. */
 enum { TOKENS = 128, WIDTH = 256, HEADS = 8, WORDS = BENCH_WORDS, LAYERS = 4 };
 
 static compute_node part(compute_graph *graph, compute_node x, int64_t batch, int64_t index) {

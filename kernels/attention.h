@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Configured by
+/* Attention. Configured by
  *
  *   VALUE                        type of scores and sums
- *   ATTENTION_EXP(x)             the exponential of scores in units of 1 / ATTENTION_UNIT, which
- *                                shape.scale contains
+ *   ATTENTION_EXP(x)             the exponential of scores in units of 1 / ATTENTION_UNIT, a factor
+ *                                that shape.scale includes
  *   ATTENTION_MAD(a, b, c)
  *   ATTENTION_LOWEST             minus infinity
- *   ATTENTION_STEP(x)            a difference of scores as ATTENTION_EXP takes it
- *   ATTENTION_CAUSAL             whether queries see no keys after their own
+ *   ATTENTION_STEP(x)            converts a difference of scores for ATTENTION_EXP
+ *   ATTENTION_CAUSAL             1: queries do not see later keys
  *   ATTENTION_BIASED
- *   ATTENTION_SHARED             whether weights are multiplied by shape.share
- *   ATTENTION_BLIND(sum)         the result where all weights are 0
+ *   ATTENTION_SHARED             1: weights are multiplied by shape.share
+ *   ATTENTION_BLIND(sum)         the result if all weights are 0
  *   ATTENTION_QUERY(i, j), _KEY(i, j), _VALUE(i, j), _BIAS(i, j), _STORE(i, j, value)
- *                                elements of the batch at hand
+ *                                elements of the current batch entry
  *
- * Scores that are minus infinity weigh nothing, and a query that sees no other is blind: until a
- * larger score is found, exponentials are those of the scores themselves. A NaN is the largest. */
+ * A score of minus infinity has weight 0, and a query with only such scores is blind. Until a
+ * larger score is found, exponentials are taken of the scores themselves. NaN counts as the largest
+ * score. */
 //@ attention
 #define ATTENTION_LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 #define ATTENTION_SHIFT(peak)  ((peak) == ATTENTION_LOWEST ? (VALUE)0 : (peak))
@@ -36,8 +37,8 @@ DEVICE INDEX attention_seen(INDEX last, INDEX keys) {
   return last < 0 ? 0 : last < keys ? last : keys;
 }
 
-/* The body of a loop: columns column … of the result of a query, ATTENTION_COLUMNS at most, over
- * blocks of ATTENTION_KEYS keys. Configured as attention. */
+/* The body of a loop: computes up to ATTENTION_COLUMNS columns of a query's result from `column`
+ * on, over blocks of ATTENTION_KEYS keys. Configured as attention. */
 //@ attention_item
 const INDEX seen = ATTENTION_SEEN(query), left = shape.columns - column;
 const int columns = left < ATTENTION_COLUMNS ? (int)left : ATTENTION_COLUMNS;
@@ -86,20 +87,23 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
   }
 }
 
-/* TILE_QUERIES queries from `query` on and TILE_COLUMNS columns of V from `column` on, by a group
- * of TILE_SIDES × TILE_DOWN × TILE_ACROSS items. Each side takes its TILE_KEYS keys of a block;
- * sums of sides meet at the end. An item holds the scores of queries down + i · TILE_DOWN for the
- * keys across + j · TILE_ACROSS of its side, and sums for the same queries and every TILE_ACROSS-th
- * quad of columns. Q and K pass in slices TILE_WIDTH wide; where one slice is all, Q stays. With
- * TILE_COPIES, for which one slice is all, K comes while the weights of the block before are
- * multiplied, and V while scores are. Lines of local memory end with four values more, which keep
- * neighbouring lines on different banks and quads whole. Configured as attention, and by
+/* Computes TILE_QUERIES queries from `query` on and TILE_COLUMNS columns of V from `column` on, by
+ * a group of TILE_SIDES × TILE_DOWN × TILE_ACROSS items.
  *
- *   ATTENTION_SHUFFLE            how the items of a query exchange values, if they can
+ * Each side processes its TILE_KEYS keys of a block; the sums of the sides are combined at the end.
+ * An item computes the scores of queries down + i · TILE_DOWN for the keys across + j · TILE_ACROSS
+ * of its side, and the sums for the same queries and every TILE_ACROSS-th quad of columns. Q and K
+ * pass through local memory in slices TILE_WIDTH wide. If one slice covers the width, Q stays
+ * there. With TILE_COPIES, which requires a single slice, K is copied while the weights of the
+ * previous block are multiplied, and V is copied while scores are computed. Lines of local memory
+ * end with four values of padding, which put neighbouring lines on different banks and keep quads
+ * whole. Configured as attention, and by
+ *
+ *   ATTENTION_SHUFFLE            exchanges values between the items of a query, if they can
  *   ATTENTION_QUERY_AT(i, j), _KEY_AT, _VALUE_AT      addresses of elements
- *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   whether four neighbours are one load
+ *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   1: four neighbours are one load
  *
- * All items of a query know its largest score; each has a total of its own, for its keys. */
+ * All items of a query have its largest score; each has a separate total for its keys. */
 //@ attention_tile
 #define ITEM_ROWS     (TILE_QUERIES / TILE_DOWN)
 #define ITEM_KEYS     (TILE_KEYS / TILE_ACROSS)
@@ -112,7 +116,7 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
 #define KEY_VALUES    (BLOCK_KEYS * SLICE_PITCH)
 #define WEIGHT_VALUES (TILE_SIDES * TILE_QUERIES * WEIGHT_PITCH)
 #define SIDE_ITEMS    (TILE_DOWN * TILE_ACROSS)
-#define SHOWN_VALUES  (ITEM_ROWS * (ITEM_QUADS * 4 + 2)) /* of an item to another side */
+#define SHOWN_VALUES  (ITEM_ROWS * (ITEM_QUADS * 4 + 2)) /* passed by an item to another side */
 #if defined(__OPENCL_VERSION__)
 typedef VECTOR_PASTE(VALUE, x4) QUAD;
 #define QUAD_LOAD(array, pointer)  vstore4(vload4(0, pointer), 0, array)
@@ -159,7 +163,7 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
 #else
 #define QUAD_COPY(to, from, bytes) ((void)0)
 #endif
-/* What lies outside is 0; it is read from inside all the same, so that loads have no condition. */
+/* Elements outside are 0. They are loaded from an address inside, so loads have no condition. */
 #define ATTENTION_FETCH(LINE, whole, to, pitch, lines, width, first_line, end_line, first_place,   \
                         end_place)                                                                 \
   UNROLL for (int slot = lane; slot < (lines) * ((width) / 4); slot += TILE_GROUP) {               \
@@ -202,8 +206,8 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     ATTENTION_FETCH(ATTENTION_VALUE, value_whole, values, TILE_COLUMNS, BLOCK_KEYS, TILE_COLUMNS,  \
                     block, end, column, shape.columns)                                             \
   }
-/* Where all of a product of 8 × 8 scores is one straight run of instructions, their cache is too
- * small for it. */
+/* Limits unrolling: the fully unrolled product of 8 × 8 scores would exceed the instruction
+ * cache. */
 #define WIDTH_ROUND (TILE_WIDTH % 16 == 0 ? 16 : 4)
 #define KEYS_ROUND  (TILE_KEYS % 16 == 0 ? 16 : 8)
 #if defined(__CUDACC__)

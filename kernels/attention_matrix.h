@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What attention_matrix and attention_warpgroup have in common: lines of elements in local memory,
- * where piece `place` / 8 of a line lies at LINES_PLACE, with the same order after LINES_PERIOD
- * lines. */
+/* Shared by attention_matrix and attention_warpgroup: lines of elements in local memory. Piece
+ * `place` / 8 of a line is at LINES_PLACE; the order of pieces repeats after LINES_PERIOD lines. */
 //@ attention_lines
-/* The exponential of a score less the largest one. A NaN is never the largest: its weight takes it
- * to the results. */
+/* The exponential of a score minus the largest one. A NaN is never the largest: its weight carries
+ * it to the results. */
 #if ATTENTION_FOLDED
 #define ATTENTION_WEIGHT(score, shift)                                                             \
   ATTENTION_EXP(MAD_f32(score, shape.scale, -(shift)*shape.scale))
 #else
 #define ATTENTION_WEIGHT(score, shift) ATTENTION_EXP(ATTENTION_STEP((score) - (shift)))
 #endif
-/* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
- * is no edge, and as many pieces for each item, it advances a fixed number of lines per copy, at
- * which the places of pieces repeat themselves. */
+/* Copies an item's share of the pieces of lines; elements past an edge become 0. Without edges, and
+ * with equal shares, an item advances a fixed number of lines per copy, after which the order of
+ * pieces repeats. */
 #define ATTENTION_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place,         \
                         end_place)                                                                 \
   {                                                                                                \
@@ -48,29 +47,29 @@
     }                                                                                              \
   }
 
-/* Attention on matrix units, as gemm_matrix.h describes them: f16 or bf16 operands, sums and
- * softmax in f32. Configured as attention_tile, with TILE_WIDTH the whole width of Q and K, and
+/* Attention on matrix units (gemm_matrix.h): f16 or bf16 operands, sums and softmax in f32.
+ * TILE_WIDTH is the whole width of Q and K. Configured as attention_tile, and by
  *
  *   MATRIX_MULTIPLY(sum, a, b)
  *   MATRIX_PACK(low, high)              two f32 as elements of a word
  *   MATRIX_WIDEN(bits)                  one of them as f32
  *   ATTENTION_QUERY_AT(i, j), _KEY_AT, _VALUE_AT      addresses of elements
- *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   whether eight neighbours are one load
- *   ATTENTION_RESULT_AT(i, j), _RESULT_WHOLE          the same of two neighbours of the result,
- *                                                     which are then what MATRIX_PACK makes
- *   ATTENTION_FOLDED                    whether the scale is one factor > 0 of all scores, with
- *                                       nothing added: then it waits for the exponential
+ *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   1: eight neighbours are one load
+ *   ATTENTION_RESULT_AT(i, j), _RESULT_WHOLE          the same for two neighbours of the result,
+ *                                                     stored as a word of MATRIX_PACK
+ *   ATTENTION_FOLDED                    1: the scale is one factor > 0 of all scores and nothing
+ *                                       is added; the exponential then applies it
  *
  * Each warp has WARP_ROWS queries. Lane l holds scores and sums of the queries l / 4 and l / 4 + 8
- * of each 16, for columns 2 · (l % 4) and the next of each 8. That is also what the units want of a
- * left factor: weights never leave their registers. They are multiplied as the sum of two elements,
- * of which the second is what rounding took from the first.
+ * of each 16, for columns 2 · (l % 4) and the next of each 8. The units expect a left factor in the
+ * same layout, so weights never leave their registers. A weight is multiplied as the sum of two
+ * elements; the second is the rounding error of the first.
  *
- * Blocks of K and V lie in local memory as they are, lines with padding of a piece of 16 bytes.
- * There are two places: while one block is multiplied, the next is on its way into the other, by
- * asynchronous copies where pieces are aligned. The barrier before a block shows it to all and says
- * that all are done with the one before, whose place the next one takes. Q passes through the
- * second place at the beginning. */
+ * Blocks of K and V are in local memory in their own order, each line padded by a piece of 16
+ * bytes. There are two buffers: while one block is multiplied, the next is copied into the other,
+ * asynchronously if pieces are aligned. The barrier before a block publishes it, and ensures that
+ * all items have finished the previous block, whose buffer the next copy reuses. At the beginning Q
+ * passes through the second buffer. */
 //@ attention_matrix
 #define WARP_ROWS   (TILE_QUERIES / (TILE_GROUP / 32))
 #define ROW_BLOCKS  (WARP_ROWS / 16)
@@ -90,7 +89,7 @@ typedef struct __attribute__((aligned(16))) PIECE {
   u16 element[8];
 } PIECE;
 #endif
-/* Lines have padding of a piece. */
+/* Lines are padded by one piece. */
 #define LINES_PERIOD                              1
 #define LINES_PLACE(lines, elements, line, place) ((line) * ((elements) + 8) + (place))
 #define COPY_BLOCK(place, first)                                                                   \
@@ -102,7 +101,7 @@ typedef struct __attribute__((aligned(16))) PIECE {
   }
 LOCAL_ARRAY(PIECE, room, (BLOCK_ROOM + SECOND_ROOM) / 8);
 LOCAL u16 *const places = (LOCAL u16 *)room;
-/* The remainder bounds the number for the compiler. */
+/* The remainder gives the compiler an upper bound. */
 const int lane = (int)(LOCAL_ID_X % TILE_GROUP), line = lane % 32 / 4, quad = lane % 4;
 const int warp_row = lane / 32 * WARP_ROWS;
 const boolean query_whole = ATTENTION_QUERY_WHOLE, key_whole = ATTENTION_KEY_WHOLE;

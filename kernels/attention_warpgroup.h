@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention by products of warpgroups (README.md), for f16 and bf16. Configured as
+/* Attention with products of warpgroups (README.md), for f16 and bf16. Configured as
  * attention_matrix, and by
  *
  *   SCORE_UNIT, SUM_UNIT                products of TILE_KEYS and TILE_COLUMNS columns
- *   WEIGHTS_CUT                         whether elements are the upper halves of f32
+ *   WEIGHTS_CUT                         1: elements are the upper halves of f32
  *
- * A warpgroup has 64 queries. Warpgroups follow each other down TILE_QUERIES, and sides of these
- * many, where the group has more, share the queries: each side takes its TILE_KEYS of a block, and
- * their sums meet at the end. Weights stay in the registers where scores were, as in
- * attention_matrix, and are multiplied in two parts as there. Q is read from local memory for every
- * block: ptxas 13.0 may reuse registers that products read again in each round of a loop.
+ * A warpgroup has 64 queries, and consecutive warpgroups cover TILE_QUERIES. If the group has more
+ * warpgroups, it has several sides that share the queries: each side processes its TILE_KEYS of a
+ * block, and their sums are combined at the end. As in attention_matrix, weights stay in the
+ * registers of their scores and are multiplied in two parts. Q is read from local memory for every
+ * block, because ptxas 13.0 may reuse registers that the products read again in each round of a
+ * loop.
  *
- * While the weights of a block are multiplied, those of the next are made of its scores: there are
- * places for the blocks of both, and for the one that arrives. */
+ * While the weights of one block are multiplied, the scores of the next become weights. There are
+ * buffers for both blocks, and for the block that is being copied. */
 //@ attention_warpgroup
 #define SIDES          (TILE_GROUP / 2 / TILE_QUERIES)
 #define SIDE_ITEMS     (TILE_QUERIES * 2)
@@ -31,7 +32,7 @@
     ATTENTION_LINES(to_ + KEY_SLABS * SLAB_ELEMENTS, BLOCK_KEYS, TILE_COLUMNS, ATTENTION_VALUE_AT, \
                     value_whole, first, end, column, shape.columns)                                \
   }
-/* Q times what the side has of a block of K. */
+/* Multiplies Q by the side's part of a block of K. */
 #define MULTIPLY_KEYS(stage)                                                                       \
   UNROLL for (int step = 0; step < STEPS; step++) {                                                \
     LOCAL const u16 *const of_query_ = queries + step / 4 * TILE_QUERIES * 64;                     \
@@ -48,7 +49,8 @@
     SUM_UNIT(sum, high[step], SLAB_FORTH(slab_, step * 2048), 1);                                  \
   }
 #define SHRINK_SUMS() UNROLL for (int j = 0; j < TILE_COLUMNS / 2; j++) sum[j] *= shrink[j / 2 % 2];
-/* bf16 is the upper half of an f32: cut off, the first element leaves eight bits for the second. */
+/* bf16 is the upper half of an f32. Truncating the first element leaves eight bits for the
+ * second. */
 #if WEIGHTS_CUT
 #define WEIGHT_SPLIT(high, low, a, b)                                                              \
   {                                                                                                \
@@ -83,7 +85,7 @@ typedef struct __attribute__((aligned(1024))) SLAB {
   ((place) / 64 * (lines)*64 + (line)*64 + (((place) / 8 ^ (line)) % 8) * 8)
 TILE_ARRAY(SLAB, room, LOCAL_SLABS);
 LOCAL u16 *const slabs = (LOCAL u16 *)room;
-/* The remainder bounds the number for the compiler. */
+/* The remainder gives the compiler an upper bound. */
 const int lane = (int)(LOCAL_ID_X % TILE_GROUP), line = lane % 32 / 4, quad = lane % 4;
 const int any_warp = WARP_UNIFORM(lane / 32), side = any_warp / (SIDE_ITEMS / 32);
 const int warp = any_warp % (SIDE_ITEMS / 32);
@@ -99,7 +101,7 @@ f32 score[TILE_KEYS / 2], sum[TILE_COLUMNS / 2], peak[2], total[2], shrink[2];
 u32 high[TILE_KEYS / 16][4], low[TILE_KEYS / 16][4];
 ATTENTION_LINES(all_queries, TILE_QUERIES, TILE_WIDTH, ATTENTION_QUERY_AT, query_whole, query,
                 shape.queries, 0, shape.width)
-/* Where there are no keys, a block of zeros. */
+/* Copies a block of zeros if there are no keys. */
 COPY_BLOCK(0, 0)
 COPIES_END();
 if (BLOCK_KEYS < end) COPY_BLOCK(1, BLOCK_KEYS)
@@ -120,8 +122,8 @@ PRODUCTS_END();
 PRODUCTS_WAIT(0);
 PRODUCTS_KEEP(score, TILE_KEYS / 2);
 
-/* Scores of keys `first` … of the side become weights. Pasted for the first block and the others.
- */
+/* Turns scores of the side's keys from `first` on into weights. Pasted for the first block and
+ * again for the others. */
 //@ attention_warpgroup_weights
 #if !ATTENTION_FOLDED
 UNROLL for (int j = 0; j < TILE_KEYS / 2; j++) score[j] *= shape.scale;
@@ -161,7 +163,7 @@ UNROLL for (int half = 0; half < 2; half++) {
   total[half] = total[half] * shrink[half] + (part[0] + part[1]);
 }
 
-/* The body of a loop over the other blocks, from here to attention_warpgroup_sums. */
+/* The body of a loop over the other blocks extends from here to attention_warpgroup_sums. */
 //@ attention_warpgroup_scores
 const int now = stage + 1 < STAGES ? stage + 1 : 0, next = now + 1 < STAGES ? now + 1 : 0;
 first += BLOCK_KEYS;
@@ -185,7 +187,7 @@ SHRINK_SUMS()
 SPLIT_WEIGHTS()
 stage = now;
 
-/* The sums of the last block, then of other sides, and the results. */
+/* Adds the last block and the sums of other sides, and stores the results. */
 //@ attention_warpgroup_end
 PRODUCTS_BEGIN();
 MULTIPLY_VALUES(stage)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient of a filter whose windows overlap: places of the filter that lie side by side meet
- * the same data, one element further. So what lies in local memory are rows of the data, not what
- * each place meets, and an item takes all places of its channel: of each row it reads an element
- * once for all of them.
+/* The gradient of a filter with overlapping windows. Neighbouring places of the filter use the same
+ * data, one element further on. So local memory holds rows of the data instead of the data for each
+ * place. An item computes all places of its channel, and reads each element of a row once for all
+ * of them.
  *
- * A slab is a stretch of FILTER_Q columns of a row of results: FILTER_RESULTS channels of them, and
- * of FILTER_DATA channels the FILTER_H rows of the data that they meet. Slabs arrive in
- * FILTER_STAGES places by asynchronous copies, and are cut into parts. GROUP items share a tile:
- * item channel * FILTER_SHARERS + share has, of one channel of the data, FILTER_H x FILTER_V places
+ * A slab is a stretch of FILTER_Q columns of a row of results, for FILTER_RESULTS channels, and the
+ * FILTER_H rows of data in its windows, for FILTER_DATA channels. Asynchronous copies fill
+ * FILTER_STAGES slabs in turn, and the slabs are divided into parts. GROUP items share a tile: item
+ * channel * FILTER_SHARERS + share computes FILTER_H x FILTER_V places of one channel of the data
  * for FILTER_ITEM channels of results, in runs of four.
  *
- * slab_first … slab_end are the part's; data0 and result0 the tile's first channels; at_part where
- * the part's sums go, which lie by place, channel of the data, channel of the results. */
+ * The part covers slab_first … slab_end, and data0 and result0 are the tile's first channels. The
+ * part's sums go to at_part, ordered by place, channel of the data, channel of the results. */
 //@ conv_room
 #ifdef __CUDACC__
 typedef vector_of<f32, 4> FILTER_ROOM;
@@ -35,8 +35,8 @@ typedef struct __attribute__((aligned(16))) FILTER_ROOM {
 LOCAL f32 *data_slabs = (LOCAL f32 *)slabs;
 LOCAL f32 *result_slabs = data_slabs + FILTER_STAGES * DATA_SLAB;
 
-/* What the item copies of each slab: its offset, and row and column in 16 bits each. In local
- * memory, because registers are scarce. Eight columns of four channels of results to a warp. */
+/* The item's copies for each slab: an offset, and row and column in 16 bits each. They are in local
+ * memory because registers are scarce. A warp copies eight columns of four channels of results. */
 LOCAL INDEX *data_at = (LOCAL INDEX *)(result_slabs + FILTER_STAGES * RESULT_SLAB) + item;
 LOCAL int *data_place = (LOCAL int *)(data_at - item + DATA_COPIES * GROUP) + item;
 UNROLL for (int i = 0; i < DATA_COPIES; i++) {
@@ -60,7 +60,7 @@ INDEX line_of_slab = DIVIDE(slab_first, shape.stretches);
 INDEX stretch = slab_first - line_of_slab * shape.stretches;
 INDEX k0 = DIVIDE(line_of_slab, shape.k1), k1 = line_of_slab - k0 * shape.k1;
 INDEX fetched = slab_first;
-/* What is known is read before the first copy, which orders what follows it. */
+/* Reads the table before the first copy, because a copy orders all accesses that follow it. */
 #define FETCH(stage)                                                                               \
   if (fetched < slab_end) {                                                                        \
     const INDEX first = stretch * FILTER_Q;                                                        \
@@ -171,9 +171,9 @@ if (data0 + channel < shape.m0) {
   }
 }
 
-/* Few results of many terms, as of a depthwise filter: a group takes all places of a channel, so
- * that results are read once, and data but for what neighbours in the cache have read. Places are
- * FILTER_H x FILTER_V; leaves the sums in scratch[place * GROUP] of each place. */
+/* Few results with many terms, for example of a depthwise filter. A group computes all places of a
+ * channel, so that results are read once; data that neighbours have read comes from the cache.
+ * Leaves the sums of the FILTER_H x FILTER_V places in scratch[place * GROUP]. */
 //@ conv_places
 {
   SUM sums[FILTER_H * FILTER_V];
@@ -184,7 +184,7 @@ if (data0 + channel < shape.m0) {
     SPLIT_TERM(k)
     const SUM weight = LOAD_WEIGHT(WEIGHT_FIRST + WEIGHT_OF_TERM);
     const INDEX far = batch_data + k0 * shape.data_k0;
-    SUM values[FILTER_H * FILTER_V]; /* all are under way before one is waited for */
+    SUM values[FILTER_H * FILTER_V]; /* all loads are pending before the first wait */
     UNROLL for (int m1 = 0; m1 < FILTER_H; m1++) {
       const INDEX h = H_OF_POSITION + H_OF_TERM;
       const boolean in_row = (h >= 0) & (h < shape.height);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* ITEM_M results of one channel, side by side in a row of positions, by one item: what stands
- * between the choice of `line`, `first` (the position in it) and `count` and the epilogue. A CPU
- * takes those that a tap hits as one vector loop; a GPU unrolls it, and asks each. */
+/* ITEM_M neighbouring results in a row of positions, of one channel, by one item. Pasted between
+ * the choice of `line`, `first` (the position in the line) and `count`, and the epilogue. A CPU
+ * computes the results that a tap hits as one vector loop; a GPU unrolls the loop and tests each
+ * result. */
 //@ conv_direct
 const INDEX m0 = OVER_M1(line), m1 = line - m0 * SIZE_M1;
 const INDEX h0 = H_OF_POSITION, v0 = first * shape.v_m + V_FIRST;
@@ -39,9 +40,9 @@ for (INDEX k0 = 0; k0 < shape.k0; k0++) {
 }
 SUM_PARTS_END(ITEM_M, sum[i_])
 
-/* One sum by a group, or on a CPU by an item with LANES sums of its own: what stands between the
- * loop over batches and the epilogue. Neighbouring items take neighbouring terms; a tree adds up
- * what they have, always in the same order. Afterwards the sum is in scratch[0]. */
+/* One sum by a group, or on a CPU by an item with LANES separate sums. Pasted between the loop over
+ * batches and the epilogue. Neighbouring items take neighbouring terms; a tree adds their sums,
+ * always in the same order. Afterwards the sum is in scratch[0]. */
 //@ conv_dot
 SPLIT_POSITION(POSITION)
 const INDEX h0 = H_OF_POSITION, v0 = V_OF_POSITION;

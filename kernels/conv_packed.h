@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies the weight of ITEM_M channels for all terms, channels side by side. Missing ones are 0. */
+/* Copies the weight of ITEM_M channels for all terms, channels side by side. Missing channels are
+ * 0. */
 //@ conv_pack
 const INDEX channel0 = panel * ITEM_M;
 GLOBAL SUM *to = weights + (batch * shape.panels + panel) * shape.room * ITEM_M;
@@ -17,10 +18,10 @@ for (INDEX k0 = 0; k0 < shape.k0; k0++) {
   }
 }
 
-/* Copies what ITEM_N positions need of the data for the terms k_begin … k_end − 1 to `panel`,
- * positions side by side, 0 where they lie outside. Positions follow each other in the data, also
- * from row to row, wherever the result is as wide as the data (is_dense): then a term's elements are
- * one stretch of memory, of which some are masked. */
+/* Copies the data of ITEM_N positions for the terms k_begin … k_end − 1 to `panel`, positions side
+ * by side, with 0 outside the data. If the result is as wide as the data, consecutive positions are
+ * consecutive in the data even across rows (is_dense). A term's elements are then one stretch of
+ * memory with some elements masked. */
 //@ conv_gather
 INDEX base[ITEM_N], down[ITEM_N], across[ITEM_N];
 boolean is_dense = 1;

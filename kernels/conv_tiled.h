@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How a factor of a convolution comes into local memory: SLAB_FETCH reads an item's share of the
- * next slab into registers, SLAB_PUT puts it into the slab. Pasted once for the data (SLAB_IS_DATA)
- * and once for the weight.
+/* Moves a factor of a convolution into local memory. SLAB_FETCH reads an item's share of the next
+ * slab into registers; SLAB_PUT writes it to the slab. Pasted once for the data (SLAB_IS_DATA) and
+ * once for the weight.
  *
- * An item has SLAB_OUTERS positions (channels) and SLAB_TERMS terms: SLAB_OUTER(j) and SLAB_TERM(i)
- * say which ones of the slab. Where each of the former begins is in `base`, worked out once. What
- * the terms add to that is in local memory, four numbers for each (see conv_tiled): so it is
- * worked out by few items, and the others only add and compare. */
+ * An item has SLAB_OUTERS positions (channels) and SLAB_TERMS terms of the slab, numbered by
+ * SLAB_OUTER(j) and SLAB_TERM(i). The start of each position is computed once, in `base`. The
+ * terms' offsets from it are in local memory, four numbers for each term (see conv_tiled): few
+ * items compute them, and the others only add and compare. */
 //@ conv_slab
 #if SLAB_IS_DATA
 DEVICE void SLAB_FETCH(SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], GLOBAL const SLAB_TYPE *from,
@@ -39,7 +39,8 @@ DEVICE void SLAB_FETCH(SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], GLOBAL const SLA
 }
 #endif
 
-/* Lines of positions (channels) side by side, a line for each term, or lines along the terms. */
+/* Writes lines of neighbouring positions (channels), one for each term, or lines along the
+ * terms. */
 DEVICE void SLAB_PUT(LOCAL SLAB_ELEMENT *slab, SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], int item) {
   UNROLL for (int i = 0; i < SLAB_TERMS; i++) {
     UNROLL for (int j = 0; j < SLAB_OUTERS; j++) {
@@ -53,11 +54,11 @@ DEVICE void SLAB_PUT(LOCAL SLAB_ELEMENT *slab, SLAB_TYPE held[SLAB_TERMS][SLAB_O
   }
 }
 
-/* The sums of one tile of a convolution: what stands between the loop over batches and the
- * epilogue. As gemm_tiled, but for how elements are found: WRITE_TERMS puts what the terms of a
- * slab add to an offset, to h and to v in the data, and to an offset in the weight, into one of two
- * places in local memory, two slabs before they are multiplied. Missing terms lie outside. The loop
- * ends with gemm_products or gemm_matrix_products. */
+/* The sums of one tile of a convolution, pasted between the loop over batches and the epilogue. It
+ * works as gemm_tiled does, except for addressing. WRITE_TERMS computes the contribution of each of
+ * a slab's terms to an offset, to h and to v in the data, and to an offset in the weight. It writes
+ * them to one of two buffers in local memory, two slabs before they are multiplied. Missing terms
+ * are outside. The loop ends with gemm_products or gemm_matrix_products. */
 //@ conv_tiled
 #define WRITE_TERMS(buffer, first)                                                                 \
   for (int term = item; term < TILE_K; term += GROUP) {                                            \

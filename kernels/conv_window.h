@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* How a convolution counts: what all its kernels say about positions and terms.
+/* Positions and terms of a convolution, shared by all its kernels.
  *
- * A sum is found by its channel and its position; its terms are the products that are added up. A
- * position has three digits m0, m1, m2, a term k0, k1, k2. The data's element for both lies at
+ * A sum has a channel and a position; its terms are the products that are added up. A position has
+ * three digits m0, m1, m2, a term k0, k1, k2. Their element of the data is at
  *
  *   m0 · data_m0 + k0 · data_k0 + h · data_h + v · data_v
  *   h = m1 · h_m + k1 · h_k + H_FIRST,  v = m2 · v_m + k2 · v_k + V_FIRST
  *
- * and is 0 unless 0 ≤ h < height and 0 ≤ v < width; the weight's lies at
+ * and is 0 unless 0 ≤ h < height and 0 ≤ v < width. Their element of the weight is at
  *
  *   channel · weight_channel + k0 · weight_k0 + k1 · weight_k1 + k2 · weight_k2 + WEIGHT_FIRST.
  *
- * Where a gradient of the data walks in strides (PHASED), rows and columns of the result that differ
- * by whole strides make a phase: only some taps of the filter hit them, the same ones for all. Each
- * phase is a convolution of stride 1 by itself, whose sizes are worked out when its turn comes.
+ * If a gradient of the data has strides (PHASED), the rows and columns of the result that differ by
+ * whole strides form a phase: the same subset of filter taps hits all of them. Each phase is a
+ * convolution of stride 1, whose sizes are computed when the kernel reaches it.
  *
- * TERM_CHANNELS_FAST: k0 is the fastest digit of a term, else k2. */
+ * TERM_CHANNELS_FAST: k0 is the fastest digit of a term, otherwise k2. */
 //@ conv_window
 #define OUTSIDE (-(INDEX)(1 << 30))
 
 #if PHASED
 typedef struct window_phase {
-  INDEX count, taps; /* of result rows in this phase, of taps that hit them */
-  INDEX tap, first;  /* the first of those taps, and the data's row for it and the first row */
+  INDEX count, taps; /* result rows in this phase; taps that hit them */
+  INDEX tap, first;  /* the first of these taps; the data's row for it and the first result row */
 } window_phase;
 
-/* `tap_step`: taps that hit the same rows are so far apart. */
+/* `tap_step`: the distance between taps that hit the same rows. */
 DEVICE window_phase find_phase(INDEX phase, INDEX size, INDEX stride, INDEX padding, INDEX dilation,
                                INDEX filter, INDEX tap_step) {
   window_phase found;
@@ -80,7 +80,7 @@ DEVICE window_phase find_phase(INDEX phase, INDEX size, INDEX stride, INDEX padd
 #define OVER_K2(x)   DIVIDE(x, shape.k2)
 #endif
 
-/* Declares the digits. The number must exist. */
+/* Declares the digits of a position or term, which must exist. */
 #define SPLIT_POSITION(position)                                                                   \
   const INDEX line_ = OVER_M2(position), m2 = (position)-line_ * SIZE_M2;                          \
   const INDEX m0 = OVER_M1(line_), m1 = line_ - m0 * SIZE_M1;
@@ -94,7 +94,7 @@ DEVICE window_phase find_phase(INDEX phase, INDEX size, INDEX stride, INDEX padd
   const INDEX k0 = OVER_K1(tap_), k1 = tap_ - k0 * SIZE_K1;
 #endif
 
-/* Where digits lead to in the data: rows, columns, and offsets for both. */
+/* The rows, columns and offsets in the data for these digits. */
 #define H_OF_POSITION        (m1 * shape.h_m + H_FIRST)
 #define V_OF_POSITION        (m2 * shape.v_m + V_FIRST)
 #define H_OF_TERM            (k1 * shape.h_k)

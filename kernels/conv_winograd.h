@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Winograd's minimal filtering: 4 × 4 results of a 3 × 3 filter from a patch of 6 × 6 elements,
  * with 36 products for each channel instead of 144. The points of interpolation are 0, ±1, ±2 and
- * infinity. With them
+ * infinity. The transforms are
  *
  *        | 4  0 −5  0  1  0 |       |  1/4    0     0  |
  *        | 0 −4 −4  1  1  0 |       | −1/6  −1/6  −1/6 |        | 1  1  1  1  1  0 |
@@ -10,10 +10,10 @@
  *        | 0  2 −1 −2  1  0 |       | 1/24 −1/12   1/6 |        | 0  1 −1  8 −8  1 |
  *        | 0  4  0 −5  0  1 |       |   0     0     1  |
  *
- * and the results are A'·(sum over channels of G·filter·G' times B'·patch·B)·A, the product in the
- * middle being element by element: 36 matrix products, of filters by patches.
+ * and the results are A'·(sum over channels of G·filter·G' times B'·patch·B)·A. The product in the
+ * middle is element by element, so it is 36 matrix products of filters by patches.
  *
- * `from` and `to` are lines whose elements are `step` apart. */
+ * `from` and `to` are lines of elements, `step` apart. */
 //@ conv_winograd
 DEVICE void winograd_patch(const f32 *from, f32 *to, int step) {
   const f32 d0 = from[0], d1 = from[step], d2 = from[2 * step], d3 = from[3 * step],
@@ -60,7 +60,8 @@ DEVICE void winograd_results(const f32 *from, int from_step, f32 *to, int step) 
   const INDEX m0 = DIVIDE(line_, shape.tiles_down);                                                \
   const INDEX first1 = (line_ - m0 * shape.tiles_down) * 4;
 
-/* A filter, of channel `outer` and term k0, to `weights`: 36 matrices of terms by channels. */
+/* Transforms a filter, of channel `outer` and term k0, to `weights`: 36 matrices of terms by
+ * channels. */
 //@ conv_winograd_filters
 f32 filter[9], part[18], whole[36];
 const INDEX base = WEIGHT_FIRST + outer * shape.weight_channel + k0 * shape.weight_k0;
@@ -74,7 +75,7 @@ UNROLL for (int j = 0; j < 3; j++) winograd_filter(filter + j, 3, part + j, 3);
 UNROLL for (int i = 0; i < 6; i++) winograd_filter(part + i * 3, 1, whole + i * 6, 1);
 UNROLL for (int i = 0; i < 36; i++) weights[i * shape.elements + index] = whole[i];
 
-/* A patch, of the data's channel k0, to `patches`: 36 matrices of terms by tiles. */
+/* Transforms a patch of the data's channel k0 to `patches`: 36 matrices of terms by tiles. */
 //@ conv_winograd_patches
 f32 patch[36];
 const INDEX far = batch_data + m0 * shape.data_m0 + k0 * shape.data_k0;
@@ -89,7 +90,7 @@ UNROLL for (int j = 0; j < 6; j++) winograd_patch(patch + j, patch + j, 6);
 UNROLL for (int i = 0; i < 6; i++) winograd_patch(patch + i * 6, patch + i * 6, 1);
 UNROLL for (int i = 0; i < 36; i++) patches[i * shape.elements + index] = patch[i];
 
-/* The results of a tile in one channel, from its products: `result`, line by line. */
+/* Transforms the products of a tile in one channel to its results: `result`, line by line. */
 //@ conv_winograd_results
 f32 product[36], part[24], result[16];
 UNROLL for (int i = 0; i < 36; i++) product[i] = partial[i * shape.elements + index];

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* The dialect in C11 with GNU extensions, for running generated kernels where there is no device
- * compiler: tests build a shared object of the source and drive it.
+/* The dialect in C11 with GNU extensions, to run generated kernels without a device compiler: tests
+ * build a shared object from the source and call it.
  *
- * The object needs nothing from its runner and is driven like this:
+ * The object needs no symbols from its runner. It exports
  *
- *   void dialect_enter(dialect_item *item)   exported; tells the calling thread which item runs
- * next void <entry>_call(void **arguments)      exported; runs one item of the kernel <entry>, from
- * its beginning to its end. arguments: for each buffer in order its pointer, then a pointer to the
- * struct `shape`
+ *   void dialect_enter(dialect_item *item)
+ *       sets the item that runs in the calling thread
+ *   void <entry>_call(void **arguments)
+ *       runs one item of the kernel <entry> from beginning to end. arguments: a pointer for each
+ *       buffer in order, then a pointer to the struct `shape`
  *
  * A runner makes one coroutine for each item of a group, all of them in one thread. When an item
- * reaches a barrier, item->barrier(item) is called on its stack; the runner switches to another
- * item (calling dialect_enter for it) and returns only when all items have come to the barrier.
- * Local arrays belong to the thread, so one thread runs one group at a time. Atomics are real ones:
- * several threads may run groups of one launch.
+ * reaches a barrier, it calls item->barrier(item) on its stack. The runner then switches to another
+ * item (and calls dialect_enter for it), and returns only when all items have reached the barrier.
+ * Local arrays are thread-local, so one thread runs one group at a time. Atomics are real: several
+ * threads may run groups of one launch.
  *
- * With DIALECT_OWN_ITEMS, what an item knows of itself, local arrays and barriers have been defined
- * before: backends/cpu/custom runs users' kernels in another way. */
+ * DIALECT_OWN_ITEMS means that the includer has already defined an item's identity, local arrays
+ * and barriers. backends/cpu/custom runs users' kernels this way. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -25,12 +26,12 @@
 typedef struct dialect_item {
   uint32_t local_id[3], group_id[3], group_size[3], group_count[3];
   void (*barrier)(struct dialect_item *item);
-  void *runner; /* the runner's own */
-  /* Called where a local array is declared, by every item: the runner may fill it before the first
-   * one of a group uses it. The last DIALECT_FENCE bytes are not the kernel's: whoever writes there
-   * has left the array. May be NULL. */
+  void *runner; /* for the runner */
+  /* Called by every item where a local array is declared. The runner may fill the array before the
+   * first item of a group uses it. The last DIALECT_FENCE bytes are not part of the array: a write
+   * there is out of bounds. May be NULL. */
   void (*local)(struct dialect_item *item, void *memory, uint64_t bytes);
-  int line; /* of the barrier that the item has come to */
+  int line; /* the barrier that the item has reached */
 } dialect_item;
 
 static _Thread_local dialect_item *dialect_current;
@@ -143,7 +144,7 @@ DIALECT_REINTERPRET(f64, u64)
 
 #define ALIGNED(pointer, bytes) ((uintptr_t)(pointer) % (bytes) == 0)
 
-/* Checked in tests, since a device would fault on what only happens to work here. */
+/* Checked in tests, because a device would fault on an unaligned access that works here. */
 #ifdef DIALECT_OWN_ITEMS
 #define DIALECT_EXPECT(aligned)
 #else
@@ -163,7 +164,7 @@ DIALECT_REINTERPRET(f64, u64)
     for (int lane_ = 0; lane_ < (n); lane_++) to_[lane_] = (array)[lane_];                         \
   } while (0)
 
-/* Warps: 32 items in a row. */
+/* Warps: 32 consecutive items. */
 #define DIALECT_SHUFFLE(type)                                                                      \
   DEVICE type SHUFFLE_XOR_##type(type x, int step) {                                               \
     static _Thread_local type held[1024];                                                          \
@@ -177,8 +178,8 @@ DIALECT_REINTERPRET(f64, u64)
 DIALECT_SHUFFLE(f32)
 DIALECT_SHUFFLE(f64)
 
-/* Matrix units: the items of a warp (32 in a row) show each other what they hold, and each works
- * its four sums out of that. */
+/* Matrix units. The items of a warp (32 in a row) share their operands, and each computes its four
+ * sums from them. */
 DEVICE u32 F32_TO_TF32(f32 x) {
   const u32 bits = as_u32(x);
   return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
@@ -217,8 +218,8 @@ DEVICE void dialect_load_blocks(u32 *to, const void *row, boolean across) {
 #define LOAD_BLOCKS(to, row)        dialect_load_blocks(to, row, 0)
 #define LOAD_BLOCKS_ACROSS(to, row) dialect_load_blocks(to, row, 1)
 
-/* Asynchronous copies are performed as late as possible, when they are waited for. From the
- * beginning on the place has nothing that anyone could use. */
+/* Asynchronous copies are performed as late as possible: when they are waited for. Until then the
+ * destination is filled with bytes that no kernel can use. */
 enum { DIALECT_COPIES = 96 };
 typedef struct dialect_copies {
   u32 count, ends;
@@ -320,9 +321,9 @@ DEVICE u32 dialect_bits_f16(f32 x) {
 #define MATRIX_PACK_f16(low, high)  (dialect_bits_f16(low) | dialect_bits_f16(high) << 16)
 #define MATRIX_PACK_bf16(low, high) (dialect_bits_bf16(low) | dialect_bits_bf16(high) << 16)
 
-/* Warpgroups. Products, too, are performed as late as possible, from the slabs as they are then. A
- * descriptor is an address, with the step between blocks, in units of 16 bytes, in its upper bits.
- */
+/* Warpgroups. Products are also performed as late as possible, from the slabs at that time. A
+ * descriptor is an address, with the distance between blocks, in units of 16 bytes, in its upper
+ * bits. */
 enum { DIALECT_PRODUCTS = 32 };
 typedef struct dialect_product {
   f32 *sum;
@@ -420,7 +421,7 @@ DEVICE void dialect_product_hold(dialect_product *p, const u32 *a) {
   BARRIER();
 }
 
-/* An arrival counts its phases in the lower half, and the bytes that it expects in the upper. */
+/* An arrival counts its phases in the lower half, and the expected bytes in the upper half. */
 enum { DIALECT_BULKS = 32 };
 typedef struct dialect_bulks {
   u32 count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The dialect in CUDA C++ as NVRTC compiles it, without a header. README.md says what the words
- * mean. Contraction is the compiler's option: -fmad=false. */
+/* The dialect in CUDA C++ for NVRTC, without any header. README.md defines its words. The compiler
+ * option -fmad=false turns contraction off. */
 /* "Declared but never used": no source uses all of these definitions. */
 #pragma nv_diag_suppress 177
 typedef signed char i8;
@@ -135,7 +135,7 @@ template <typename type, int n> struct __align__(VECTOR_LIMIT(n * sizeof(type)))
 #define SHUFFLE_XOR_f32(x, step) __shfl_xor_sync(0xffffffffu, x, step)
 #define SHUFFLE_XOR_f64(x, step) __shfl_xor_sync(0xffffffffu, x, step)
 
-/* Matrix units (sm_80 and later): what README.md says of them. */
+/* Matrix units (sm_80 and later); README.md describes them. */
 DEVICE u32 F32_TO_TF32(f32 x) {
   u32 bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
@@ -179,7 +179,7 @@ LOADER(LOAD_BLOCKS_ACROSS, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 MATRIX_UNIT(MATRIX_MULTIPLY_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MATRIX_UNIT(MATRIX_MULTIPLY_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
 MATRIX_UNIT(MATRIX_MULTIPLY_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
-/* Of f64, the units before sm_90 take an 8 × 4 part of A at a time. */
+/* For f64, the units before sm_90 process an 8 × 4 part of A at a time. */
 DEVICE void MATRIX_MULTIPLY_f64(f64 *sum, const f64 *a, const f64 *b) {
 #if __CUDA_ARCH__ >= 900
   asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
@@ -204,9 +204,9 @@ DEVICE void MATRIX_MULTIPLY_f64(f64 *sum, const f64 *a, const f64 *b) {
 MATRIX_PACKING(MATRIX_PACK_f16, "cvt.rn.f16x2.f32")
 MATRIX_PACKING(MATRIX_PACK_bf16, "cvt.rn.bf16x2.f32")
 
-/* Warpgroups (sm_90a): what README.md says of them. A descriptor's fields: the address, the step
- * between blocks of lines (of operands across), 1024 bytes between eights of lines, and a swizzle
- * of 128 bytes. */
+/* Warpgroups (sm_90a); README.md describes them. A descriptor's fields are the address, the
+ * distance between blocks of lines (for operands across), 1024 bytes between groups of eight lines,
+ * and a swizzle of 128 bytes. */
 #define WARP_UNIFORM(x)     __shfl_sync(0xffffffffu, x, 0)
 #define SLABS_SHOW()        asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 #define PRODUCTS_BEGIN()    asm volatile("wgmma.fence.sync.aligned;" ::: "memory")

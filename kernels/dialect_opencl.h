@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The dialect in OpenCL C 1.2. README.md says what the words mean. */
+/* The dialect in OpenCL C 1.2. README.md defines its words. */
 #pragma OPENCL FP_CONTRACT OFF
 #ifdef __clang__ // loops are marked for vectors that not every pass of the compiler may make
 #pragma clang diagnostic ignored "-Wpass-failed"

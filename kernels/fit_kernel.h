@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Which ROIs an item or a group takes, and how their pixels come to it. The body is fit_tile and,
- * inside, fit_roi.
+/* Assigns ROIs to items or groups, and reads their pixels. The body is fit_tile with fit_roi
+ * inside.
  *
- * A tile is GROUP_ITEMS ROIs, with SHARED one, read together: neighbouring items read neighbouring
- * pixels, whatever their ROI, and write them to local memory pixel by pixel. Without HELD an item
- * takes shape.run ROIs one after the other. */
+ * A tile is GROUP_ITEMS ROIs (with SHARED, one ROI) that are read together. Neighbouring items read
+ * neighbouring pixels, of any ROI, and write them to local memory pixel by pixel. Without HELD an
+ * item processes shape.run consecutive ROIs. */
 //@ fit_kernel
 #define HELD_COUNT    (ROWS * COLUMNS * HELD_STEP)
 #define PARTIAL_COUNT (PARTIAL * (GROUP_ITEMS + 1))
@@ -53,12 +53,12 @@
 #else
 #define PLACE_MASK(roi)
 #endif
-/* Declares `inside` for an ROI, and where it lies. */
+/* Declares `inside` for an ROI, and its position. */
 #define FIND_ROI(roi)                                                                              \
   boolean inside;                                                                                  \
   const i64 roi_ = (roi);                                                                          \
   CORNER_OF(roi_)
-/* Declares `input` after it. Nothing is read of pixels and maps. */
+/* Declares `input`, after FIND_ROI. Reads no pixels or maps. */
 #define PLACE_ROI                                                                                  \
   fit_input input;                                                                                 \
   input.pixels = in0 + PIXELS_FIRST;                                                               \

@@ -1,43 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* Mean and variance of a pixel's deviance 2 [d ln(d / mu) − d + mu] when the fit is right, as
- * functions of the pixel's mean mu: what the corrected p-value compares a fit's deviance with.
- * Plain macros, for C and for kernels in the dialect alike.
+/* Mean and variance of a pixel's deviance 2 [d ln(d / mu) − d + mu] for a correct fit, as functions
+ * of the pixel's mean mu. The corrected p-value compares a fit's deviance with them. Plain macros,
+ * for C and for kernels in the dialect.
  *
- * POISSON: d is Poisson with mean mu. GAMMA: an electron multiplier's output, the sum of a
- * Poisson(mu) number of exponential values of mean 1 (so nothing at all with probability
- * exp(−mu)). They tend to 1 and 2, and to 2 and 8, as mu grows.
+ * POISSON: d is Poisson with mean mu. GAMMA: d is the output of an electron multiplier, the sum of
+ * a Poisson(mu) number of exponential values of mean 1 (so it is 0 with probability exp(−mu)). As
+ * mu grows, mean and variance tend to 1 and 2, and to 2 and 8.
  *
- * Mean and variance are rational functions with one denominator for both, made by linear
- * programming for the least largest relative error against sums in 60 digits. Relative errors of
- * mean and variance for mu ≥ 0.03, all rounding to f32 included: POISSON 2.8e-4 and 4.8e-4, GAMMA
- * 1.5e-4 and 2.9e-4; for mu from 0.001 below 1.4e-3 and 2.9e-3, 5.4e-4 and 1.8e-3. Below that they
- * stay positive. mu is to be limited to FIT_MOMENTS_LARGEST, from where on nothing changes
- * but powers overflow.
+ * Mean and variance are rational functions with a common denominator. Linear programming minimised
+ * the largest relative error against sums in 60 digits. The relative errors of mean and variance,
+ * including all rounding to f32, are
+ *
+ *   for mu ≥ 0.03           POISSON 2.8e-4 and 4.8e-4, GAMMA 1.5e-4 and 2.9e-4
+ *   for mu from 0.001       below 1.4e-3 and 2.9e-3, 5.4e-4 and 1.8e-3
+ *
+ * Below 0.001 the functions stay positive. Limit mu to FIT_MOMENTS_LARGEST: beyond it nothing
+ * changes, but powers overflow.
  *
  *   x = min(mu, FIT_MOMENTS_LARGEST)
  *   r = 1 / FIT_POISSON_BELOW(FMA, NUMBER, x)
  *   mean = FIT_POISSON_MEAN(FMA, NUMBER, x) * r,  variance = FIT_POISSON_VARIANCE(…) * r
  *
- * FMA(a, b, c) is a · b + c, rounded once or twice; NUMBER(c) makes of a literal what FMA takes.
+ * FMA(a, b, c) is a · b + c, rounded once or twice; NUMBER(c) converts a literal for FMA.
  *
- * With K free parameters a fit takes K · FIT_POISSON_PER_PARAMETER of the sum of the means and
- * twice K times its square of the sum of the variances; for GAMMA, whose squared residuals are
- * twice as large, the factor is 2.
+ * A fit with K free parameters reduces the sum of the means by K · FIT_POISSON_PER_PARAMETER, and
+ * the sum of the variances by 2 K times the square of FIT_POISSON_PER_PARAMETER. For GAMMA the
+ * squared residuals are twice as large, so the factor is 2.
  *
- * Where there is little light the mean depends so much on mu that it matters that mu is itself
- * fitted, above all the background. Let slope and curvature be sums over all pixels of the mean's
- * first and second derivative by mu, and s² the variance of the fitted background (0 if it is held
- * fixed). Then the sum of the means at the fitted mu is curvature · s² / 2 larger on average than
- * at the true mu, and it moves together with the deviance, so that only variance − slope² · s² of
- * the variance is left between them:
+ * With little light the mean depends strongly on mu, and mu is itself fitted, above all its
+ * background. Let slope and curvature be the sums over all pixels of the first and second
+ * derivative of the mean by mu, and s² the variance of the fitted background (0 if it is fixed). At
+ * the fitted mu, the sum of the means is then on average curvature · s² / 2 larger than at the true
+ * mu. It also moves together with the deviance, so only variance − slope² · s² of the variance
+ * remains between them:
  *
  *   r = 1 / FIT_POISSON_SLOPE_BELOW(FMA, NUMBER, x)
  *   slope = FIT_POISSON_SLOPE(FMA, NUMBER, x) * r,  curvature = FIT_POISSON_CURVATURE(…) * r
  *   mean -= curvature * s² / 2,  variance -= slope² * s²
  *
- * From a background of FIT_MOMENTS_FAINT on all this is nothing and may be left out. Errors for mu
- * from 0.01 to 40, each besides 0.7 %: of the slope 0.007 / mu^0.5 for mu < 1 and 0.007 / mu^1.5
- * above, of the curvature 0.01 / mu and 0.01 / mu^2.5; beyond, both are below 2e-4. */
+ * From a background of FIT_MOMENTS_FAINT on these terms are negligible. For mu from 0.01 to 40 the
+ * error of the slope is 0.007 / mu^0.5 for mu < 1 and 0.007 / mu^1.5 above. The error of the
+ * curvature is 0.01 / mu and 0.01 / mu^2.5. Each has a further 0.7 %. Beyond, both are below
+ * 2e-4. */
 //@ fit_moments
 #ifndef KERNELS_FIT_MOMENTS_H
 #define KERNELS_FIT_MOMENTS_H

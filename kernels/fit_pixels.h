@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The pixels of an ROI: where they come from, as photo-electrons.
+/* The pixels of an ROI: their sources, and their conversion to photo-electrons.
  *
- * MASKED, OFFSET_MAP, GAIN_MAP, VARIANCE_MAP: inputs that there are. CAMERA: 0 ideal, 1 EMCCD, 2
- * sCMOS, 3 readout. HELD: 0: read and converted whenever they are needed; 1: from local memory,
- * converted once; 2: from local memory as they were in global memory, converted when needed. In
- * local memory the pixels of one ROI are HELD_STEP apart, so that neighbouring items use
- * neighbouring addresses.
- */
+ * MASKED, OFFSET_MAP, GAIN_MAP, VARIANCE_MAP: 1 for inputs that exist. CAMERA: 0 ideal, 1 EMCCD, 2
+ * sCMOS, 3 readout. HELD: 0: pixels are read and converted whenever they are needed; 1: local
+ * memory holds converted pixels; 2: local memory holds pixels as in global memory, converted when
+ * needed. In local memory the pixels of one ROI are HELD_STEP apart, so that neighbouring items use
+ * neighbouring addresses. */
 //@ fit_pixels
 
 /* An ROI in global memory: addresses of its first pixel. */
@@ -29,8 +28,8 @@ typedef struct fit_input {
   GLOBAL const u8 *mask;
   i64 mask_row, mask_column;
 #endif
-  f32 offset, gain, variance; /* gain: electrons, the multiplier's own gain taken out */
-  f32 multiplied;             /* of a map's gain: 1 / that of the multiplier */
+  f32 offset, gain, variance; /* gain: electrons, without the multiplier's gain */
+  f32 multiplied;             /* factor of a map's gain: 1 / the multiplier's gain */
 } fit_input;
 
 #define FIT_AT(from, map, row, column)                                                             \
@@ -56,14 +55,14 @@ DEVICE f32 fit_electrons(f32 value, f32 offset, f32 gain, f32 variance) {
   const f32 electrons = (value - offset) * gain;
 #elif CAMERA == 3
   const f32 electrons = (value - offset) * gain;
-  return electrons; /* below 0 as good as above */
+  return electrons; /* values below 0 are valid */
 #else
   const f32 electrons = MAD_f32(value - offset, gain, variance);
 #endif
   return electrons < 0.0f ? 0.0f : electrons;
 }
 
-/* Masked pixels. Of CAMERA 3 photo-electrons may be negative. */
+/* Masked pixels. With CAMERA 3 photo-electrons may be negative. */
 #if CAMERA == 3
 #define FIT_MASKED            (-INFINITY_f32)
 #define FIT_COUNTS(electrons) ((electrons) > -INFINITY_f32)
@@ -71,15 +70,15 @@ DEVICE f32 fit_electrons(f32 value, f32 offset, f32 gain, f32 variance) {
 #define FIT_MASKED            (-1.0f)
 #define FIT_COUNTS(electrons) ((electrons) >= 0.0f)
 #endif
-/* What the model gets on top, of `extra`. */
+/* The part of `extra` that is added to the model. */
 #if CAMERA == 3
 #define FIT_ON_TOP(extra) 0.0f
 #else
 #define FIT_ON_TOP(extra) (extra)
 #endif
 
-/* A pixel's photo-electrons (sCMOS: and its variance on top), FIT_MASKED if it is masked, NaN if it
- * or what the maps say of it is not a number. `extra` is its readout variance. */
+/* A pixel's photo-electrons (sCMOS: plus its variance). FIT_MASKED if it is masked; NaN if it, or a
+ * map's value for it, is not a number. `extra` is its readout variance. */
 DEVICE f32 fit_read(const fit_input *from, int row, int column, f32 *extra) {
 #if VARIANCE_MAP
   const f32 variance = FIT_AT(from, variances, row, column);
@@ -121,7 +120,7 @@ DEVICE f32 fit_read(const fit_input *from, int row, int column, f32 *extra) {
   return electrons;
 }
 
-/* What the fit reads. Where a group shares an ROI, also what it shares. */
+/* The inputs of a fit, and for a group with a common ROI its shared memory. */
 typedef struct fit_source {
 #if HELD
   LOCAL const HELD_TYPE *held;

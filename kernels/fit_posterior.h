@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Pixels of COMPUTE_FIT_READOUT (CAMERA 3): of d electrons, k are of light, Poisson with mean m,
- * and the rest is readout noise, Gaussian with variance v. The derivative of ln p(d | m) by m is
- * E[k | d] / m - 1. The same as backends/cpu/fit/isa/fit_readout.h, which explains it. */
+/* Pixels of COMPUTE_FIT_READOUT (CAMERA 3). k of the d electrons come from light, Poisson with mean
+ * m; the rest is readout noise, Gaussian with variance v. The derivative of ln p(d | m) by m is E[k
+ * | d] / m - 1. backends/cpu/fit/isa/fit_readout.h does the same, and explains it. */
 //@ fit_posterior
 #if CAMERA == 3
 #define READOUT_NUMBER(c)          (c)
@@ -10,7 +10,7 @@
 typedef struct fit_inferred {
   f32 mean; /* of k */
   f32 peak; /* the most likely k; below FIT_READOUT_SMOOTH an integer next to it */
-  f32 sum;  /* there: of the probabilities of all k, in units of the peak's */
+  f32 sum;  /* of the probabilities of all k, relative to the peak's, for that integer */
 } fit_inferred;
 
 /* The solution of w + ln w = x. */
@@ -66,7 +66,7 @@ DEVICE f32 fit_readout_weight(f32 m, f32 v) {
   return per / (FIT_READOUT_EXCESS(MAD_f32, READOUT_NUMBER, x, z));
 }
 
-/* k ln k - k - ln k! of an integer: by Stirling's series from 2 on. */
+/* k ln k - k - ln k! for an integer k: by Stirling's series from 2 on. */
 DEVICE f32 fit_count_term(f32 k) {
   if (k < 1.5f) return k < 0.5f ? 0.0f : -1.0f;
   const f32 inverse = 1.0f / k, square = inverse * inverse;
@@ -74,8 +74,8 @@ DEVICE f32 fit_count_term(f32 k) {
   return MAD_f32(p, inverse, MAD_f32(-0.5f, log_f32(k), -0.91893853f));
 }
 
-/* All of ln p(d | m), up to what depends on d and v alone, but the term of the counts: k, which is
- * to be compared with m, is returned in `counts`. */
+/* ln p(d | m), except for the term of the counts and for terms that depend on d and v alone.
+ * `counts` is the number k to compare with m. */
 DEVICE f32 fit_chance_rest(f32 d, f32 m, f32 variance, f32 *counts) {
   const f32 v = READOUT_VARIANCE(variance);
   const fit_inferred of = fit_infer(d, m, v);
@@ -88,8 +88,8 @@ DEVICE f32 fit_chance_rest(f32 d, f32 m, f32 variance, f32 *counts) {
 }
 #endif
 
-/* What a pixel adds to score and information: the derivative of ln p by the mean, and the weight of
- * the derivatives' products. `extra` is the readout variance. */
+/* A pixel's contribution to score and information: the derivative of ln p by the mean, and the
+ * weight of the derivatives' products. `extra` is the readout variance. */
 DEVICE f32 fit_score_of(f32 electrons, f32 mean, f32 extra, f32 *weight) {
   const f32 inverse = FAST_RECIPROCAL(mean);
 #if CAMERA == 3
@@ -102,8 +102,8 @@ DEVICE f32 fit_score_of(f32 electrons, f32 mean, f32 extra, f32 *weight) {
 #endif
 }
 
-/* The same in a step: of least squares all pixels weigh alike, of Newton's method the weight is the
- * second derivative; in the `last` pass both are as above. Masked pixels add nothing. */
+/* The same in a step. In least squares all pixels have weight 1, and in Newton's method the weight
+ * is the second derivative; in the `last` pass both are as above. Masked pixels add nothing. */
 DEVICE f32 fit_step_score(f32 electrons, f32 mean, f32 extra, boolean last, f32 *weight) {
   f32 score = fit_score_of(electrons, mean, extra, weight);
 #if SOLVER == 1

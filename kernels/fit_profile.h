@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* A Gaussian along one axis, pixel by pixel: what it has in each pixel, and the derivatives of
- * that.
+/* A Gaussian along one axis: each pixel's share of it, and the derivatives of the share.
  *
- * A pixel's share is the difference of the distribution function at its two edges. Both are kept as
- * upper tails of the distance, Phi(-t), which lose no digits however far out they are, and of which
- * the exponential is a by-product: Phi(-t) = exp(-t^2 / 2) M(t), where Mills' ratio M changes
- * slowly and (t + 3) M(t) is a polynomial in (t - 3) / (t + 3) (to 1e-7 for t up to 13.5; what lies
- * beyond is no more than 1e-41).
+ * A pixel's share is the difference of the distribution function at its two edges. Both values are
+ * kept as upper tails of the distance, Phi(-t), which lose no digits at any distance. The
+ * exponential is computed on the way: Phi(-t) = exp(-t^2 / 2) M(t). Mills' ratio M changes slowly,
+ * and (t + 3) M(t) is a polynomial in (t - 3) / (t + 3) (to 1e-7 for t up to 13.5; the tail beyond
+ * is at most 1e-41).
  *
- * SAMPLED: the density at the pixel's centre instead. CURVED: second derivatives, too. */
+ * SAMPLED: the density at the pixel's centre instead. CURVED: also second derivatives. */
 //@ fit_profile
 
 typedef struct fit_width {
-  f32 sigma, inverse, peak; /* 1 / sigma; the density's largest value */
+  f32 sigma, inverse, peak; /* inverse: 1 / sigma; peak: the density's largest value */
 } fit_width;
 
 typedef struct fit_edge {
-  f32 at, power, tail; /* distance from the centre, with its sign; exp(-t^2 / 2); Phi(-t) */
+  f32 at, power, tail; /* signed distance from the centre; exp(-t^2 / 2); Phi(-t) */
 } fit_edge;
 
-/* A pixel's share, its derivative by the centre, by sigma, and twice by sigma. Twice by the centre
- * is share_sigma / sigma. */
+/* A pixel's share, and its derivatives by the centre, by sigma, and twice by sigma. The second
+ * derivative by the centre is by_sigma / sigma. */
 typedef struct fit_cell {
   f32 share, by_centre, by_sigma, by_sigma_twice;
 } fit_cell;
@@ -87,7 +86,7 @@ DEVICE fit_edge fit_no_edge(f32 at) {
   edge.power = edge.tail = 0.0f;
   return edge;
 }
-/* The cell above an edge, which moves up. */
+/* The cell above an edge; advances the edge. */
 DEVICE fit_cell fit_cell_next(fit_edge *low, fit_width width) {
   const fit_cell cell = fit_cell_at(low->at + 0.5f, width);
   low->at += 1.0f;

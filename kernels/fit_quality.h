@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How well a model fits: the log-likelihood ratio against the saturated model, and with what
- * probability a right model fits worse. */
+/* Goodness of fit: the log-likelihood ratio against the saturated model, and the probability that a
+ * correct model fits worse. */
 //@ fit_quality
 
 #define MOMENT_NUMBER(c) (c)
@@ -22,8 +22,8 @@
 #define PER_PARAMETER   FIT_POISSON_PER_PARAMETER
 #endif
 
-/* d ln(m / d) - m + d. With c = (m - d) / d that is d (log(1 + c) - c); log(1 + c) is k ln 2 +
- * log(1 + f), where for k = 0 f is c itself and nothing cancels. */
+/* d ln(m / d) - m + d. With c = (m - d) / d this is d (log(1 + c) - c). log(1 + c) is k ln 2 +
+ * log(1 + f), and for k = 0 f is c itself and nothing cancels. */
 DEVICE f32 fit_ratio_of(f32 electrons, f32 mean) {
   const boolean none = electrons < 1e-20f;
   const f32 change = (mean - electrons) * FAST_RECIPROCAL(none ? 1.0f : electrons);
@@ -35,7 +35,7 @@ DEVICE f32 fit_ratio_of(f32 electrons, f32 mean) {
   return none ? -mean : electrons * rest;
 }
 
-/* A pixel's part of the log-likelihood; of CAMERA 3 up to what depends on the pixel alone. */
+/* A pixel's part of the log-likelihood; for CAMERA 3 up to terms that depend only on the pixel. */
 DEVICE f32 fit_chance_of(f32 electrons, f32 mean, f32 extra) {
 #if CAMERA == 3
   f32 counts;
@@ -46,9 +46,9 @@ DEVICE f32 fit_chance_of(f32 electrons, f32 mean, f32 extra) {
 #endif
 }
 
-/* Fills, in this order: the ratio; with `moments` the sums of the pixels' deviances' means and
- * variances; what Levenberg–Marquardt wants to be large; and with `moments`, where the background
- * is faint, the means' slope and curvature by it (fit_moments). */
+/* Computes, in this order: the ratio; with `moments`, the sums of the means and variances of the
+ * pixels' deviances; the merit for Levenberg–Marquardt; and with `moments` and a faint background,
+ * the means' slope and curvature by the background (fit_moments). */
 #define COMPARED 6
 DEVICE void fit_compare(const fit_source *source, const f32 *p, const fit_widths *widths,
                         boolean moments, f32 *totals) {
@@ -99,11 +99,11 @@ DEVICE void fit_compare(const fit_source *source, const f32 *p, const fit_widths
 #endif
 }
 
-/* ---- Standing out of the background -------------------------------------------------------- */
+/* ---- Standing out of the background ---------------------------------------------------------- */
 
 #if WANT_SIGNIFICANCE
-/* The likeliest background without a spot, within its bounds: the mean, with readout noise weighted
- * by 1 / (background + variance), or by the information, which a few rounds settle. */
+/* The likeliest background without a spot, within its bounds: the mean. With readout noise, it is
+ * weighted by 1 / (background + variance), or by the information, in a few rounds. */
 DEVICE f32 fit_flat(const fit_source *source, const fit_setup *setup, const f32 *p) {
   if (setup->fixed >> 3 & 1u) return p[3];
   f32 flat = fit_between(setup->typical, setup->lower[3], setup->upper[3]);
@@ -127,8 +127,8 @@ DEVICE f32 fit_flat(const fit_source *source, const fit_setup *setup, const f32 
   return flat;
 }
 
-/* How far the spot stands out of it, in standard deviations: from the sum of d ln(m / b) - m + b
- * over the pixels, with the spot's image m and the flat one b. */
+/* The spot's significance above the background, in standard deviations. It is computed from the sum
+ * of d ln(m / b) - m + b over the pixels, with the spot's image m and the flat image b. */
 DEVICE f32 fit_significance(const fit_source *source, const fit_setup *setup, const f32 *p) {
   const fit_widths spot = fit_widths_of(setup, p);
   const f32 flat = fit_flat(source, setup, p), light = p[2], background = p[3];
@@ -156,16 +156,16 @@ DEVICE f32 fit_significance(const fit_source *source, const fit_setup *setup, co
 }
 #endif
 
-/* ---- Probability --------------------------------------------------------------------------- */
+/* ---- Probability ----------------------------------------------------------------------------- */
 
 #if WANT_SURVIVAL
 /* The regularised upper incomplete gamma function Q(a, x) by N. M. Temme's expansion for large a,
- * uniform in x (1979): with eta^2 / 2 = l - 1 - ln l, l = x / a, and eta of l - 1's sign,
+ * uniform in x (1979): with eta^2 / 2 = l - 1 - ln l, l = x / a, and eta with the sign of l - 1,
  *
  *   Q = Phi(-eta sqrt a) + exp(-a eta^2 / 2) / sqrt(2 pi a) (C0 + C1 / a + C2 / a^2 + ...)
  *   C0 = 1 / (l - 1) - 1 / eta
  *
- * For a < 4 the series of the lower function, or the continued fraction of the upper one. */
+ * For a < 4 it is the series of the lower function, or the continued fraction of the upper one. */
 DEVICE f32 fit_survival_large(f32 a, f32 x) {
   const f32 l = x / a, m = (x - a) / a;
   const boolean near = m > -0.25f && m < 0.4f;

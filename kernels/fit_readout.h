@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers for pixels of COMPUTE_FIT_READOUT, of whose d electrons k are of light, Poisson with mean
- * m, and the rest is Gaussian with variance v. Plain macros, for C and for kernels in the dialect
- * alike.
+/* Constants for pixels of COMPUTE_FIT_READOUT. k of a pixel's d electrons come from light, Poisson
+ * with mean m; the rest is Gaussian with variance v. Plain macros, for C and for kernels in the
+ * dialect.
  *
- * The Fisher information of a pixel about m is the integral of (dp/dm)² / p over d. It is
- * 1 / ((m + v) EXCESS), where EXCESS tends to 1 where m or v is large and is less where single
- * electrons can be told apart. It is a polynomial in x and z, made by weighted least squares for
- * the least largest relative error against integrals in double precision: 0.51 % for v from
- * FIT_READOUT_LEAST to 4000 and m from 0.001.
+ * The Fisher information of a pixel about m is the integral of (dp/dm)² / p over d. It is 1 / ((m +
+ * v) EXCESS). EXCESS tends to 1 if m or v is large, and is less if single electrons can be
+ * distinguished. It is a polynomial in x and z, fitted by weighted least squares for the smallest
+ * largest relative error against integrals in double precision: 0.51 % for v from FIT_READOUT_LEAST
+ * to 4000 and m from 0.001.
  *
  *   x = 2 sqrt(m / (m + v)) − 1,  z = FIT_READOUT_SCALE / (v + FIT_READOUT_HALF) − 1
  *
- * FMA(a, b, c) is a · b + c, rounded once or twice; NUMBER(c) makes of a literal what FMA takes. */
+ * FMA(a, b, c) is a · b + c, rounded once or twice; NUMBER(c) converts a literal for FMA. */
 //@ fit_readout
 #ifndef KERNELS_FIT_READOUT_H
 #define KERNELS_FIT_READOUT_H
 
-/* Smaller variances count as this: the readout tells the numbers of electrons apart in any case. */
+/* Smaller variances count as this one: the readout then distinguishes the electrons in any case. */
 #define FIT_READOUT_LEAST 0.05f
 /* Below, sums over k replace the saddle-point approximation. */
 #define FIT_READOUT_SMOOTH 6.0f
-/* How far these sums go, in standard deviations of the readout noise. */
+/* The reach of these sums, in standard deviations of the readout noise. */
 #define FIT_READOUT_REACH 5.0f
 
 #define FIT_READOUT_HALF  0.3f

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's body up to an ROI of its own: `roi`, `inside` and `source`. What fit_roi makes of
- * them follows, and two braces. The words are explained in fit_kernel. */
+/* The kernel's body up to one ROI: `roi`, `inside` and `source`. fit_roi follows, and two closing
+ * braces. fit_kernel explains the names. */
 //@ fit_tile
 #if HELD
 LOCAL_ARRAY(HELD_TYPE, held, HELD_COUNT);
@@ -64,11 +64,11 @@ for (i64 tile = (i64)GROUP_ID_X; tile < shape.tiles; tile += (i64)GROUP_COUNT_X)
     source.input = input;
 #endif
 
-/* One ROI, from its inputs to its record: what is in the kernel's body when `roi` is chosen.
- * Its pixels are read by `source`; `inside` tells whether they exist.
+/* One ROI, from its inputs to its record: the rest of the kernel's body after `roi` is chosen.
+ * `source` reads its pixels; `inside` is true if they exist.
  *
- * START, LOWER, UPPER, SIGMA: inputs, where WITH_START … say so. OUTER(a): where parameter a stands
- * in arrays that callers see. COLUMN_…: where an output begins in the record, or -1. */
+ * START, LOWER, UPPER, SIGMA: inputs, if WITH_START … is 1. OUTER(a): the place of parameter a in
+ * the callers' arrays. COLUMN_…: the first column of an output in the record, or -1. */
 //@ fit_roi
 #define OUT(column) out0[out_first + (i64)(column)*shape.out_column]
 const i64 out_first = roi * shape.out_roi;
@@ -199,7 +199,7 @@ if (LOCAL_ID_X == 0) {
 #if COLUMN_P_VALUE >= 0
   {
     const f32 taken = (f32)shape.free_parameters * PER_PARAMETER;
-    /* What the fitted background's own error brings: fit_moments. */
+    /* Corrects for the error of the fitted background: fit_moments. */
     const boolean sharp = !sure || (result.still >> 3 & 1u);
     const f32 spread = sharp ? 0.0f : VARIANCE_FACTOR * fit_inverse(result.factor, 3, 3);
     const f32 slope = result.totals[4], curvature = result.totals[5];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Small symmetric matrices. Of PARAMETERS rows, the lower triangle: AT(a, b) for b <= a. Every loop
- * unrolls, so that they stay in registers. */
+/* Small symmetric matrices of PARAMETERS rows, stored as the lower triangle: AT(a, b) for b <= a.
+ * Every loop unrolls, so that the matrices stay in registers. */
 //@ fit_matrix
 #define PACKED   (PARAMETERS * (PARAMETERS + 1) / 2)
 #define AT(a, b) ((a) * ((a) + 1) / 2 + (b))
 
-/* The inverse of the Cholesky factor of `matrix`, whose diagonal grows by the factor 1 + damping.
- * Parameters whose bit is set in `still` are left out: their rows and columns become those of the
- * identity. False when there is no such factor. */
+/* Inverts the Cholesky factor of `matrix`, after multiplying the diagonal by 1 + damping.
+ * Parameters with a bit in `still` are left out: their rows and columns become rows and columns of
+ * the identity. Returns false if there is no such factor. */
 DEVICE boolean fit_factor(const f32 *matrix, u32 still, f32 damping, f32 *factor) {
   boolean sound = 1;
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
@@ -40,7 +40,7 @@ DEVICE boolean fit_factor(const f32 *matrix, u32 still, f32 damping, f32 *factor
   return sound;
 }
 
-/* The product of the inverse matrix and `vector`. */
+/* Multiplies the inverse matrix by `vector`. */
 DEVICE void fit_apply(const f32 *factor, u32 still, const f32 *vector, f32 *product) {
   f32 partial[PARAMETERS];
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
@@ -66,16 +66,16 @@ DEVICE f32 fit_inverse(const f32 *factor, int a, int b) {
   return sum;
 }
 
-/* The steps, from a start to the best fit.
+/* The steps from a start to the best fit.
  *
  * SOLVER: 0 Fisher scoring, 1 Newton in each parameter, 2 Levenberg–Marquardt, 3 the same for least
- * squares. A parameter that stands at a bound while its step points outward is left out of that
- * step's equations, so that the others get steps of their own. Fisher scoring whose matrix has no
- * inverse tries again with its diagonal raised by 1/1000, then by 1/10. */
+ * squares. If a parameter is at a bound and its step points outward, it is left out of that step's
+ * equations, so that the other parameters get better steps. If the matrix of Fisher scoring has no
+ * inverse, it tries again with the diagonal raised by 1/1000, then by 1/10. */
 //@ fit_solve
 #define CLIMBS            (SOLVER == 0 || SOLVER == 2)
-#define HEIGHT            (HAS_Z ? 4 : -1) /* the parameter that is z, if there is one */
-#define SCORING           12 /* steps; then those of the climb */
+#define HEIGHT            (HAS_Z ? 4 : -1) /* the parameter z, if there is one */
+#define SCORING           12 /* steps before the climb */
 #define STATUS_CONVERGED  1
 #define STATUS_ITERATIONS 2
 #define STATUS_AT_BOUND   3
@@ -85,13 +85,13 @@ DEVICE f32 fit_inverse(const f32 *factor, int a, int b) {
 typedef struct fit_result {
   f32 p[PARAMETERS];
   f32 factor[PACKED];   /* inverse Cholesky factor of the information */
-  u32 still;            /* bits of parameters that it leaves out */
-  f32 totals[COMPARED]; /* of fit_compare */
+  u32 still;            /* bits of the parameters that are left out of it */
+  f32 totals[COMPARED]; /* from fit_compare */
   int steps, status;
 } fit_result;
 
-/* The largest change of a parameter in one step; for photons with the background, so that a spot
- * that was lost in it can return. */
+/* The largest change of a parameter in one step. For photons it includes the background, so that a
+ * spot that was lost in the background can return. */
 DEVICE f32 fit_reach(const fit_setup *setup, const f32 *p, int a) {
   if (a < 2) return 1.0f;
   if (a < 4) return a == 2 ? p[2] + p[3] : p[3];
@@ -110,7 +110,8 @@ DEVICE f32 fit_stepped(const fit_setup *setup, const f32 *p, const f32 *step, in
   return setup->fixed >> a & 1u ? p[a] : fit_between(moved, setup->lower[a], setup->upper[a]);
 }
 
-/* Bits of parameters that stand at a bound; with `step`, of those that it would take beyond. */
+/* Bits of the parameters at a bound; with `step`, only of those that the step would take past
+ * it. */
 DEVICE u32 fit_bounded(const fit_setup *setup, const f32 *p, const f32 *step) {
   u32 bits = 0;
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
@@ -121,9 +122,9 @@ DEVICE u32 fit_bounded(const fit_setup *setup, const f32 *p, const f32 *step) {
   return bits & ~setup->fixed;
 }
 
-/* Whether every parameter's step is small against its standard deviation. By likelihood z comes
- * closer in ever smaller steps where both widths hardly depend on it, so that a tenth of epsilon is
- * asked for. */
+/* True if every parameter's step is small compared with its standard deviation. Where both widths
+ * hardly depend on z, likelihood fits approach z in ever smaller steps, so z needs a tenth of
+ * epsilon. */
 DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsilon) {
   boolean small = 1;
 #if HAS_Z && SOLVER != 3
@@ -137,9 +138,10 @@ DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsi
 }
 
 #if SOLVER != 1
-/* Solves for a step; false if that cannot be done. What stands at a bound that the step would leave
- * is left out, which `still` says: parameters that the gradient keeps there; where there are none,
- * others, and then `pulled` is set: the gradient wants to have them back. */
+/* Solves for a step; returns false if that is not possible. Parameters at a bound that the step
+ * would cross are left out, with a bit in `still`. First these are the parameters whose gradient
+ * also points outward. If there are none, others are left out and `pulled` is set: their gradient
+ * points back inside. */
 DEVICE boolean fit_solve(const fit_setup *setup, const f32 *p, const f32 *values, f32 damping,
                          f32 *factor, f32 *step, u32 *still, boolean *pulled) {
   *still = setup->fixed;
@@ -163,13 +165,13 @@ DEVICE boolean fit_solve(const fit_setup *setup, const f32 *p, const f32 *values
 #endif
 
 #if SOLVER == 0
-/* How much longer than computed a step should be. The information is the curvature that the
- * likelihood is expected to have; where light is scarce the real one can be a fraction of it, and
- * steps too short by the same factor each time look small long before they arrive (or, too long,
- * jump to and fro). What the last step, `move`, did to the gradient gives the factor: the secant
- * rule of J. Barzilai and J. M. Borwein (1988), with the information as the measure of length.
- * Steps longer than a standard deviation are not trusted so far. `stretch` is the last step's, 0 if
- * it was cut short. */
+/* The factor by which a step should be longer than computed. The information is the expected
+ * curvature of the likelihood. With little light the actual curvature can be a fraction of it.
+ * Steps that are always too short by the same factor look small long before they arrive; steps that
+ * are too long oscillate. The factor follows from the effect of the last step, `move`, on the
+ * gradient: the secant rule of J. Barzilai and J. M. Borwein (1988), with the information as the
+ * metric. Steps longer than a standard deviation get a factor of at most 1.5. `stretch` is the last
+ * step's factor, 0 if that step was cut short. */
 DEVICE f32 fit_stretch(const f32 *move, const f32 *gradient_before, const f32 *gradient,
                        const f32 *step, f32 stretch, f32 *length) {
   f32 before = 0.0f, gained = 0.0f, square = 0.0f;
@@ -188,25 +190,25 @@ DEVICE f32 fit_stretch(const f32 *move, const f32 *gradient_before, const f32 *g
 #endif
 
 #if CLIMBS
-/* SMALL_SHIFT, LONGEST: in standard deviations. A step is shortened to a quarter, up to TRIALS
- * lengths, until the likelihood rises by LEAST_RISE of what its slope promises. */
+/* SMALL_SHIFT and LONGEST are in standard deviations. A step is shortened to a quarter, for up to
+ * TRIALS lengths, until the likelihood rises by LEAST_RISE of the rise that its slope predicts. */
 #define SMALL_SHIFT 0.05f
 #define LONGEST     2.0f
 #define TRIALS      5
 #define LEAST_RISE  0.1f
 #define MULTIPLES   7
 
-/* ---- The climb --------------------------------------------------------------------------------
+/* ---- The climb ------------------------------------------------------------------------------- */
+
+/* With few photons the likelihood's curvature differs widely from the information. In some
+ * directions it is a tenth of it, and steps are too short; in others it is several times as much,
+ * and steps oscillate. Fits that hesitate therefore get steps from the actual curvature, and none
+ * of these makes the likelihood smaller.
  *
- * With few photons the likelihood's curvature has little to do with the information: in some
- * directions it is a tenth of it, and steps are too short, in others several times as much, and they
- * go to and fro. Fits that hesitate therefore get steps by the actual curvature, of which none makes
- * the likelihood smaller.
- *
- * All of it is done along axes in which the information is the identity: axis k is row k of the
- * inverse Cholesky factor, and parameter a's part of it is axes[AT(k, a)]. Where spots are lost the
- * information says nothing; the limits of a step, as if they were standard deviations known before,
- * add to it what is missing. */
+ * The climb uses axes in which the information is the identity: axis k is row k of the inverse
+ * Cholesky factor, and parameter a's component of it is axes[AT(k, a)]. For lost spots the
+ * information is almost zero. The limits of a step are added to it, as if they were standard
+ * deviations known in advance. */
 
 DEVICE boolean fit_axes_of(const fit_setup *setup, const f32 *p, const f32 *values, u32 still,
                            f32 *axes) {
@@ -219,7 +221,7 @@ DEVICE boolean fit_axes_of(const fit_setup *setup, const f32 *p, const f32 *valu
   return fit_factor(metric, still, 0.0f, axes);
 }
 
-/* A gradient's part along an axis. */
+/* A gradient's component along an axis. */
 DEVICE f32 fit_along(const f32 *axes, const f32 *gradient, int k) {
   f32 sum = 0.0f;
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
@@ -260,10 +262,10 @@ DEVICE void fit_curvature(const fit_source *source, const fit_setup *setup, cons
   }
 }
 
-/* Newton's step. Where the curvature is not positive definite, multiples of the information are
- * added to it; no maximum is near, and the step is as long as it may be. `rise` is what the slope
- * promises. Whether the fit has arrived: at a maximum, or where the gradient is next to nothing, with
- * a step that gains no more than a distance of epsilon is worth. */
+/* Newton's step. If the curvature is not positive definite, multiples of the information are added
+ * to it; no maximum is near then, and the step gets the greatest allowed length. `rise` is the rise
+ * that the slope predicts. Returns true if the fit has arrived. Then it is at a maximum, or the
+ * gradient is almost zero, and the step gains no more than a distance of epsilon does. */
 DEVICE boolean fit_newton(const fit_setup *setup, const f32 *values, const f32 *axes, u32 still,
                           const f32 *curvature, f32 *step, f32 *rise) {
   const f32 multiples[MULTIPLES] = {0.0f, 0.01f, 0.05f, 0.25f, 1.0f, 5.0f, 25.0f};
@@ -308,8 +310,8 @@ DEVICE f32 fit_merit(const fit_source *source, const fit_setup *setup, const f32
   return totals[3];
 }
 
-/* One step from p, of which `values` are. The result is a status, ITERATIONS when there is more to
- * be done. */
+/* One step from p, with its `values`. Returns a status: STATUS_ITERATIONS if more steps are
+ * needed. */
 DEVICE int fit_climb(const fit_source *source, const fit_setup *setup, const f32 *values, f32 *p) {
   f32 axes[PACKED], curvature[PACKED], step[PARAMETERS], tried[PARAMETERS];
   const u32 still = setup->fixed | fit_bounded(setup, p, values);
@@ -332,7 +334,8 @@ DEVICE int fit_climb(const fit_source *source, const fit_setup *setup, const f32
   return done ? STATUS_CONVERGED : STATUS_ITERATIONS;
 }
 
-/* Where a fit's start is better than where its steps have led, the climb begins there. */
+/* Resets the parameters to the fit's start before the climb, if the start is better than the result
+ * of the steps so far. */
 DEVICE void fit_return(const fit_source *source, const fit_setup *setup, const f32 *start,
                        f32 *p) {
   const boolean lost = fit_merit(source, setup, p) < fit_merit(source, setup, start);
@@ -400,7 +403,7 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
       step[a] *= stretch;
       gradient[a] = values[a];
     }
-    /* Where the gradient does not change as expected, more than the last step may be left. */
+    /* If the gradient changes in an unexpected way, more than the last step may remain. */
     const f32 strictness = BUILTIN_f32(fabs)(stretch - 1.0f) > 0.3f ? 0.31622777f : 1.0f;
     const boolean done = damping == 0.0f && !pulled &&
                          square < 16.0f * setup->epsilon * setup->epsilon &&
@@ -413,7 +416,7 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     }
     const boolean done = 0;
 #else
-    /* Until the merit grows: the equations stay the same, the damping rises. */
+    /* Until the merit grows: the equations stay the same, and the damping rises. */
     u32 still;
     boolean done = 0, better = 0, solved = 0, pulled = 0;
     f32 tried[PARAMETERS], totals[COMPARED];
@@ -452,7 +455,8 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     UNROLL for (int a = 0; a < PARAMETERS; a++) {
       const f32 next = fit_stepped(setup, p, step, a), moved = next - p[a];
 #if SOLVER == 0
-      /* By more than rounding: of a step that was not taken whole there is nothing to learn. */
+      /* By more than rounding errors: a step that was cut short teaches nothing about the
+       * curvature. */
       const f32 slack = MAD_f32(BUILTIN_f32(fabs)(p[a]), 1e-6f, BUILTIN_f32(fabs)(0.1f * step[a]));
       if (BUILTIN_f32(fabs)(moved - step[a]) > slack) stretch = 0.0f;
       move[a] = moved;
@@ -466,8 +470,8 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     last = done || steps >= setup->iterations;
 #endif
   }
-  /* What stands at a bound may be all that is unknown: the width of a spot of one pixel, if its
-   * place is known to better than the ROI's size. */
+  /* Only the parameters at a bound may be undetermined: for example the width of a spot of one
+   * pixel, while its position is known to better than the ROI's size. */
   u32 still = setup->fixed;
   boolean sound = fit_factor(values + PARAMETERS, still, 0.0f, factor);
   if (!sound) {
@@ -478,7 +482,7 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
   }
   result->still = still;
 #if SOLVER == 1
-  /* The last steps as they were taken, against what the data allow. */
+  /* The last steps as taken, compared with the precision that the data allow. */
   if (sound && fit_small(factor, step, still, setup->epsilon)) status = STATUS_CONVERGED;
 #endif
   if (!sound) status = STATUS_SINGULAR;
@@ -495,7 +499,7 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
 }
 
 #if HAS_Z
-/* Whether a fit from another start is the better one. */
+/* True if the fit from another start is better. */
 DEVICE boolean fit_preferred(const fit_result *now, const fit_result *best) {
   const boolean sure = now->status == STATUS_CONVERGED || now->status == STATUS_AT_BOUND;
   const boolean was = best->status == STATUS_CONVERGED || best->status == STATUS_AT_BOUND;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Measured spots: a cubic spline instead of a product of two Gaussians, in the place of fit_shares
- * and fit_sums.
+/* Measured spots: a cubic spline instead of a product of two Gaussians. Replaces fit_shares and
+ * fit_sums.
  *
- * All pixels of an ROI are at the same place within their cells of the spline, of which each has 64
- * coefficients: number 16 k + 4 j + i belongs to z^k y^j x^i. */
+ * All pixels of an ROI are at the same position within their cells of the spline. Each cell has 64
+ * coefficients: number 16 k + 4 j + i is the factor of z^k y^j x^i. */
 //@ fit_spline
 
-/* Where the spot is: the first pixel's cell, and the place in it. */
+/* The spot's place: the first pixel's cell, and the position within it. */
 typedef struct fit_widths {
   GLOBAL const f32 *cell;
   i64 line; /* from one row of cells to the next */
@@ -46,7 +46,7 @@ DEVICE fit_widths fit_widths_of(const fit_setup *setup, const f32 *p) {
   return widths;
 }
 
-/* By Horner's scheme: along z, then along x, then along y, with the derivatives. */
+/* Horner's scheme along z, then x, then y, including the derivatives. */
 DEVICE fit_voxel fit_voxel_at(const fit_widths *at, int row, int column) {
   GLOBAL const f32 *c = at->cell + row * at->line + (i64)column * 64;
   const f32 x = at->x, y = at->y, z = at->z;
@@ -78,7 +78,7 @@ DEVICE fit_voxel fit_voxel_at(const fit_widths *at, int row, int column) {
   return voxel;
 }
 
-/* A measured spot may be negative where there is none. */
+/* The mean of a pixel, kept positive: a measured spot may be negative where there is no light. */
 DEVICE f32 fit_lit(f32 light, f32 share, f32 background) {
   const f32 mean = MAD_f32(light, share, background);
   return mean > LEAST_PHOTONS ? mean : LEAST_PHOTONS;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a fit starts: the background from the ROI's border, the position from the centre of mass of
- * what is above it, N from the sum. Also finds data that cannot be fitted. */
+/* The start of a fit: the background from the ROI's border, the position from the centre of mass
+ * above the background, N from the sum. Also rejects data that cannot be fitted. */
 //@ fit_start
 
 #define USED   0 /* pixels that count */
 #define LIGHT  1 /* their photo-electrons */
-#define BAD    2 /* pixels that are not numbers */
-#define BORDER 3 /* sums over first and last row, first and last column; then how many count */
+#define BAD    2 /* pixels that are NaN */
+#define BORDER 3 /* sums over first and last row, first and last column; then their pixel counts */
 #define SUMMED 11
 
 #if SHARED

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over an ROI's pixels: gradient and information, and how well the model fits.
+/* Sums over an ROI's pixels: gradient, information, and goodness of fit.
  *
- * The model is a product of a column's share and a row's, so that the derivatives are, too. Along a
- * row the sums are taken of what depends on the column alone; what the row makes of them is added
- * once at its end. So an item holds the columns' shares (rows come one after the other), and pixels
- * cost a dozen operations.
+ * The model is the product of a column's share and a row's share, and so are its derivatives. Along
+ * a row, only the sums that depend on the columns are accumulated; the row's factors are applied
+ * once at its end. So an item holds the columns' shares (rows come one after the other), and a
+ * pixel costs a dozen operations.
  *
- * SHARED: the items of a group share one ROI. Rows, cut into SEGMENTS pieces of SEGMENT columns, go
- * round; shares of columns and rows are in local memory, and all items get the same totals. Every
- * function here is then called by all items together.
+ * SHARED: the items of a group share one ROI. Rows, cut into SEGMENTS pieces of SEGMENT columns,
+ * are distributed in turn. Shares of columns and rows are in local memory, and all items get the
+ * same totals. All items must then call every function here together.
  *
- * Parameters inside kernels are in the order x, y, N, bg, then widths or z. WIDTHS: how many of
- * those. ASTIGMATIC: the fifth is z. SLOPES: derivatives by widths are needed. */
+ * The order of parameters inside kernels is x, y, N, bg, then widths or z. WIDTHS is the number of
+ * widths. ASTIGMATIC: the fifth parameter is z. SLOPES: derivatives by widths are needed. */
 //@ fit_setup
 
 typedef struct fit_setup {
@@ -48,7 +48,7 @@ typedef struct fit_widths {
 } fit_widths;
 
 #if ASTIGMATIC
-/* sigma = sigma_0 sqrt(alpha), alpha = 1 + t^2 + A t^3 + B t^4, kept from vanishing. */
+/* sigma = sigma_0 sqrt(alpha), alpha = 1 + t^2 + A t^3 + B t^4, bounded away from 0. */
 DEVICE f32 fit_defocus(f32 sigma, f32 t, f32 per_z, f32 a, f32 b, f32 *slope, f32 *bend) {
   const f32 square = t * t;
   const f32 alpha = MAD_f32(square, MAD_f32(t, MAD_f32(b, t, a), 1.0f), 1.0f);
@@ -84,7 +84,7 @@ DEVICE fit_widths fit_widths_of(const fit_setup *setup, const f32 *p) {
   return widths;
 }
 
-/* ---- Shares -------------------------------------------------------------------------------- */
+/* ---- Shares ---------------------------------------------------------------------------------- */
 
 typedef struct fit_axes {
   f32 column_share[COLUMNS], column_centre[COLUMNS];
@@ -162,7 +162,7 @@ DEVICE void fit_place(fit_axes *axes, f32 x, fit_width width) {
   MAD_f32(level, axes->column_share[column], background)
 
 //@ fit_total
-/* Adds up what the items of a group have, in the same order always. */
+/* Adds up the values of a group's items, always in the same order. */
 DEVICE void fit_total(const fit_source *source, f32 *values, int count) {
 #if SHARED
   LOCAL f32 *partial = source->partial;
@@ -180,8 +180,8 @@ DEVICE void fit_total(const fit_source *source, f32 *values, int count) {
 #endif
 }
 
-/* `values`: the gradient; the information's lower triangle; and for Newton's method what second
- * derivatives take off its diagonal. */
+/* `values` has the gradient, then the lower triangle of the information, and for Newton's method
+ * the amounts that second derivatives subtract from its diagonal. */
 #if CURVED
 #define VALUES (2 * PARAMETERS + PACKED)
 #else
@@ -190,7 +190,7 @@ DEVICE void fit_total(const fit_source *source, f32 *values, int count) {
 #define INFORMATION(a, b) values[PARAMETERS + AT(a, b)]
 
 //@ fit_sums
-/* ---- Gradient and information -------------------------------------------------------------- */
+/* ---- Gradient and information ---------------------------------------------------------------- */
 
 /* SOLVER: 0 Fisher scoring, 1 Newton, 2 Levenberg–Marquardt, 3 least squares. In the `last` pass,
  * all of them get the Fisher information. */
@@ -248,7 +248,7 @@ DEVICE void fit_evaluate(const fit_source *source, const f32 *p, const fit_width
 #endif
 #endif
   }
-  /* What the row makes of the columns' derivatives by x, y and N. */
+  /* The row's factors of the columns' derivatives by x, y and N. */
   const f32 x = level, y = light * cell.by_centre, n = cell.share;
   values[0] = MAD_f32(x, q_centre, values[0]);
   values[1] = MAD_f32(y, q_share, values[1]);

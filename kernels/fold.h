@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds to a total and keeps what rounding lost: Kahan, "Further remarks on reducing truncation
- * errors", 1965. Long sums add up sums of short blocks like this, so that their error is that of a
- * block. */
+/* Adds to a total and keeps the rounding error: Kahan, "Further remarks on reducing truncation
+ * errors", 1965. Long sums add the sums of short blocks this way, so their error is no larger than
+ * a block's. */
 //@ fold_compensated
 DEVICE VALUE compensated(VALUE total, VALUE value, VALUE *lost) {
   const VALUE corrected = value - *lost, sum = total + corrected;
@@ -10,20 +10,20 @@ DEVICE VALUE compensated(VALUE total, VALUE value, VALUE *lost) {
   return sum;
 }
 
-/* What reductions combine with. Configured by
+/* The combining operation of reductions. Configured by
  *
  *   VALUE            type of the elements
- *   FOLD(a, b)       their combination; or, where a position is searched,
- *   FOLD_MORE(b, a)  whether b is more extreme than a
- *   FOLD_NAN(x)      whether x is not a number
- *   FOLD_IDENTITY    what changes nothing
+ *   FOLD(a, b)       combines two elements; or, for the position of an extremum,
+ *   FOLD_MORE(b, a)  1 if b is more extreme than a
+ *   FOLD_NAN(x)      1 if x is NaN
+ *   FOLD_IDENTITY    the neutral element
  *   FOLD_NOWHERE     a place past all others
  *   FOLD_IS_SUM      1 for sums of floats
  *
- * A search keeps a place beside each value. Among equals the lowest place wins, whatever the order
- * in which they come; NaN beats everything.
+ * A search keeps a place beside each value. Among equal values the lowest place wins, in any order
+ * of arrival; NaN wins over everything.
  *
- * FOLD_ADD adds the result of a block to a total, sums with compensation (fold_compensated). */
+ * FOLD_ADD adds the result of a block to a total; sums use compensation (fold_compensated). */
 //@ fold
 #ifdef FOLD_MORE
 DEVICE boolean fold_wins(VALUE b, INDEX b_place, VALUE a, INDEX a_place) {

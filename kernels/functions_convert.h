@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversions by the rules of compute/dtype.h. convert_<program type>_<dtype> gives an element as
- * it is stored; between program types it is the cast. widen_<dtype> is the way back. */
+/* Conversions by the rules of compute/dtype.h. convert_<program type>_<dtype> returns an element in
+ * its stored form; between program types it is the cast. widen_<dtype> converts back. */
 
 //@ widen_f16
 #ifdef HALF_TO_F32
@@ -8,7 +8,7 @@
 #else
 DEVICE f32 widen_f16(u16 bits) {
   const u32 magnitude = (u32)bits & 0x7fffu, fraction = magnitude & 0x3ffu;
-  /* Numbers below the normal range are made of integers, for devices that flush such f32. */
+  /* Subnormal numbers are built from integers, because some devices flush such f32. */
   const f32 tiny = (f32)(i32)fraction * 0x1p-24f;
   const u32 normal = (magnitude << 13) + 0x38000000u, special = (magnitude << 13) + 0x70000000u;
   u32 value = magnitude < 0x400u ? as_u32(tiny) : normal;
@@ -28,7 +28,7 @@ DEVICE f32 widen_bf16(u16 bits) {
 #else
 DEVICE u16 convert_f32_f16(f32 x) {
   const u32 bits = as_u32(x), magnitude = bits & 0x7fffffffu;
-  /* Adding 1/2 leaves the bits of a number below the normal range, rounded, at the low end. */
+  /* Adding 1/2 leaves the rounded bits of a subnormal number at the low end. */
   const u32 tiny = as_u32(as_f32(magnitude) + 0.5f) - 0x3f000000u;
   const u32 normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
   const u32 nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
@@ -56,9 +56,9 @@ DEVICE u16 convert_f32_bf16(f32 x) {
 #define round_bf16_f32(x) widen_bf16(convert_f32_bf16(x))
 
 //@ convert_f64_odd
-/* On the way to 16 bits a value passes through f32, rounded there to the neighbour with an odd last
- * bit, so that the second rounding takes it for no tie (S. Boldo and G. Melquiond, "Emulation of
- * FMA and correctly rounded sums", 2008). */
+/* A value that is narrowed to 16 bits passes through f32. There it is rounded to the neighbour with
+ * an odd last bit, so the second rounding does not see a false tie (S. Boldo and G. Melquiond,
+ * "Emulation of FMA and correctly rounded sums", 2008). */
 DEVICE f32 convert_f64_odd(f64 x) {
   const f32 nearest = (f32)x;
   const u32 bits = as_u32(nearest);
@@ -110,8 +110,8 @@ DEVICE u16 convert_i32_bf16(i32 x) {
 //@ convert_bool_bf16
 #define convert_bool_bf16(x) convert_f32_bf16((f32)(x))
 
-/* Float to integer truncates and saturates; NaN becomes 0. Values are brought into range first, as
- * what C does with others is undefined. */
+/* Float to integer truncates and saturates; NaN becomes 0. Values are clamped first, because C
+ * leaves other conversions undefined. */
 //@ convert_f32_i32
 DEVICE i32 convert_f32_i32(f32 x) {
   const f32 low = x >= -0x1p31f ? x : -0x1p31f;
@@ -140,7 +140,7 @@ DEVICE i64 convert_f64_i64(f64 x) {
   return x == x ? saturated : 0;
 }
 
-/* i64 has all of its values but the upper half, which is 2^63 more. */
+/* i64 has all values of u64 except the upper half, which starts at 2^63. */
 //@ convert_f32_u64
 DEVICE u64 convert_f32_u64(f32 x) {
   const f32 lower = x >= 0x1p63f ? x - 0x1p63f : x > 0.0f ? x : 0.0f;

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions in f32, written without branches and mostly without f64, so that compilers for CPUs
- * make vector code of them and devices without f64 have them. They give the same precision on every
- * device, which built-in functions do not, and keep it in the tails. The CPU backend compiles this
- * file too (backends/cpu/program/isa/math_f32.h).
+/* Functions in f32, without branches and mostly without f64. So compilers for CPUs can vectorize
+ * them, and devices without f64 can run them. Unlike built-in functions, they have the same
+ * precision on every device, also in the tails. The CPU backend compiles this file as well
+ * (backends/cpu/program/isa/math_f32.h).
  *
- * exp: x = n ln 2 + r, |r| <= ln 2 / 2, ln 2 as the sum of a short and a small number, and a
+ * exp: x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2 as the sum of a short and a small number, and a
  * polynomial in r (W. J. Cody and W. Waite, "Software manual for the elementary functions", 1980,
- * chapter 6); log: x = 2^k (1 + f) with 1 + f from sqrt 1/2 to sqrt 2, and a polynomial instead of
- * their rational function (chapter 5). Polynomials are minimax fits (Remez exchange; for erf and
- * gelu iteratively reweighted least squares, C. Lawson, 1961), their coefficients rounded to f32
- * one after another with the remaining ones fitted again. They are evaluated in pairs (G. Estrin,
- * 1960), since a loop over these functions is bound by the length of the dependency chain. */
+ * chapter 6). log: x = 2^k (1 + f) with 1 + f from sqrt 1/2 to sqrt 2, and a polynomial instead of
+ * their rational function (chapter 5).
+ *
+ * Polynomials are minimax fits (Remez exchange; for erf and gelu iteratively reweighted least
+ * squares, C. Lawson, 1961). Their coefficients are rounded to f32 one after another, and the
+ * remaining ones are fitted again each time. Polynomials are evaluated in pairs (G. Estrin, 1960),
+ * because the length of the dependency chain limits a loop over these functions. */
 
 //@ EXP_SHIFT
 /* Added to a number of small magnitude, leaves the nearest integer plus 127 in the low byte. */
 #define EXP_SHIFT (0x1.8p23f + 127.0f)
 
 //@ exp_power_f32
-/* 2^n of a shifted n, where that is a normal number; `more` is added to n. */
+/* 2^n of a shifted n, if that is a normal number; `more` is added to n. */
 #define exp_power_f32(shifted, more) as_f32((as_u32(shifted) + (u32)(more)) << 23)
 
 //@ exp_shifted_f32
 #define exp_shifted_f32(x) MAD_f32(x, 0x1.715476p+0f, EXP_SHIFT)
 
 //@ exp_remainder_f32
-/* r of x = n ln 2 + r. The first product is exact. */
+/* r in x = n ln 2 + r. The first product is exact. */
 #define exp_remainder_f32(x, n) MAD_f32(n, 0x1.bd0106p-13f, MAD_f32(n, -0x1.63p-1f, x))
 
 //@ exp_rest_f32
@@ -44,14 +46,14 @@ DEVICE f32 expm1_small_f32(f32 r) {
 }
 
 //@ exp_core_f32
-/* For |x| <= 87, where the result is a normal number. */
+/* For |x| <= 87, so that the result is a normal number. */
 DEVICE f32 exp_core_f32(f32 x) {
   const f32 shifted = exp_shifted_f32(x), power = exp_power_f32(shifted, 0);
   return MAD_f32(power, expm1_small_f32(exp_rest_f32(x, shifted)), power);
 }
 
 //@ exp_scaled_f32
-/* exp(x) 2^64 for -110 <= x <= 0: precise also where exp(x) is no longer a normal number. */
+/* exp(x) 2^64 for -110 <= x <= 0: precise even if exp(x) is subnormal. */
 DEVICE f32 exp_scaled_f32(f32 x) {
   const f32 shifted = MAD_f32(x, 0x1.715476p+0f, EXP_SHIFT + 64.0f);
   const f32 n = shifted - (EXP_SHIFT + 64.0f), power = exp_power_f32(shifted, 0);
@@ -59,9 +61,9 @@ DEVICE f32 exp_scaled_f32(f32 x) {
 }
 
 //@ unscale_f32
-/* q 2^-64 for finite q >= 0, rounded once; in integers, also where it is chosen by a condition,
- * since CPUs take more than a hundred cycles for an operation with a subnormal result. Added to
- * 2^23, the number of units of 2^-149 is rounded to a whole number in the low bits. */
+/* q 2^-64 for finite q >= 0, rounded once. Uses integers, even if a condition discards the result,
+ * because CPUs take more than a hundred cycles for an operation with a subnormal result. Adding
+ * 2^23 rounds the number of units of 2^-149 to a whole number in the low bits. */
 #ifdef FAST_SUBNORMALS
 #define unscale_f32(q) ((q)*0x1p-64f)
 #else
@@ -76,7 +78,7 @@ DEVICE f32 exp_f32(f32 x) {
   f32 y = x > 89.0f ? 89.0f : x;
   y = y < -110.0f ? -110.0f : y;
   const f32 shifted = exp_shifted_f32(y);
-  /* In two steps, since the power of two alone may be out of range; only the last one rounds. */
+  /* In two steps, because the power of two alone may be out of range; only the last step rounds. */
   const f32 power = exp_power_f32(shifted, x < 0.0f ? 64 : -1);
   const f32 q = (1.0f + expm1_small_f32(exp_rest_f32(y, shifted))) * power;
   return x < 0.0f ? unscale_f32(q) : q + q;
@@ -127,11 +129,11 @@ DEVICE f32 log_sum_f32(f32 k, f32 f) {
 }
 
 //@ log_exponent_f32
-/* k for the bits of x, counted from sqrt 1/2. */
+/* The exponent k for the bits of x: x / 2^k is from sqrt 1/2 to sqrt 2. */
 #define log_exponent_f32(bits) ((i32)((bits)-0x3f3504f3u) >> 23)
 
 //@ log_fraction_f32
-/* f of x = 2^k (1 + f). */
+/* f in x = 2^k (1 + f). */
 #define log_fraction_f32(bits, k) (as_f32((bits) - ((u32)(k) << 23)) - 1.0f)
 
 //@ log_f32
@@ -146,10 +148,10 @@ DEVICE f32 log_f32(f32 x) {
 }
 
 //@ log1p_f32
-/* As log of u = 1 + x, but f is made from x itself: x = 2^k (1 + f) - 1. */
+/* As the log of u = 1 + x, but f is computed from x itself: x = 2^k (1 + f) - 1. */
 DEVICE f32 log1p_f32(f32 x) {
   const i32 k = log_exponent_f32(as_u32(1.0f + x));
-  /* 2^-k may not be a normal number; four times that is. */
+  /* 2^-k may not be a normal number, but 4 · 2^-k is. */
   const f32 scale = as_f32((u32)(129 - k) << 23);
   const f32 scaled = MAD_f32(0.25f * x, scale, MAD_f32(0.25f, scale, -1.0f));
   const f32 result = BUILTIN_f32(copysign)(log_sum_f32((f32)k, k == 0 ? x : scaled), x);
@@ -159,7 +161,7 @@ DEVICE f32 log1p_f32(f32 x) {
 }
 
 //@ sigmoid_f32
-/* 1 / (1 + exp(-x)), for negative x exp(x) / (1 + exp(x)), which underflows gracefully. */
+/* 1 / (1 + exp(-x)); for negative x exp(x) / (1 + exp(x)), which underflows gracefully. */
 DEVICE f32 sigmoid_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
   magnitude = magnitude > 110.0f ? 110.0f : magnitude;
@@ -169,8 +171,8 @@ DEVICE f32 sigmoid_f32(f32 x) {
 }
 
 //@ silu_f32
-/* The scaling is undone last, so that a small exp(x) times a large x is not rounded twice.
- * -Infinity gives NaN, as its product with 0 does. */
+/* The scaling is undone last, so that the product of a small exp(x) and a large x is rounded only
+ * once. -Infinity gives NaN, as its product with 0 does. */
 DEVICE f32 silu_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
   magnitude = magnitude > 110.0f ? 110.0f : magnitude;
@@ -181,8 +183,8 @@ DEVICE f32 silu_f32(f32 x) {
 }
 
 //@ tanh_growth_f32
-/* exp(2|x|) - 1, up to where tanh is 1 to f32. ln 2 as one rounded number serves here: it changes
- * 2|x| by 2e-9 n, of which tanh keeps little where n is large. */
+/* exp(2|x|) - 1, limited to the x beyond which tanh is 1 in f32. A single rounded number suffices
+ * for ln 2 here. It changes 2|x| by 2e-9 n, and for large n this hardly affects tanh. */
 DEVICE f32 tanh_growth_f32(f32 x) {
   f32 y = 2.0f * BUILTIN_f32(fabs)(x);
   y = y > 18.2f ? 18.2f : y;
@@ -200,8 +202,8 @@ DEVICE f32 tanh_quotient_f32(f32 x, f32 growth) {
 #define tanh_f32(x) tanh_quotient_f32(x, tanh_growth_f32(x))
 
 //@ softplus_f32
-/* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). The logarithm's argument lies in 1 ... 2: from
- * sqrt 2 on it is ln 2 + log(1 + (e - 1) / 2). */
+/* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). The logarithm's argument is in 1 ... 2. From
+ * sqrt 2 on the logarithm is ln 2 + log(1 + (e - 1) / 2). */
 DEVICE f32 softplus_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
   magnitude = magnitude > 104.0f ? 104.0f : magnitude;
@@ -212,8 +214,8 @@ DEVICE f32 softplus_f32(f32 x) {
 }
 
 //@ erf_exponent_f32
-/* log erfc |x|, from 1 to where erf is 1 to f32. The limit is 3.94, compared as integers: for that
- * processors have an instruction, and what becomes of NaN here does no harm. */
+/* log erfc |x|, from 1 to the x beyond which erf is 1 in f32. The limit of 3.94 is compared as
+ * integers, because processors have an instruction for that; the result for NaN is not used. */
 DEVICE f32 erf_exponent_f32(f32 x) {
   const i32 bits = as_i32(x) & 0x7fffffff;
   const f32 a = as_f32((u32)(bits < 0x407c28f6 ? bits : 0x407c28f6)), a2 = a * a;
@@ -224,7 +226,7 @@ DEVICE f32 erf_exponent_f32(f32 x) {
 }
 
 //@ erf_sum_f32
-/* Up to 1, and for NaN: x + x S(x^2). From there 1 - tail. */
+/* Up to 1, and for NaN: x + x S(x^2). From 1 on: 1 - tail. */
 DEVICE f32 erf_sum_f32(f32 x, f32 tail) {
   const f32 z = x * x, z2 = z * z;
   const f32 s0 = MAD_f32(-0x1.81273e0p-2f, z, 0x1.06eba80p-3f);
@@ -239,8 +241,8 @@ DEVICE f32 erf_sum_f32(f32 x, f32 tail) {
 #define erf_f32(x) erf_sum_f32(x, exp_core_f32(erf_exponent_f32(x)))
 
 //@ product_error_f32
-/* What the product a b = p lost by rounding; without a fused multiply-add from halves of 12 bits
- * (T. J. Dekker, 1971). */
+/* The rounding error of the product a b = p. Without a fused multiply-add, it is computed from
+ * halves of 12 bits (T. J. Dekker, 1971). */
 #ifdef FUSED_MAD
 #define product_error_f32(a, b, p) MAD_f32(a, b, -(p))
 #else
@@ -252,7 +254,7 @@ DEVICE f32 product_error_f32(f32 a, f32 b, f32 p) {
 #endif
 
 //@ mad_rest_f32
-/* a b + c where c is about -a b: what is left of the product. */
+/* a b + c for c near -a b: the exact difference. */
 #ifdef FUSED_MAD
 #define mad_rest_f32(a, b, c) MAD_f32(a, b, c)
 #else
@@ -263,7 +265,7 @@ DEVICE f32 mad_rest_f32(f32 a, f32 b, f32 c) {
 #endif
 
 //@ gelu_magnitude_f32
-/* |x|, at most 14.5. */
+/* x|, at most 14.5. */
 DEVICE f32 gelu_magnitude_f32(f32 x) {
   const u32 bits = as_u32(x) & 0x7fffffffu;
   return as_f32(bits < 0x41680000u ? bits : 0x41680000u);
@@ -284,9 +286,9 @@ DEVICE f32 gelu_bend_f32(f32 x) {
 //@ gelu_fall_f32
 /* t Phi(-t) 2^64 = t exp(-t^2 / 2) 2^64 / (2 + t (sqrt(2 pi) - bend)), t = |x|.
  *
- * The exponent is made from t^2 and its rounding error: -t^2 / 2 = n ln 2 - r / 2. ln 2 is rounded;
- * the effect of that, exp(-1.4e-9 t^2), is included in the fit of the bend. What the divisor and
- * its reciprocal lost by rounding is added to exp(-r / 2) - 1. */
+ * The exponent is computed from t^2 and its rounding error: -t^2 / 2 = n ln 2 - r / 2. ln 2 is
+ * rounded; the fit of the bend includes the effect, exp(-1.4e-9 t^2). The rounding errors of the
+ * divisor and its reciprocal are added to exp(-r / 2) - 1. */
 DEVICE f32 gelu_fall_f32(f32 x, f32 bend) {
   const f32 t = gelu_magnitude_f32(x);
   const f32 slope = 0x1.40d932p+1f - bend;
@@ -313,7 +315,7 @@ DEVICE f32 gelu_fall_f32(f32 x, f32 bend) {
 
 //@ gelu_whole_f32
 /* gelu(x) = max(x, 0) - t Phi(-t), t = |x|. No digits cancel, so negative arguments keep their
- * relative precision down to the underflow. Past 14.5 the result is x or 0; -Infinity gives NaN, as
+ * relative precision down to the underflow. Past 14.5 the result is x or 0. -Infinity gives NaN, as
  * its product with 0 does. */
 #ifdef FAST_SUBNORMALS
 DEVICE f32 gelu_whole_f32(f32 x, f32 bend) {
@@ -328,7 +330,7 @@ DEVICE f32 gelu_whole_f32(f32 x, f32 bend) {
 #endif
 
 //@ gelu_core_f32
-/* For NaN whose sign is positive and for x >= -13, where the result is a normal number. The smaller
+/* For x >= -13, where the result is a normal number, and for NaN with a positive sign. The smaller
  * of x and -0 as unsigned integers is max(x, -0). */
 DEVICE f32 gelu_core_f32(f32 x, f32 bend) {
   const f32 ramp = as_f32(as_u32(x) < 0x80000000u ? as_u32(x) : 0x80000000u);
@@ -339,9 +341,9 @@ DEVICE f32 gelu_core_f32(f32 x, f32 bend) {
 #define gelu_f32(x) gelu_whole_f32(x, gelu_bend_f32(x))
 
 //@ gelu_tanh_f32
-/* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 = x / (1 + exp(-v)) with
- * v = x (A + B x^2), A = sqrt(8 / pi), B = 0.044715 A. An error of v is a relative error of exp v,
- * so v is made as the sum of two numbers. */
+/* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 = x / (1 + exp(-v)) with v = x (A + B x^2), A =
+ * sqrt(8 / pi), B = 0.044715 A. An error of v is a relative error of exp v, so v is computed as the
+ * sum of two numbers. */
 DEVICE f32 gelu_tanh_f32(f32 x) {
   f32 t = BUILTIN_f32(fabs)(x);
   t = t < 10.9f ? t : 10.9f;
@@ -349,7 +351,7 @@ DEVICE f32 gelu_tanh_f32(f32 x) {
   const f32 term_error = product_error_f32(0x1.2444f2p-4f, square, term) +
                          0x1.2444f2p-4f * product_error_f32(t, t, square) + 2.398832e-09f * square;
   const f32 sum = 0x1.988454p+0f + term, rest = sum - 0x1.988454p+0f;
-  /* The larger of the two summands changes; either way their errors are found. */
+  /* Either summand may be the larger one; the rounding error is found in both cases. */
   const f32 sum_error = (0x1.988454p+0f - (sum - rest)) + (term - rest);
   const f32 v = t * sum;
   const f32 v_error = product_error_f32(t, sum, v) + t * (sum_error + term_error + -4.534068e-08f);
@@ -363,7 +365,7 @@ DEVICE f32 gelu_tanh_f32(f32 x) {
 
 //@ log2_wide_f32
 /* log2 of a positive finite number, for pow: k + 2 / ln 2 (s + s^3 / 3 + ...), s = (m - 1) / (m +
- * 1) for x = 2^k m. In f64, where its errors stay small when the exponent multiplies them. */
+ * 1) for x = 2^k m. It uses f64, so that errors stay small after multiplication by the exponent. */
 #ifdef FOR_CPU_WITH_F64
 DEVICE f64 log2_wide_f32(f32 x) {
   const i32 tiny = x < 0x1p-126f ? 23 : 0;
@@ -404,7 +406,7 @@ DEVICE f64 exp2_wide_f32(f64 y) {
 #endif
 
 //@ pow_f32
-/* The special cases are those of C's pow (ISO C, annex F.10.4.4). */
+/* The special cases follow C's pow (ISO C, annex F.10.4.4). */
 #ifndef FOR_CPU_WITH_F64
 #define pow_f32(a, b) BUILTIN_f32(pow)(a, b)
 #else
@@ -417,13 +419,13 @@ DEVICE f32 pow_f32(f32 a, f32 b) {
   f32 result = (f32)exp2_wide_f32(y);
   result = magnitude == 0.0f ? (b < 0.0f ? INFINITY_f32 : 0.0f) : result;
   result = magnitude == INFINITY_f32 ? (b < 0.0f ? 0.0f : INFINITY_f32) : result;
-  /* A negative base has a real power only for whole exponents; an odd one keeps the sign. */
+  /* A negative base has a real power only for whole exponents; an odd exponent keeps the sign. */
   const f32 half_size = 0.5f * size;
   const int whole = (size >= 0x1p23f) | (BUILTIN_f32(rint)(size) == size);
   const int odd = (size < 0x1p24f) & whole & (BUILTIN_f32(rint)(half_size) != half_size);
   const f32 signed_result = odd ? BUILTIN_f32(copysign)(result, a) : result;
   result = ((a < 0.0f) & (magnitude < INFINITY_f32) & !whole) ? NAN_f32 : signed_result;
-  /* Powers of 1 and -1, and the infinite exponent; then what is 1 for every partner, NaN too. */
+  /* Powers of 1 and -1 with an infinite exponent; then the results that are 1 even for a NaN. */
   result = ((magnitude == 1.0f) & (size == INFINITY_f32)) ? 1.0f : result;
   result = ((a != a) | (b != b)) ? NAN_f32 : result;
   return ((a == 1.0f) | (b == 0.0f)) ? 1.0f : result;

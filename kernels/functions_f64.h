@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions in f64: the device's own and what is made of them. The CPU backend, which compiles this
- * file too (backends/cpu/program/isa/math_f64.h), has some of its own. */
+/* Functions in f64: the device's built-in functions, and combinations of them. The CPU backend also
+ * compiles this file, and replaces some functions (backends/cpu/program/isa/math_f64.h). */
 
 //@ exp_f64
 #ifndef exp_f64

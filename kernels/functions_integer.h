@@ -23,7 +23,8 @@
 #define max_integer(a, b) ((a) > (b) ? (a) : (b))
 
 //@ div_integer
-/* Division by 0 gives 0; that by -1 is kept from the processor, which may trap on the lowest. */
+/* Division by 0 gives 0. The processor never divides by -1, because it may trap on the lowest
+ * number. */
 DEVICE integer div_integer(integer a, integer b) {
   const integer quotient = a / (b == 0 || b == -1 ? 1 : b);
   return b == -1 ? (integer)(0 - (natural)a) : b == 0 ? 0 : quotient;
@@ -36,8 +37,8 @@ DEVICE integer mod_integer(integer a, integer b) {
 }
 
 //@ pow_integer
-/* By squaring. A negative exponent gives the truncated quotient 1 / a^|b|: 0 unless a is 1 or -1.
- */
+/* Squares repeatedly. A negative exponent gives the truncated quotient 1 / a^|b|: 0 unless a is 1
+ * or -1. */
 DEVICE integer pow_integer(integer a, integer b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) ? -1 : 1) : 0;
   natural result = 1, power = (natural)a;
@@ -58,8 +59,8 @@ DEVICE integer pow_integer(integer a, integer b) {
 #define bit_xor_integer(a, b) ((a) ^ (b))
 
 //@ shift_left_integer
-/* A negative number of bits is a large one to the unsigned type; languages disagree on shifts by
- * the width or more. */
+/* As an unsigned number, a negative bit count is large. Languages disagree on shifts by the width
+ * or more. */
 DEVICE integer shift_left_integer(integer a, integer b) {
   const natural last = 8 * sizeof(integer) - 1;
   return (natural)b > last ? 0 : (integer)((natural)a << ((natural)b & last));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements in memory: LOAD_<dtype>(pointer, index) has the dtype's computing type, which
- * STORE_<dtype>(pointer, index, value) takes. Pointers are to any memory: to the dtype itself,
- * but u16 for f16 and bf16, u8 for bool. Narrow integers are in functions_narrow.h. */
+/* Elements in memory. LOAD_<dtype>(pointer, index) returns the dtype's computing type;
+ * STORE_<dtype>(pointer, index, value) takes it. Pointers may be to any memory, with the dtype as
+ * element type, except u16 for f16 and bf16, and u8 for bool. Narrow integers are in
+ * functions_narrow.h. */
 
 //@ LOAD_f64
 #define LOAD_f64(pointer, index) ((pointer)[index])
@@ -36,8 +37,8 @@
 //@ STORE_bool
 #define STORE_bool(pointer, index, value) ((pointer)[index] = (u8)((value) != 0))
 
-/* Whether rows may be read in vectors: the address of the first element and the step to the next
- * row are whole vectors. */
+/* True if rows may be read in vectors: the address of the first element and the step between rows
+ * are multiples of a vector. */
 //@ IS_ALIGNED
 #define IS_ALIGNED(from, step, vector, type)                                                       \
   ((size_t)(from) % ((vector) * sizeof(type)) == 0 && (step) % (vector) == 0)

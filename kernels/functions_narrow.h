@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Integer dtypes of fewer bits than the type in which they are computed: `narrow` is the dtype,
- * `value` that type. */
+/* Integer dtypes with fewer bits than their computing type: `narrow` is the dtype, `value` the
+ * computing type. */
 
 //@ LOAD_narrow
 #define LOAD_narrow(pointer, index) ((value)(pointer)[index])

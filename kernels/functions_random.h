@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as
- * 1, 2, 3", SC 2011. How key and counter are made is fixed by COMPUTE_I_RANDOM. */
+/* Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2,
+ * 3", SC 2011. COMPUTE_I_RANDOM defines how key and counter are made. */
 
 //@ random_pair
 typedef struct random_pair {
@@ -33,8 +33,9 @@ DEVICE f32 random_f32(i64 key, i64 counter, u32 stream) {
 }
 
 //@ random_f64
-/* 53 bits of word1 : word0 with word1 on top. The words are converted apart, both exactly as is their
- * sum, since whole 64-bit integers have no vector conversion before AVX-512. */
+/* 53 bits of word1 : word0 with word1 on top. The words are converted separately, because whole
+ * 64-bit integers have no vector conversion before AVX-512. Both conversions and the sum are
+ * exact. */
 DEVICE f64 random_f64(i64 key, i64 counter, u32 stream) {
   const random_pair pair = random_words(key, counter, stream);
   const f64 high = (f64)(i32)(pair.word1 ^ 0x80000000u) + 0x1p31;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations that read the same in f32 and f64; what is not here is in functions_f32.h and
+/* Operations that are the same in f32 and f64. The others are in functions_f32.h and
  * functions_f64.h. */
 
 //@ abs_real

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Trigonometric and hyperbolic functions and their inverses. In f32 as in functions_f32.h, in f64
- * the device's own. The CPU backend compiles this file too (backends/cpu/program/isa/math_f32.h).
- */
+/* Trigonometric and hyperbolic functions and their inverses: in f32 as in functions_f32.h, in f64
+ * the device's built-in functions. The CPU backend also compiles this file
+ * (backends/cpu/program/isa/math_f32.h). */
 
 //@ sine_quadrants
 /* 2 / pi in binary, after 32 zeros. */
@@ -16,10 +16,10 @@ typedef struct reduced_angle {
 } reduced_angle;
 
 //@ reduce_angle_f32
-/* |x| = m 2^e with a whole m of 24 bits: those bits of 2 / pi whose products with it are whole
- * multiples of 4 are left out, the 96 that follow give |x| 2 / pi modulo 4 to better than 2^-70
- * (M. Payne and R. Hanek, "Radian reduction for trigonometric functions", 1983). So every argument
- * takes the same way; what comes out for an infinity or NaN means nothing. */
+/* x| = m 2^e with a whole m of 24 bits. Leaves out the bits of 2 / pi whose products with m 2^e are
+ * whole multiples of 4; the next 96 bits give |x| 2 / pi modulo 4 to better than 2^-70 (M. Payne
+ * and R. Hanek, "Radian reduction for trigonometric functions", 1983). All arguments take the same
+ * path. The result for an infinity or NaN is meaningless. */
 DEVICE reduced_angle reduce_angle_f32(f32 x) {
   const u32 bits = as_u32(x) & 0x7fffffffu;
   const u32 m = (bits & 0x7fffffu) | 0x800000u;
@@ -32,7 +32,7 @@ DEVICE reduced_angle reduce_angle_f32(f32 x) {
   const u64 w2 = (u32)((t2 << 32 | t3) << left >> 32);
   const u64 middle = m * w1 + (m * w2 >> 32);
   const u64 turns = ((m * w0 + (middle >> 32)) << 32) | (u32)middle; /* times 2^62 */
-  /* The nearest quadrant and, signed, what is left of one. */
+  /* The nearest quadrant, and the signed rest. */
   const i32 quadrant = (i32)((turns + ((u64)1 << 61)) >> 62);
   const i64 rest = (i64)(turns << 2);
   const f32 reduced = (f32)rest * 0x1.921fb6p-64f;
@@ -63,7 +63,7 @@ DEVICE f32 sine_f32(f32 x, i32 shift) {
 }
 
 //@ sin_f32
-/* Compilers for CPUs make no vector code of a call. */
+/* Compilers for CPUs cannot vectorize a call. */
 #ifdef FOR_CPU
 #define sin_f32(x) sine_f32(x, 0)
 #else
@@ -82,7 +82,7 @@ DEVICE f32 sine_f32(f32 x, i32 shift) {
 #define cos_f64(x) cos(x)
 
 //@ tan_reduced_f32
-/* r + r^3 P(r^2) = tan r for |r| <= pi / 4; in odd quadrants -1 / tan r. */
+/* tan r = r + r^3 P(r^2) for |r| <= pi / 4; in odd quadrants -1 / tan r. */
 DEVICE f32 tan_reduced_f32(reduced_angle angle) {
   const f32 r = angle.r, z = r * r, z2 = z * z;
   const f32 p0 = MAD_f32(0x1.112deap-3f, z, 0x1.5554dep-2f);
@@ -102,7 +102,7 @@ DEVICE f32 tan_f32(f32 x) {
 #define tan_f64(x) tan(x)
 
 //@ atan_f32
-/* x + x^3 P(x^2) up to 1, from there pi / 2 - atan(1 / x). */
+/* x + x^3 P(x^2) up to 1; above 1, pi / 2 - atan(1 / x). */
 DEVICE f32 atan_f32(f32 x) {
   const f32 magnitude = BUILTIN_f32(fabs)(x);
   const f32 a = magnitude > 1.0f ? 1.0f / magnitude : magnitude;
@@ -131,8 +131,8 @@ DEVICE f32 arc_tail_f32(f32 z) {
 }
 
 //@ asin_f32
-/* From 1/2 on asin x = pi / 2 - 2 asin s, s^2 = (1 - x) / 2, which is exact. Beyond 1 the root is
- * NaN. pi / 2 is the sum of two numbers. */
+/* From 1/2 on asin x = pi / 2 - 2 asin s, with s^2 = (1 - x) / 2, which is exact. Beyond 1 the root
+ * is NaN. pi / 2 is the sum of two numbers. */
 DEVICE f32 asin_f32(f32 x) {
   const f32 a = BUILTIN_f32(fabs)(x), z = a > 0.5f ? 0.5f * (1.0f - a) : a * a;
   const f32 s = a > 0.5f ? BUILTIN_f32(sqrt)(z) : a, tail = arc_tail_f32(z);
@@ -143,7 +143,7 @@ DEVICE f32 asin_f32(f32 x) {
 #define asin_f64(x) asin(x)
 
 //@ acos_f32
-/* pi / 2 - asin x; from 1/2 on 2 asin s, and pi less that for negative x. */
+/* pi / 2 - asin x; from 1/2 on 2 asin s, subtracted from pi for negative x. */
 DEVICE f32 acos_f32(f32 x) {
   const f32 a = BUILTIN_f32(fabs)(x), z = a > 0.5f ? 0.5f * (1.0f - a) : a * a;
   const f32 s = a > 0.5f ? BUILTIN_f32(sqrt)(z) : x, tail = arc_tail_f32(z);
@@ -157,14 +157,14 @@ DEVICE f32 acos_f32(f32 x) {
 #define acos_f64(x) acos(x)
 
 //@ exp_quarter_f32
-/* exp(x) / 4 for x >= 0, infinite from where a quarter of sinh would be. */
+/* exp(x) / 4 for x >= 0; infinite only if sinh x is. */
 DEVICE f32 exp_quarter_f32(f32 x) {
   const f32 y = x > 90.0f ? 90.0f : x, shifted = exp_shifted_f32(y);
   return (1.0f + expm1_small_f32(exp_rest_f32(y, shifted))) * exp_power_f32(shifted, -2);
 }
 
 //@ sinh_f32
-/* x + x^3 P(x^2) up to 1, from there exp(x) / 2 - exp(-x) / 2. */
+/* x + x^3 P(x^2) up to 1; above 1, exp(x) / 2 - exp(-x) / 2. */
 DEVICE f32 sinh_f32(f32 x) {
   const f32 a = BUILTIN_f32(fabs)(x), quarter = exp_quarter_f32(a);
   const f32 large = 2.0f * quarter - 0.125f / quarter;
@@ -186,7 +186,8 @@ DEVICE f32 cosh_f32(f32 x) {
 #define cosh_f64(x) cosh(x)
 
 //@ asinh_f32
-/* log(a + sqrt(a^2 + 1)) as log(1 + what cannot cancel); log(2 a) where the rest does not count. */
+/* log(a + sqrt(a^2 + 1)) as log(1 + terms that cannot cancel); log(2 a) if the other terms are
+ * negligible. */
 DEVICE f32 asinh_f32(f32 x) {
   const f32 a = BUILTIN_f32(fabs)(x), square = a * a;
   const f32 more = a + square / (1.0f + BUILTIN_f32(sqrt)(1.0f + square));
@@ -198,7 +199,7 @@ DEVICE f32 asinh_f32(f32 x) {
 #define asinh_f64(x) asinh(x)
 
 //@ acosh_f32
-/* With t = x - 1 log(1 + t + sqrt(t (t + 2))). */
+/* log(1 + t + sqrt(t (t + 2))) with t = x - 1. */
 DEVICE f32 acosh_f32(f32 x) {
   const f32 t = x - 1.0f;
   const int large = x > 0x1p30f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Vectors of LANES sums, for products that one item computes by itself. */
+/* Vectors of LANES sums, for products that a single item computes. */
 //@ gemm_vector
 #if defined(__OPENCL_VERSION__)
 typedef VECTOR_PASTE(SUM_BASE, LANES) VECTOR;
@@ -35,9 +35,9 @@ DEVICE VECTOR VECTOR_ADD(VECTOR a, VECTOR b) {
 }
 #endif
 
-/* Copies a panel, PACK_WIDTH neighbours in the outer dimension, so that they lie side by side for
- * each k. Pasted once for A and once for B. `left` is how many of them exist; the others are 0. The
- * order of the loops follows the strides: memory is read along whole cache lines. */
+/* Packs a panel of PACK_WIDTH neighbours in the outer dimension, contiguous for each k. `left` of
+ * them exist; the others are 0. Pasted once for A and once for B. The loop order follows the
+ * strides, so memory is read in whole cache lines. */
 //@ gemm_pack
 DEVICE void PACK(GLOBAL SUM *RESTRICT to, GLOBAL const PACK_TYPE *RESTRICT PACK_IN, INDEX from,
                  INDEX outer_step, INDEX k_step, INDEX left, INDEX count) {

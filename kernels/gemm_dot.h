@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A few columns of C, as many rows as A has: what stands between the loop over batches and the
- * epilogue. The work is to read A once, so each item has several loads of up to 16 bytes under way.
- * The items of a row take turns along k, each adds up its share, and a tree adds the shares.
+/* The sums of a few columns of C, for all rows, pasted between the loop over batches and the
+ * epilogue. The time goes into reading A once, so each item keeps several loads of up to 16 bytes
+ * pending. The items of a row interleave along k, each adds its share, and a tree adds the shares.
  *
- * Items that read at the same time read side by side. Along k (A_ALONG_K), a load has A_VECTOR
- * values of k, and an item takes ITEM_ROWS rows at once; if A's rows lie side by side, a load has
- * the A_VECTOR = ITEM_ROWS rows of the item, and it takes STEPS values of k at once. Afterwards the
- * item with lane 0 of each place has its sums in scratch: row i, column j in
+ * Items that load simultaneously load neighbouring memory. With A_ALONG_K, a load has A_VECTOR
+ * values of k, and an item processes ITEM_ROWS rows at once. If A's rows are contiguous instead, a
+ * load has the item's A_VECTOR = ITEM_ROWS rows, and the item processes STEPS values of k at once.
+ * Afterwards the item with lane 0 of each place has its sums in scratch: row i, column j in
  * scratch[(i * COLUMNS + j) * GROUP + item]. */
 
-/* Loads: of a vector of A (or B) along its lines, whole, or element by element with 0 for those
- * past `left`. */
+/* Loads a vector of A (or B) along its lines element by element, with 0 past `left`. */
 //@ gemm_dot_loads
 #if A_ALONG_K
 #define A_LINE A_K
@@ -38,7 +37,7 @@ const INDEX first_row = ((INDEX)GROUP_ID_X * ROWS + place) * ITEM_ROWS;
 GLOBAL const B_TYPE *b = IN_B + batch_b;
 const boolean whole_a = IS_ALIGNED(IN_A + batch_a, A_ROW, A_VECTOR, A_TYPE);
 const boolean whole_b = B_VECTOR > 1 && IS_ALIGNED(b, COLUMNS > 1 ? B_COLUMN : 0, A_VECTOR, B_TYPE);
-GLOBAL const A_TYPE *a[ITEM_ROWS]; /* past the last row: that once more */
+GLOBAL const A_TYPE *a[ITEM_ROWS]; /* rows past the last repeat it */
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   const INDEX row = first_row + i < shape.m ? first_row + i : shape.m - 1;
   a[i] = IN_A + batch_a + row * A_ROW;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Local memory of the matrix multiplication on matrix units: two slabs, A's with the rows of the
- * tile and B's with its columns. Elements are what the units take: f16, bf16, f64, or f32 cut to
- * TF32, which pipelines keep whole. A slab's lines go the way in which the operand lies in memory:
- * along k, a line for each row or column; or along these, a line for each k.
+/* Local memory for matrix multiplication on matrix units. There are two slabs: A's with the rows of
+ * the tile, B's with its columns. Elements have the units' type: f16, bf16, f64, or f32 cut to TF32
+ * (pipelines keep whole f32). A slab's lines follow the operand's order in memory: along k, a line
+ * for each row or column; or across, a line for each k.
  *
- * Four words at the end of each line (eight, of TF32 and f64 with a line for each k) keep what the
- * lanes of a warp read at once on different banks, and lines at multiples of 16 bytes. Lines along
- * k of a pipeline do without. */
+ * Padding of four words ends each line (eight for TF32 and f64 with a line for each k). It puts the
+ * lanes' simultaneous reads on different banks and keeps lines at multiples of 16 bytes. Lines
+ * along k of a pipeline have no padding. */
 //@ gemm_matrix
 #define WARPS_N  (TILE_N / WARP_N)
 #define WARPS_M  (TILE_M / WARP_M)
 #define GROUP    (32 * WARPS_M * WARPS_N)
 #define PER_WORD (MATRIX_BYTES == 2 ? 2 : 1) /* elements of k in a fragment's word */
 
-/* What an item holds of the warp's WARP_M × WARP_N sums: four of each 16 × 8 block. */
+/* An item's part of the warp's WARP_M × WARP_N sums: four of each 16 × 8 block. */
 #define ITEM_M (WARP_M / 16)
 #define ITEM_N (WARP_N / 8 * 4)
 
-/* Sums from a row to the next, where they are in local memory to be stored; and the first of the 16
- * rows of the tile that items of the warps in this place, from above, hold as their block i. */
+/* STAGED_PITCH is the row stride of sums that are staged in local memory. BLOCK_ROW is the first of
+ * the tile's 16 rows in block i of the warps at row position `place`. */
 #define STAGED_PITCH        (WARP_N + 8)
 #define BLOCK_ROW(i, place) ((place)*WARP_M + (i)*16)
 
@@ -30,11 +30,11 @@ typedef struct __attribute__((aligned(16))) SLAB {
 } SLAB;
 #endif
 
-/* BLOCK_LOAD reads a block of one operand, 16 lines of the tile and eight words of k, as the units
- * take them. Lane l holds the words l % 4 (and l % 4 + 4) of the lines l / 4 (and l / 4 + 8); of A
- * first the two lines of a word, of B first the two words of a line. An f64 is a word here.
- * BLOCK_AT says where in a slab an element of a line is. MATRIX_ROUND is for slabs whose words are
- * not yet what the units take. Pasted once for A and once for B. */
+/* BLOCK_LOAD loads a block of one operand in the units' layout: 16 lines of the tile and eight
+ * words of k. Lane l gets the words l % 4 (and l % 4 + 4) of the lines l / 4 (and l / 4 + 8); for A
+ * the two lines of a word come first, for B the two words of a line. An f64 counts as a word here.
+ * BLOCK_AT is an element's place in a slab. MATRIX_ROUND is for slabs whose words still need
+ * rounding. Pasted once for A and once for B. */
 //@ gemm_matrix_block
 DEVICE void BLOCK_LOAD(FRAGMENT *to, LOCAL const MATRIX_TYPE *slab, int outer, int k, int lane) {
   const int part = lane / 8, more_outer = BLOCK_IS_A ? part % 2 * 8 : part / 2 * 8;
@@ -56,9 +56,9 @@ DEVICE void BLOCK_LOAD(FRAGMENT *to, LOCAL const MATRIX_TYPE *slab, int outer, i
 #endif
 }
 
-/* The end of a loop along k: each warp multiplies its WARP_M lines of A with its WARP_N lines of B,
- * eight words of them at a time, in blocks of 16 × 8. Of the sums lane l holds rows l / 4 and
- * l / 4 + 8, columns 2 · (l % 4) and the next. */
+/* The end of a loop along k: each warp multiplies its WARP_M lines of A by its WARP_N lines of B,
+ * eight words at a time, in blocks of 16 × 8. Lane l holds sums of rows l / 4 and l / 4 + 8, and of
+ * columns 2 · (l % 4) and the next. */
 //@ gemm_matrix_products
 UNROLL for (int k = 0; k < TILE_K; k += 8 * PER_WORD) {
   FRAGMENT of_a[ITEM_M][4], of_b[WARP_N / 8][2];

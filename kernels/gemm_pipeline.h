@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The matrix multiplication on matrix units where operands come into local memory by asynchronous
- * copies, without passing through registers: STAGES pairs of slabs are a ring, in which one pair is
- * multiplied while those of the next steps along k are under way.
+/* Matrix multiplication on matrix units with asynchronous copies of the operands to local memory,
+ * which bypass registers. STAGES pairs of slabs form a ring: one pair is multiplied while the pairs
+ * of the next steps along k are copied.
  *
- * Slabs hold elements as they lie in memory, TF32's factors as whole f32, in pieces of 16 bytes.
- * Lines for each k have padding, those along k do not: BLOCK_AT exchanges the pieces of these with
- * each other, for each line in another way, so that what a warp reads at once lies on different
- * banks. */
+ * Slabs hold elements as in memory (TF32 factors as whole f32), in pieces of 16 bytes. Lines for
+ * each k are padded. Lines along k are not: BLOCK_AT permutes the pieces of each line differently,
+ * so that a warp's simultaneous reads hit different banks. */
 //@ gemm_pipeline
 #define PIECE (16 / MATRIX_BYTES)
 #define STEPS (TILE_K / (8 * PER_WORD))
@@ -17,11 +16,9 @@
 #define MATRIX_BITS(x) (x)
 #endif
 
-/* BLOCK_COPY has an item copy its share of a slab. `step` is from a line to the next, lines_left
- * and left say how many lines, and elements of each, there are before the operand's edge; beyond it
- * there are zeros. `whole`: all of the slab exists and is aligned. Pasted once for A and once for
- * B.
- */
+/* BLOCK_COPY copies an item's share of a slab. `step` is the distance between lines. lines_left and
+ * left count the lines, and the elements in each, before the operand's edge; zeros follow the edge.
+ * `whole`: all of the slab exists and is aligned. Pasted once for A and once for B. */
 //@ gemm_pipeline_copy
 #define LINE_PIECES ((BLOCK_ALONG_K ? TILE_K : BLOCK_SIDE) / PIECE)
 #define COPIES      (BLOCK_SIDE * TILE_K / PIECE / GROUP)
@@ -58,8 +55,8 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
 #undef COPIES
 #undef LINE_PIECES
 
-/* Where a tile's operands begin, and COPY_NEXT, which begins to copy their next pair of slabs, or
- * none after the last: copies have an end for every pair all the same. */
+/* Sets the starts of a tile's operands, and defines COPY_NEXT. It starts copying the next pair of
+ * slabs, or nothing after the last. Copies are ended for every pair in either case. */
 //@ gemm_pipeline_operands
 #define COPY_NEXT(stage)                                                                           \
   if (k_left > 0) {                                                                                \
@@ -82,13 +79,12 @@ const boolean whole_b = aligned_b && column0 + TILE_N <= shape.n;
 INDEX k_left = k_end - k_begin;
 const INDEX pairs = (k_left + TILE_K - 1) / TILE_K;
 
-/* The sums of one tile of C: what comes between the loop over batches and the
- * epilogue.
+/* The sums of one tile of C, pasted between the loop over batches and the epilogue.
  *
- * Before the last step of a pair of slabs, all items have read all of it, so that after the pair's
- * only barrier its place in the ring is free for the pair that comes STAGES later. What a step
- * multiplies was loaded during the step before. After the last pair there are copies of nothing, so
- * that the number of those under way stays the same, and a load of what nobody multiplies. */
+ * Before the last step of a pair of slabs, all items have read all of it. So after the pair's only
+ * barrier, its place in the ring is free for the pair STAGES later. Each step multiplies fragments
+ * that the previous step loaded. After the last pair, empty copies keep the number of pending
+ * copies constant, and the last load is not used. */
 //@ gemm_pipeline_tile
 #define LOAD_STEP(into, stage, step)                                                               \
   do {                                                                                             \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Local memory of the tiled matrix multiplication: two slabs, TILE_K rows each, A's with the rows
- * of the tile side by side and B's with its columns. Both are read in pieces of up to 16 bytes.
+/* Local memory for the tiled matrix multiplication: two slabs of TILE_K rows each. A's slab has the
+ * rows of the tile side by side, B's its columns. Both are read in pieces of up to 16 bytes.
  *
- * An item's rows are not neighbours: it has a piece here, and the next one where those of all other
- * items have ended. So neighbouring items read neighbouring pieces, without bank conflicts. The
- * four elements at the end of a slab's row keep transposing stores off each other's banks. */
+ * An item's rows are not contiguous: its next piece comes after one piece of every other item. So
+ * neighbouring items read neighbouring pieces, without bank conflicts. The four elements of padding
+ * at the end of a slab's row keep transposing stores off each other's banks. */
 //@ gemm_local
 #define ITEMS_M (TILE_M / ITEM_M)
 #define ITEMS_N (TILE_N / ITEM_N)
@@ -16,7 +16,7 @@
 #define TILED_COLUMN(j)                                                                            \
   ((j) / COLUMN_PIECE * (ITEMS_N * COLUMN_PIECE) + item_column * COLUMN_PIECE + (j) % COLUMN_PIECE)
 
-/* The row of the tile that TILED_ROW(i) is for the items of line `line`. */
+/* The row of the tile for TILED_ROW(i) of the items in line `line`. */
 #define STAGED_ROW(i, line)                                                                        \
   ((i) / ROW_PIECE * (ITEMS_M * ROW_PIECE) + (line)*ROW_PIECE + (i) % ROW_PIECE)
 
@@ -50,8 +50,8 @@ typedef struct __attribute__((aligned(16))) SLAB {
 #define UNROLL_SLAB
 #endif
 
-/* How one operand comes into local memory: SLAB_FETCH reads an item's share of the next slab into
- * registers, SLAB_PUT puts it into the slab. Pasted once for A and once for B; "outer" is the
+/* Moves one operand into local memory. SLAB_FETCH reads an item's share of the next slab into
+ * registers; SLAB_PUT writes it to the slab. Pasted once for A and once for B; "outer" is the
  * operand's dimension other than k. Neighbouring items read neighbouring memory: along k if
  * SLAB_ALONG_K, else along the outer dimension. */
 //@ gemm_slab
@@ -67,8 +67,8 @@ typedef struct __attribute__((aligned(16))) SLAB {
   const int k = place / SLAB_LINE;
 #endif
 
-/* `whole`: all of the slab exists and is aligned. Else what is past outer_left or k_left counts as
- * 0. */
+/* `whole`: all of the slab exists and is aligned. Otherwise elements past outer_left or k_left
+ * count as 0. */
 DEVICE void SLAB_FETCH(SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], GLOBAL const SLAB_TYPE *from,
                        INDEX outer_step, INDEX k_step, boolean whole, int item, INDEX outer_left,
                        INDEX k_left) {
@@ -132,13 +132,13 @@ DEVICE void SLAB_PUT(LOCAL SUM *slab, SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], i
 #undef SLAB_LINE
 #undef SLAB_PLACE
 
-/* The sums of one tile of C: what stands between the loop over batches and the epilogue.
+/* The sums of one tile of C, pasted between the loop over batches and the epilogue.
  *
- * The group goes along k in steps of TILE_K. In each, items first put the elements of A and B that
- * they hold in registers into local memory, then start to fetch those of the next step, and while
- * these are under way each item adds ITEM_M × ITEM_N products for every k. Elements past the edges
- * are not read and count as 0. Whether there are any is asked of the tile as a whole, so that only
- * tiles at an edge pay for it element by element. The loop ends with gemm_products. */
+ * The group advances along k in steps of TILE_K. In each step, items first write the elements of A
+ * and B in their registers to local memory, and then start to fetch the next ones. Meanwhile each
+ * item adds ITEM_M × ITEM_N products for every k. Elements past the edges are not read and count as
+ * 0. The edge test is made once per tile, so only tiles at an edge pay for tests of each element.
+ * The loop ends with gemm_products. */
 //@ gemm_tiled
 GLOBAL const A_TYPE *a = IN_A + batch_a + row0 * A_ROW + k_begin * A_K;
 GLOBAL const B_TYPE *b = IN_B + batch_b + column0 * B_COLUMN + k_begin * B_K;
@@ -167,8 +167,8 @@ while (k_left > 0) {
     fetch_b(held_b, b, B_COLUMN, B_K, whole_b && k_left >= TILE_K, item, shape.n - column0, k_left);
   }
 
-  /* The end of a loop along k: of the slabs in local memory each item adds ITEM_M × ITEM_N products
-   * for every k, and all wait until the slabs have been read. */
+  /* The end of a loop along k: each item adds ITEM_M × ITEM_N products for every k of the slabs in
+   * local memory, and all items wait until the slabs have been read. */
   //@ gemm_products
   UNROLL_SLAB for (int k = 0; k < TILE_K; k++) {
     SUM of_a[ITEM_M], of_b[ITEM_N];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The matrix multiplication by warpgroups, which multiply straight from local memory: as
- * gemm_pipeline.h, of which the copies are, but nothing is loaded into registers, and products of a
- * pair of slabs are still under way while the next pair is waited for.
+/* Matrix multiplication by warpgroups, which read their operands directly from local memory. It
+ * uses the copies of gemm_pipeline.h. But nothing is loaded into registers, and the products of one
+ * pair of slabs still run while the group waits for the next pair.
  *
  * A warpgroup has 64 rows and all columns of the tile, ITEM_M times: block i of warpgroup g has the
- * rows from 64 · (i · WARPGROUPS + g). Slabs are those of README.md, along k 128 bytes.
+ * rows from 64 · (i · WARPGROUPS + g) on. README.md defines slabs; along k they have lines of 128
+ * bytes.
  *
- * TF32 has to be rounded and to lie along k: launches before have packed the slabs, and one item
+ * TF32 must be rounded and contiguous along k. Earlier launches have packed its slabs, and one item
  * copies them whole. */
 //@ gemm_warpgroup
 #define WARPGROUPS          (TILE_M / (64 * ITEM_M))
@@ -18,8 +19,8 @@
 #define STAGED_PITCH        (TILE_N + 8)
 #define BLOCK_ROW(i, place) (((i)*WARPS_M + (place)) * 16)
 
-#define BLOCK_BYTES    (64 * TILE_K * MATRIX_BYTES) /* of 64 rows or columns in a slab */
-#define STEPS          4                            /* of a line of 128 bytes along k */
+#define BLOCK_BYTES    (64 * TILE_K * MATRIX_BYTES) /* 64 rows or columns in a slab */
+#define STEPS          4                            /* in a line of 128 bytes along k */
 #define PIECE          (16 / MATRIX_BYTES)
 #define MATRIX_BITS(x) (x)
 
@@ -33,9 +34,9 @@ typedef struct __attribute__((aligned(1024))) SLAB {
 } SLAB;
 #endif
 
-/* PACK has a group write one slab of an operand to global memory as the units take it: TF32,
- * rounded, as TILE_K is 32 elements. Beyond the operand's edge, which is outer_left lines and
- * k_left elements away, there are zeros. Pasted once for A and once for B. */
+/* PACK writes one slab of an operand to global memory in the units' layout: rounded TF32, since
+ * TILE_K is 32 elements. A whole group takes part. The operand's edge is outer_left lines and
+ * k_left elements away; zeros follow it. Pasted once for A and once for B. */
 //@ gemm_warpgroup_pack
 DEVICE void PACK(GLOBAL u32 *to, GLOBAL const PACK_TYPE *PACK_IN, INDEX from, INDEX outer_step,
                  INDEX k_step, INDEX outer_left, INDEX k_left, LOCAL u32 *image, int item) {
@@ -59,7 +60,7 @@ DEVICE void PACK(GLOBAL u32 *to, GLOBAL const PACK_TYPE *PACK_IN, INDEX from, IN
   BARRIER();
 }
 
-/* In place of gemm_pipeline_operands: slabs that have been packed, which one item copies. */
+/* Replaces gemm_pipeline_operands for prepacked slabs, which one item copies. */
 //@ gemm_warpgroup_panels
 #define COPY_NEXT(place)                                                                           \
   if (copied < pairs) {                                                                            \
@@ -81,9 +82,8 @@ SLABS_SHOW();
 BARRIER();
 
 /* The sums of one tile of C. At the barrier before the products of a pair, every warpgroup has
- * waited for the products of the pair before the last: what is copied next takes that one's place
- * in the ring. Copies by one item are begun before a barrier that comes before the wait for them.
- */
+ * waited for the products of the pair before the last, so the next copy may take its place in the
+ * ring. A barrier separates the start of copies by one item from the wait for them. */
 //@ gemm_warpgroup_tile
 #if IS_PACKED
 #define PAIR_WAIT() ARRIVAL_WAIT(arrivals + stage, phase)

@@ -4,16 +4,15 @@
  *   VALUE                        type of states and sums
  *   RECURRENT_SIGMOID(x), _TANH(x), _MAD(a, b, c)
  *   RECURRENT_CELL               0: RNN, 1: GRU, 2: LSTM
- *   RECURRENT_RESET_AFTER, _BIASED, _PEEPHOLES, _REVERSE, _CLIPPED      whether there are such
+ *   RECURRENT_RESET_AFTER, _BIASED, _PEEPHOLES, _REVERSE, _CLIPPED      options, 0 or 1
  *   RECURRENT_GATES, _HIDDEN     numbers of gates and hidden units
- *   RECURRENT_LANES, _SLICES     items of a group side by side, each for some units; parts into
- *                                which their sums are cut, for further items
+ *   RECURRENT_LANES, _SLICES     items side by side in a group, each for some units; and the number
+ *                                of parts of their sums, for further items
  *   RECURRENT_X(step, row, j), _WEIGHT(k, j), _H(row, k), _C(row, k), _LENGTH(row), _BIAS(k),
- *   _PEEPHOLE(k)                 elements; of _LENGTH, the number of steps where there is none
+ *   _PEEPHOLE(k)                 elements; without lengths _LENGTH is the number of steps
  *   RECURRENT_STORE(i, row, k, value)
  *
- * Sums of products go through local memory, where each unit's gates meet.
- */
+ * Sums of products pass through local memory, which brings together each unit's gates. */
 //@ recurrent
 #define RECURRENT_GROUP (RECURRENT_LANES * RECURRENT_SLICES)
 #define RECURRENT_SHARE ((RECURRENT_HIDDEN + RECURRENT_SLICES - 1) / RECURRENT_SLICES)
@@ -29,7 +28,7 @@ DEVICE VALUE recurrent_clamp(VALUE x, VALUE clip) {
 #define RECURRENT_GATE(x)  RECURRENT_SIGMOID(RECURRENT_CLAMP(x))
 #define RECURRENT_VALUE(x) RECURRENT_TANH(RECURRENT_CLAMP(x))
 
-/* Gates that are multiplied together. */
+/* The gates of one multiplication. */
 #define RECURRENT_ONE(GATE)   GATE(0)
 #define RECURRENT_TWO(GATE)   GATE(0) GATE(1)
 #define RECURRENT_THREE(GATE) GATE(0) GATE(1) GATE(2)
@@ -39,7 +38,7 @@ DEVICE VALUE recurrent_clamp(VALUE x, VALUE clip) {
 #define RECURRENT_PART(gate)   sums[(slice * RECURRENT_GATES + gate) * RECURRENT_HIDDEN + unit]
 #define RECURRENT_FACTOR(gate) RECURRENT_WEIGHT(k, gate *RECURRENT_HIDDEN + unit)
 
-/* The parts of the products of `vector`. A processor's only item goes along the rows of R. */
+/* The partial products of `vector`. On a CPU, the only item of a group goes along the rows of R. */
 #ifdef FOR_CPU
 #define RECURRENT_CLEAR(gate) RECURRENT_PART(gate) = 0;
 #define RECURRENT_ADD(gate)                                                                        \
@@ -72,21 +71,21 @@ DEVICE VALUE recurrent_clamp(VALUE x, VALUE clip) {
 
 #define RECURRENT_UNITS for (int unit = item; unit < RECURRENT_HIDDEN; unit += RECURRENT_GROUP)
 
-/* VALUE name: the whole product of a unit. */
+/* Defines VALUE name: the whole product of a unit. */
 #define RECURRENT_SUM(name, gate)                                                                  \
   VALUE name = 0;                                                                                  \
   UNROLL for (int s = 0; s < RECURRENT_SLICES; s++) name +=                                        \
       sums[(s * RECURRENT_GATES + (gate)) * RECURRENT_HIDDEN + unit];
 
-/* The state after the step, of a sequence that takes part in it. */
+/* The state after the step, if the sequence is still active. */
 #define RECURRENT_KEEP(h)                                                                          \
   if (active) state[unit] = h;                                                                     \
   RECURRENT_STORE(step, row, unit, active ? h : (VALUE)0)
 
 #define RECURRENT_INPUT(gate) RECURRENT_X(step, row, (gate)*RECURRENT_HIDDEN + unit)
 
-/* All steps of the group's sequence. (In a loop over several sequences, with the barriers one level
- * deeper, PoCL 3.1's optimiser breaks it.) Configured as recurrent. */
+/* Runs all steps of the group's sequence. PoCL 3.1's optimiser breaks a loop over several
+ * sequences, with the barriers one level deeper. Configured as recurrent. */
 //@ recurrent_sequence
 LOCAL_ARRAY(VALUE, state, RECURRENT_HIDDEN);
 LOCAL_ARRAY(VALUE, cell, RECURRENT_HIDDEN); /* c of LSTM, z of GRU */

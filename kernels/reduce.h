@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass of a reduction by groups of items: the body of a kernel.
+/* The body of a kernel: one pass of a reduction by groups of items.
  *
- * A group folds REDUCE_COLUMNS results, each by REDUCE_LANES items that take every REDUCE_LANES-th
- * element; a tree in local memory combines what they found. Neighbouring items are neighbouring
- * elements of one result, or of neighbouring results if REDUCE_ACROSS: whichever lies side by side
- * in memory. Each item keeps REDUCE_UNROLL partial results, so that as many loads are under way,
- * and starts new ones after REDUCE_BLOCK rounds, so that rounding errors of a sum stay small.
+ * A group folds REDUCE_COLUMNS results. For each, REDUCE_LANES items take every REDUCE_LANES-th
+ * element, and a tree in local memory combines their partial results. Neighbouring items take
+ * neighbouring elements of one result, or with REDUCE_ACROSS of neighbouring results, whichever are
+ * contiguous in memory. Each item keeps REDUCE_UNROLL partial results, so that as many loads are
+ * pending. It restarts them after REDUCE_BLOCK rounds, to keep the rounding errors of sums small.
  *
- * GROUP_ID_Y is the part of the reduced elements that the group folds.
+ * GROUP_ID_Y is the group's part of the reduced elements.
  *
- * Around it stand the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element), ELEMENT, PLACE and
- * FINISH(kept, value, place); and where REDUCE_VECTOR neighbours can be loaded at once, if
- * REDUCE_ALIGNED, VECTOR_ELEMENTS(0, values) after the offsets of the first. */
+ * The surrounding code defines the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element), ELEMENT,
+ * PLACE and FINISH(kept, value, place). If REDUCE_ALIGNED allows loading REDUCE_VECTOR neighbours
+ * at once, it also defines VECTOR_ELEMENTS(0, values), used after the offsets of the first. */
 //@ reduce_group
 #if REDUCE_LANES > 1
 LOCAL_ARRAY(VALUE, room, REDUCE_GROUP);
@@ -119,19 +119,19 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   }
 }
 
-/* One pass of a reduction by items that are a group each, for CPUs: the body of a kernel.
+/* The body of a kernel for CPUs: one pass of a reduction by items that are each a group.
  *
- * An item handles shape.run tiles, one after the other. A tile is one result, whose elements are
- * taken in lines of the innermost reduced dimension, REDUCE_LANES at a time; or, if REDUCE_ACROSS,
- * REDUCE_LANES results that follow each other along the innermost kept dimension. Either way the
- * innermost loop has a constant count and independent steps, so that it becomes vectors. Partial
- * sums start again every REDUCE_BLOCK rounds, so that rounding errors stay small.
+ * An item handles shape.run consecutive tiles. A tile is one result, whose elements are processed
+ * in lines of the innermost reduced dimension, REDUCE_LANES at a time. With REDUCE_ACROSS it is
+ * instead REDUCE_LANES consecutive results along the innermost kept dimension. In both cases the
+ * innermost loop has a constant count and independent steps, so it becomes vector code. Partial
+ * sums restart every REDUCE_BLOCK rounds, to keep rounding errors small.
  *
- * GROUP_ID_Y is the part of the reduced elements that the item folds.
+ * GROUP_ID_Y is the item's part of the reduced elements.
  *
- * Around it stand the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element), ELEMENT(step) and
- * PLACE(step) for the step-th element from there along the innermost dimension, and FINISH(kept,
- * value, place). */
+ * The surrounding code defines the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element),
+ * ELEMENT(step) and PLACE(step) for the step-th element along the innermost dimension from there,
+ * and FINISH(kept, value, place). */
 //@ reduce_item
 const INDEX first = (INDEX)GROUP_ID_Y * shape.share;
 const INDEX end = shape.count - first < shape.share ? shape.count : first + shape.share;

@@ -1,52 +1,53 @@
 /* SPDX-License-Identifier: MIT */
-/* What the row operations compute with. Configured by
+/* Row operations. Configured by
  *
  *   VALUE               type of the elements
  *   ROW_OPERATION       one of the three below
- *   ROW_EXP             of numbers up to 0
+ *   ROW_EXP             for arguments up to 0
  *   ROW_LOG, ROW_ROOT
  *   ROW_INFINITY, ROW_NAN
- *   ROW_RESCALES        whether normalize multiplies rows of large or tiny elements by a power of
- *                       two, so that their squares are normal numbers
+ *   ROW_RESCALES        1: normalize multiplies rows of large or tiny elements by a power of two,
+ *                       so that their squares are normal numbers
  *
  * and for groups of items by
  *
  *   ROW_LANES           items that share a row
- *   ROW_PITCH           how far apart they are
- *   ROW_SHUFFLE         how the items of a warp exchange values, if they can and their pitch is 1
+ *   ROW_PITCH           distance between them
+ *   ROW_SHUFFLE         exchanges values between the items of a warp, if they can and their pitch
+ *                       is 1
  *   ROW_ITEMS           elements that an item holds at once
- *   ROW_VECTOR          those that one load takes
- *   ROW_ALIGNED         whether buffers and sizes allow this
+ *   ROW_VECTOR          elements per vector load
+ *   ROW_ALIGNED         1: buffers and sizes allow vector loads
  *
- * A row has two or three statistics: softmax and log-softmax its peak and the sum of exp(x − peak);
- * normalize a shift near its mean, the sum of x − shift, and that of its squares, from which mean
- * and variance come without cancellation (Chan, Golub & LeVeque, "Algorithms for computing the
- * sample variance", 1983). */
+ * A row has two or three statistics. For softmax and log-softmax they are its peak and the sum of
+ * exp(x − peak). For normalize they are a shift near its mean, the sum of x − shift, and the sum of
+ * the squares of x − shift. These give mean and variance without cancellation (Chan, Golub &
+ * LeVeque, "Algorithms for computing the sample variance", 1983). */
 //@ row
 #define ROW_IS_SOFTMAX     0
 #define ROW_IS_LOG_SOFTMAX 1
 #define ROW_IS_NORMALIZE   2
 
 #if ROW_OPERATION == ROW_IS_NORMALIZE
-/* What a row's elements are multiplied with, its `unit`: the results are the same. Squares of f32
- * beyond 2^64 would be infinite, and below 2^-63 they lose digits; these show only beside an
- * epsilon that is smaller still. */
+/* A row's `unit` is the factor of its elements; the results do not depend on it. Squares of f32
+ * beyond 2^64 would be infinite, and below 2^-63 they lose digits. The loss matters only with an
+ * even smaller epsilon. */
 #define ROW_DOWN ((VALUE)0x1p-70f)
 #define ROW_UP   ((VALUE)0x1p+100f)
 #if ROW_RESCALES
 #define ROW_UNIT(unit, x) ((unit) * (x))
-#define ROW_LESS          ((VALUE)0x1p-24f) /* so that a sum of large elements stays finite */
+#define ROW_LESS          ((VALUE)0x1p-24f) /* keeps a sum of large elements finite */
 #define ROW_MORE          ((VALUE)0x1p+24f)
 DEVICE boolean row_tiny_matters(VALUE epsilon) {
   return epsilon < (VALUE)0x1p-80f;
 }
-/* By the largest magnitude, before there are squares. */
+/* Chooses the unit by the largest magnitude, before computing squares. */
 DEVICE VALUE row_unit_of_peak(VALUE peak, VALUE epsilon) {
   return peak > (VALUE)0x1p+50f                                ? ROW_DOWN
          : peak < (VALUE)0x1p-50f && row_tiny_matters(epsilon) ? ROW_UP
                                                                : 1;
 }
-/* By the squares of elements as they are. */
+/* Chooses the unit by the squares of unscaled elements. */
 DEVICE VALUE row_unit_of_squares(VALUE squares, VALUE count, VALUE epsilon) {
   return !(squares < ROW_INFINITY)                                         ? ROW_DOWN
          : squares < count * (VALUE)0x1p-100f && row_tiny_matters(epsilon) ? ROW_UP
@@ -56,7 +57,7 @@ DEVICE VALUE row_magnitude(VALUE a, VALUE b) {
   const VALUE size = b < 0 ? -b : b;
   return size > a ? size : a;
 }
-/* Of parts that have units of their own: the one that none of them is too large for. */
+/* Combines the units of parts: the result is small enough for all of them. */
 DEVICE VALUE row_common_unit(VALUE a, VALUE b) {
   return a < b ? a : b;
 }
@@ -69,11 +70,11 @@ DEVICE VALUE row_common_unit(VALUE a, VALUE b) {
 #define row_magnitude(a, b)                          (a)
 #define row_common_unit(a, b)                        ((VALUE)1)
 #endif
-/* Whether the shift is closer to the mean than the standard deviation. False for NaN. */
+/* True if the shift is closer to the mean than the standard deviation. False for NaN. */
 DEVICE boolean row_is_near(VALUE sum, VALUE squares, VALUE count) {
   return 2 * sum * sum <= squares * count;
 }
-/* Rounding may leave a spread below zero; a NaN stays. */
+/* Rounding may make a spread negative; a NaN stays. */
 DEVICE VALUE row_scale(VALUE spread, VALUE count, VALUE epsilon, VALUE unit) {
   return 1 / ROW_ROOT((spread < 0 ? 0 : spread) / count + ROW_UNIT(unit, ROW_UNIT(unit, epsilon)));
 }
@@ -82,17 +83,16 @@ DEVICE VALUE row_scale(VALUE spread, VALUE count, VALUE epsilon, VALUE unit) {
 DEVICE VALUE row_higher(VALUE a, VALUE b) {
   return b > a ? b : a;
 }
-/* A peak of nothing but −infinity: subtracting it would make NaNs. */
+/* Replaces a peak of −infinity, because subtracting it would give NaN. */
 DEVICE VALUE row_finite(VALUE peak) {
   return peak == -ROW_INFINITY ? 0 : peak;
 }
-/* What a sum relative to `peak` must be multiplied with to be relative to `highest`. A sum of
- * nothing is 0 or NaN and stays so. */
+/* The factor that rescales a sum from `peak` to `highest`. An empty sum is 0 or NaN and stays
+ * so. */
 DEVICE VALUE row_relative(VALUE peak, VALUE highest) {
   return peak == -ROW_INFINITY ? 1 : ROW_EXP(peak - highest);
 }
-/* A row of nothing but −infinity, and one with +infinity in it, is NaN throughout, as the formula
- * says. */
+/* A row of only −infinity, or with +infinity, is NaN throughout, as the formula gives. */
 DEVICE VALUE row_total(VALUE peak, VALUE total) {
   return peak == ROW_INFINITY || peak == -ROW_INFINITY ? ROW_NAN : total;
 }
@@ -104,14 +104,14 @@ DEVICE VALUE row_total(VALUE peak, VALUE total) {
 #endif
 
 #ifdef ROW_LANES
-/* What the items of a row combine: up to two values each, which `combine` adds to `mine` from
- * `other`. Warps that hold a whole row, or a whole number of them to a row, shuffle; elsewhere a
- * tree in local memory does it. Both give every item of a row the same bits. */
+/* Combines up to two values of all items of a row: `combine` adds `other` to `mine`. Warps shuffle
+ * if they hold a whole row, or if a row has a whole number of warps; otherwise a tree in local
+ * memory combines. Both give every item of a row the same bits. */
 #ifdef ROW_SHUFFLE
 #define ROW_WARP  (ROW_LANES < 32 ? ROW_LANES : 32)
 #define ROW_WARPS (ROW_LANES / ROW_WARP)
 #define ROW_ROOM  (2 * (ROW_GROUP / 32))
-/* Two rooms take turns, so that nobody writes where others still read. */
+/* Two buffers alternate, so that no item overwrites values that others still read. */
 #define ROW_TREE(name, count, combine)                                                             \
   DEVICE void name(LOCAL VALUE *room, u32 *turn, u32 item, u32 lane, VALUE *mine) {                \
     VALUE other[2];                                                                                \
@@ -168,10 +168,10 @@ ROW_TREE(row_tree_peak, 1, mine[0] = row_higher(mine[0], other[0]);)
 #endif
 #define ROW_SUM(mine) row_tree_sum(room, &turn, item, lane, &(mine))
 
-/* ROW_ITEMS elements at once: those at start + lane, ROW_LANES apart; or, where `whole`, vectors of
- * ROW_VECTOR neighbours. ROW_HOLD says how many of them there are when `left` follow `start`; they
- * come first. Loads
- * have no condition, so that all are under way before the first is needed. */
+/* Loads and stores ROW_ITEMS elements at once: the elements at start + lane, ROW_LANES apart, or
+ * with `whole` vectors of ROW_VECTOR neighbours. ROW_HOLD is the number of existing elements if
+ * `left` follow `start`; they come first. Loads have no condition, so all are pending before the
+ * first one is needed. */
 #define ROW_COUNT(left, near)                                                                      \
   ((left) <= (INDEX)lane * (near)                                                                  \
        ? 0                                                                                         \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that a group of items can hold: the body of a kernel. ROW_LANES items share a row, each
- * keeps ROW_ITEMS of its elements. Each element is read once.
+/* The body of a kernel for rows that fit a group of items. ROW_LANES items share a row, and each
+ * holds ROW_ITEMS of its elements. Each element is read once.
  *
- * Around it stand the macros ROW_STEPS, ROW_OFFSETS(row), ELEMENT(position) and FINISH(position,
- * value), and for vectors VECTOR_ELEMENTS(position, values) and VECTOR_FINISH(position, inside,
- * values). */
+ * The surrounding code defines the macros ROW_STEPS, ROW_OFFSETS(row), ELEMENT(position) and
+ * FINISH(position, value), and for vectors VECTOR_ELEMENTS(position, values) and
+ * VECTOR_FINISH(position, inside, values). */
 //@ row_held
 LOCAL_ARRAY(VALUE, room, 2 * ROW_ROOM);
 const u32 item = LOCAL_ID_X;
@@ -73,10 +73,11 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   ROW_WRITE(0)
 }
 
-/* Rows of any length by groups of items: the body of a kernel. Elements are read twice: to measure
- * the row, and to apply the operation. If there are fewer rows than the device needs, each is cut
- * into parts (GROUP_ID_Y): one launch measures them (ROW_MEASURE) and leaves their statistics in
- * the workspace, a second merges these and applies (ROW_APPLY). Else one launch does both.
+/* The body of a kernel for rows of any length, by groups of items. Elements are read twice: to
+ * measure the row, and to apply the operation. If there are fewer rows than the device needs, each
+ * row is cut into parts (GROUP_ID_Y). One launch then measures them (ROW_MEASURE) and leaves their
+ * statistics in the workspace; a second launch merges these and applies the operation (ROW_APPLY).
+ * Otherwise one launch does both.
  *
  * Macros as in row_held. */
 //@ row_long
@@ -143,8 +144,8 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   }
 #endif
 #else
-  /* The parts' means are merged relative to the first shift: Chan, Golub & LeVeque, "Updating
-   * formulae and a pairwise algorithm for computing sample variances", 1979. */
+  /* Merges the parts' means relative to the first shift: Chan, Golub & LeVeque, "Updating formulae
+   * and a pairwise algorithm for computing sample variances", 1979. */
   const INDEX base = there * shape.splits;
 #if ROW_RESCALES
   unit = units[base];

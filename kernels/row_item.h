@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops over elements of a row that lie in private memory, for items that handle rows alone.
- * ROW_WIDTH lanes make them vectors, and keep rounding errors small. */
+/* Loops over elements of a row in private memory, for items that process rows alone. With ROW_WIDTH
+ * lanes the loops become vector code, and rounding errors stay small. */
 //@ row_lines
 #define ROW_LANE_LOOP(count, body)                                                                 \
   {                                                                                                \
@@ -27,7 +27,7 @@ DEVICE VALUE row_line_sum(const VALUE *value, int count) {
   ROW_LANE_LOOP(count, lane[l] += value[i];)
   return row_lane_sum(lane);
 }
-/* Turns the elements into their distances from the shift. */
+/* Replaces the elements by their deviations from the shift. */
 DEVICE VALUE row_line_deviations(VALUE *value, int count, VALUE shift, VALUE *squares) {
   VALUE lane[ROW_WIDTH], square[ROW_WIDTH];
   for (int l = 0; l < ROW_WIDTH; l++) lane[l] = square[l] = 0;
@@ -57,10 +57,10 @@ DEVICE VALUE row_line_powers(VALUE *value, int count, VALUE shift) {
 }
 #endif
 
-/* Rows by items that are a group each, for CPUs: the body of a kernel. An item handles shape.run
- * rows one after the other, in blocks of ROW_HELD elements that it keeps in private memory: a row
- * of one block is read once, a longer one twice. Where there are fewer rows than the device needs,
- * rows are cut into parts as in row_long.
+/* The body of a kernel for CPUs: each item is a group and processes rows alone. An item handles
+ * shape.run consecutive rows, in blocks of ROW_HELD elements in private memory. A row of one block
+ * is read once, a longer row twice. If there are fewer rows than the device needs, rows are cut
+ * into parts as in row_long.
  *
  * Macros as in row_held. */
 //@ row_item
@@ -92,7 +92,7 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
       squares = compensated(squares, part_squares, &lost_squares);
     }
     const VALUE wanted = row_unit_of_squares(squares, (VALUE)(end - first), (VALUE)shape.epsilon);
-    if (unit == 1 && wanted != 1) { /* all over again */
+    if (unit == 1 && wanted != 1) { /* restart */
       unit = wanted;
       round = -1;
       continue;
@@ -182,7 +182,7 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
 #endif
 #endif
 #if ROW_APPLY
-  /* Whether the block that was measured is still there. */
+  /* True if the measured block is still in private memory. */
   const boolean kept = ROW_MEASURE && end - first <= ROW_HELD;
   ROW_BLOCKS(start, held) {
     if (!kept) {
@@ -209,11 +209,11 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
 #undef ROW_BLOCKS
 #undef ROW_FILL
 
-/* Rows whose neighbours lie side by side while their elements do not, for CPUs: the body of a
- * kernel. An item that is a group of its own handles shape.run tiles of ROW_WIDTH neighbouring rows
- * at once; vectors run across the rows. The last tile of a line begins so that it ends with the
- * line: what it shares with the one before is computed twice, to the same values. Elements are read
- * three times, sums start again every 64 positions.
+/* The body of a kernel for CPUs, for rows whose neighbours are contiguous while their elements are
+ * not. Each item is a group and processes shape.run tiles of ROW_WIDTH neighbouring rows at once,
+ * with vectors across the rows. The last tile of a line ends with the line. The rows that it shares
+ * with the previous tile are computed twice, with the same values. Elements are read three times;
+ * sums restart every 64 positions.
  *
  * Macros as in row_held; ELEMENT and FINISH refer to row number `lane` of the tile. */
 //@ row_across

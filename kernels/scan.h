@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Running folds. Configured by
+/* Running folds (prefix sums). Configured by
  *
  *   VALUE, FOLD(a, b), FOLD_IDENTITY, FOLD_IS_SUM      as fold
- *   SCAN_EXCLUSIVE                whether an element's result leaves it out
- *   SCAN_GROUP, SCAN_ITEMS        items of a group, elements of an item in a chunk
- *   SCAN_ELEMENT(place)           element of the row at hand, in the order of the scan
+ *   SCAN_EXCLUSIVE                1: an element's result excludes the element
+ *   SCAN_GROUP, SCAN_ITEMS        items of a group; elements of an item in a chunk
+ *   SCAN_ELEMENT(place)           element of the current row, in the order of the scan
  *   SCAN_STORE(place, value)
- *   SCAN_PARTS                    whether rows are cut into parts, of shape.share elements
- *   SCAN_TOTALS                   1: the fold of a part is all that is asked for, as
+ *   SCAN_PARTS                    1: rows are cut into parts of shape.share elements
+ *   SCAN_TOTALS                   1: only the fold of each part is computed, as
  *                                 totals[part * rows + row]
  *
- * scan_item and scan_group are bodies of a loop over parts of rows: at, part, row and the
- * offsets of the row.
+ * scan_item and scan_group are bodies of a loop over parts of rows, which sets `at`, `part`, `row`
+ * and the offsets of the row.
  *
- * SCAN_ADD adds the fold of a block to a total; sums of floats keep what rounding loses. */
+ * SCAN_ADD adds the fold of a block to a total; sums of floats compensate rounding errors. */
 //@ scan
 #if FOLD_IS_SUM
 #define SCAN_ADD(total, value, lost) compensated(total, value, lost)
@@ -22,7 +22,7 @@
 #endif
 #define SCAN_BLOCK 32
 
-/* A part of a row by one item, in blocks. Configured as scan. */
+/* Scans a part of a row by one item, in blocks. Configured as scan. */
 //@ scan_item
 const INDEX begin_part = part * shape.share;
 const INDEX end_part =
@@ -59,9 +59,9 @@ for (INDEX block = begin_part; block < end_part; block += SCAN_BLOCK) {
 totals[at] = carry;
 #endif
 
-/* A part of a row by a group, in chunks: elements come into local memory in the order of memory,
- * each item folds SCAN_ITEMS neighbours, the items' folds are scanned, and the results go back the
- * same way. The slots of neighbours lie one apart after SCAN_ITEMS, which keeps items out of each
+/* Scans a part of a row by a group, in chunks. Elements are read into local memory in memory order.
+ * Each item folds SCAN_ITEMS neighbours, the items' folds are scanned, and the results are written
+ * back the same way. One slot of padding follows every SCAN_ITEMS slots, to keep items off each
  * other's banks. Configured as scan. */
 //@ scan_group
 const INDEX begin_part = part * shape.share;

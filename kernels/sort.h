@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Sorting rows. Configured by what top_k of top_k.h is configured by (TOP_GROUP, TOP_LENGTH and
- * TOP_BARRIER for TOP_SORT), and
+/* Sorting of rows. Configured as top_k of top_k.h (TOP_GROUP, TOP_LENGTH and TOP_BARRIER for
+ * TOP_SORT), and by
  *
- *   SORT_STORE(rank, place)   the element at `place` of the row at hand as its result `rank` */
+ *   SORT_STORE(rank, place)   stores the element at `place` of the current row as result `rank` */
 
-/* NaN, which comes last in either order, is as what has no place; that loses to it by position. */
+/* NaN comes last in either order, so it gets the key of a missing element, which then loses by
+ * position. */
 //@ sort
 DEVICE KEY sort_key(VALUE element) {
   KEY key = top_key(element);
@@ -14,8 +15,8 @@ DEVICE KEY sort_key(VALUE element) {
   return key;
 }
 
-/* The body of a loop over elements: element `place` of a short row is written after all that beat
- * it. */
+/* The body of a loop over elements: stores element `place` of a short row after all elements that
+ * beat it. */
 //@ sort_count
 const KEY key = sort_key(TOP_ELEMENT(place));
 INDEX rank = 0;
@@ -24,9 +25,9 @@ for (INDEX other = 0; other < shape.length; other++) {
 }
 SORT_STORE(rank, place)
 
-/* The body of a loop over blocks of TOP_LENGTH elements of a row, each by a group, from position
- * `first` of the row: in local memory, then to the workspace (SORT_RUNS) or, if it is all of the
- * row, to where it belongs. */
+/* The body of a loop over blocks of TOP_LENGTH elements of a row, from position `first` on, each by
+ * a group. It sorts the block in local memory, and writes it to the workspace (SORT_RUNS), or to
+ * the result if the block is the whole row. */
 //@ sort_block
 const INDEX left = shape.length - first;
 const INDEX count = left < TOP_LENGTH ? left : TOP_LENGTH;
@@ -49,10 +50,10 @@ for (INDEX i = lane; i < count; i += TOP_GROUP) {
 #endif
 }
 
-/* The body of a loop over elements: element i of a row's sorted runs of shape.run elements, some
- * neighbours of which become one run of shape.span, is written after all that beat it: those in
- * front of it in its own run, and in the others as many as a binary search finds. To the workspace,
- * or (SORT_LAST) to where it belongs. */
+/* The body of a loop over elements: merges neighbouring sorted runs of shape.run elements into runs
+ * of shape.span. Element i is written after all elements that beat it: the elements in front of it
+ * in its run, and in each other run as many as a binary search finds. Writes to the workspace, or
+ * with SORT_LAST to the result. */
 //@ sort_merge
 const INDEX base = row * shape.length;
 const KEY key = from_keys[base + i];

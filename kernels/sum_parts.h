@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Long sums in f32. One running sum loses what it adds last: its error grows with its length. Where
- * SUM_PART is defined, so many terms are summed by themselves and then added to `total`. That is
- * volatile, so that it is in memory: registers hold the sums that every term needs.
+/* Long sums in f32. The error of one running sum grows with its length. If SUM_PART is defined,
+ * parts of that many terms are summed separately and then added to `total`. `total` is volatile to
+ * keep it in memory, because registers hold the sums that every term needs.
  *
- * `sums` of them; `sum_i` is sum number i_, `terms` how many terms each gets until the next
- * SUM_PARTS_ADD. */
+ * There are `sums` sums; `sum_i` is sum number i_, and `terms` is the number of terms that each
+ * gets until the next SUM_PARTS_ADD. */
 //@ sum_parts
 #ifdef SUM_PART
 #define SUM_PARTS_BEGIN(sums)                                                                      \

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Order of elements. Configured by
+/* The order of elements. Configured by
  *
  *   VALUE             type of elements
- *   KEY, KEY_BITS(x)  an unsigned type as large, and the element as one, bit by bit
- *   KEY_IS_REAL       whether elements are floats; KEY_INFINITY: the bits of infinity
- *   KEY_TOP_BIT       the number of the sign's bit
- *   TOP_SMALLEST      whether the smallest are asked for
+ *   KEY, KEY_BITS(x)  an unsigned type of the same size, and the element's bits in it
+ *   KEY_IS_REAL       1: elements are floats; KEY_INFINITY: the bits of infinity
+ *   KEY_TOP_BIT       the number of the sign bit
+ *   TOP_SMALLEST      1: the smallest elements come first
  *   TOP_NOWHERE       a position past all others
- *   TOP_ELEMENT(place), TOP_STORE(rank, place)      of the row at hand
+ *   TOP_ELEMENT(place), TOP_STORE(rank, place)      for the current row
  *
- * A larger key comes first, of equal ones that of the lower place. NaN is larger than all numbers,
- * and zeros are equal. What has no place has key 0 and loses to everything. */
+ * A larger key comes first; among equal keys, the lower position. NaN is larger than all numbers,
+ * and zeros are equal. A missing element has key 0 and loses to everything. */
 //@ top_k
 DEVICE KEY top_key(VALUE element) {
   KEY bits = KEY_BITS(element);
@@ -33,9 +33,9 @@ DEVICE boolean top_beats(KEY a, INDEX a_place, KEY b, INDEX b_place) {
   return (a > b) | ((a == b) & (a_place < b_place));
 }
 
-/* Sorts keys and places 0 … TOP_LENGTH − 1, a power of two, the best first (K. E. Batcher, "Sorting
- * networks and their applications", 1968). All items take part; it begins and ends with a barrier.
- * Positions are those of TOP_LENGTH elements, so they fit an INDEX. */
+/* Sorts keys and places 0 … TOP_LENGTH − 1, a power of two, with the best first (K. E. Batcher,
+ * "Sorting networks and their applications", 1968). All items take part; it begins and ends with a
+ * barrier. Positions are below TOP_LENGTH, so they fit an INDEX. */
 #define TOP_SORT                                                                                   \
   for (INDEX size = 2; size <= TOP_LENGTH; size *= 2) {                                            \
     for (INDEX apart = size / 2; apart > 0; apart /= 2) {                                          \
@@ -57,8 +57,8 @@ DEVICE boolean top_beats(KEY a, INDEX a_place, KEY b, INDEX b_place) {
   }                                                                                                \
   TOP_BARRIER;
 
-/* The best elements of a row one after the other: each is the best of those that the one before
- * beats. Configured as top_k. */
+/* Finds the best elements of a row one after the other: each is the best of the elements that the
+ * previous one beats. Configured as top_k. */
 //@ top_k_plain
 KEY last_key = 0;
 INDEX last_place = -1;
@@ -78,10 +78,10 @@ for (INDEX rank = 0; rank < shape.wanted; rank++) {
   last_place = best_place;
 }
 
-/* The body of a loop over rows, or (TOP_PARTS) parts of rows, each by a group. Items keep the best
- * TOP_LIST elements of those they read, in order; then the best of all heads is taken, and its list
- * moves up. TOP_MERGE: elements are the best of the parts, from the workspace. Configured as
- * top_k. */
+/* The body of a loop over rows, or with TOP_PARTS over parts of rows, each by a group. Each item
+ * keeps a sorted list of its best TOP_LIST elements. Then the best head of all lists is taken
+ * repeatedly, and its list advances. TOP_MERGE: elements are the best of the parts, from the
+ * workspace. Configured as top_k. */
 //@ top_k_lists
 KEY list_keys[TOP_LIST];
 INDEX list_places[TOP_LIST];
@@ -154,10 +154,10 @@ for (INDEX rank = 0; rank < shape.wanted; rank++) {
   }
 }
 
-/* The body of a loop over rows, each by a group. What beats the last of the best so far gathers in
- * local memory after them, in whatever order; when a round may not fit any more, all is sorted.
- * Configured as top_k; TOP_ROUND: elements of an item in a round; TOP_WINDOW: elements that local
- * memory holds, a power of two, at least shape.wanted and a round. */
+/* The body of a loop over rows, each by a group. Elements that beat the last of the best so far are
+ * collected after them in local memory, in any order. When the next round may not fit, all are
+ * sorted. Configured as top_k, and by TOP_ROUND: elements of an item in a round, and TOP_WINDOW:
+ * elements that local memory holds, a power of two, at least shape.wanted plus a round. */
 //@ top_k_gather
 KEY bar_key = 0;
 INDEX bar_place = TOP_NOWHERE;
@@ -196,7 +196,7 @@ for (INDEX rank = lane; rank < shape.wanted; rank += TOP_GROUP) {
   TOP_STORE(rank, places[rank])
 }
 
-/* The body of a loop over rows, each sorted by a group in a part of the workspace of its own.
+/* The body of a loop over rows, each sorted by a group in a separate part of the workspace.
  * Configured as top_k. */
 //@ top_k_sort
 TOP_BARRIER;

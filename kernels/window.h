@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows along one dimension. Configured by
+/* Pooling windows. Configured by
  *
  *   VALUE                 type of sums
- *   WINDOW_IS_MAX         1 for maxima, of which a NaN is the largest; 0 for averages
- *   WINDOW_START          what a fold begins with
+ *   WINDOW_IS_MAX         1 for maxima, with NaN as the largest; 0 for averages
+ *   WINDOW_START          the initial value of a fold
  *   WINDOW_FOLD(a, b)
  *   WINDOW_IS_NAN(a)      0 for integers
- *   WINDOW_DILATED        whether elements of a window lie apart in either dimension
- *   WINDOW_COUNT_PADDING  whether averages count what lies in the padding
- *   ELEMENT0(place)       the first input; ELEMENT1 the second, where there is one
+ *   WINDOW_DILATED        1: a window's elements are not adjacent in some dimension
+ *   WINDOW_COUNT_PADDING  1: averages count the padding
+ *   ELEMENT0(place)       the first input; ELEMENT1 the second, if there is one
  *
- * window_fold, window_places and window_gradient are bodies of a loop over results, or over
- * the data, with the row, the column and the offsets of planes as at_row, at_column, at_in0. */
+ * window_fold, window_places and window_gradient are bodies of a loop over results, or over the
+ * data. The loop sets the row, the column and the offsets of planes: at_row, at_column, at_in0. */
 //@ window
 #if WINDOW_DILATED
 #define WINDOW_STEPS(reach, dilation) (((reach) + (dilation)-1) / (dilation))
@@ -19,7 +19,7 @@
 #define WINDOW_STEPS(reach, dilation) (reach)
 #endif
 
-/* Elements first … end − 1 of a window lie in the data; counted are those that averages count. */
+/* A window's elements first … end − 1 are in the data; averages divide by `counted`. */
 typedef struct {
   INDEX first, end, counted;
 } window_span;
@@ -44,8 +44,8 @@ DEVICE window_span window_cut(INDEX start, INDEX size, INDEX dilation, INDEX ext
 #define WINDOW_COLUMNS(left)                                                                       \
   window_cut(left, shape.size_v, shape.dilation_v, shape.data_columns, shape.behind_v)
 
-/* The windows first … end − 1 that may reach an element, which lies `place` after the beginning of
- * the padding. */
+/* The windows first … end − 1 that may contain an element; `place` counts from the start of the
+ * padding. */
 typedef struct {
   INDEX first, end;
 } window_range;
@@ -83,8 +83,8 @@ const INDEX counted = rows.counted * columns.counted;
 const VALUE folded = counted > 0 ? total / (VALUE)counted : 0;
 #endif
 
-/* Gathers the gradient of an element of the data from the windows that it lies in. Configured as
- * window; WINDOW_PLACES: whether `places` says where maxima are. Leaves VALUE folded. */
+/* Gathers the gradient of an element of the data from its windows. Configured as window, and by
+ * WINDOW_PLACES: 1 if `places` has the positions of maxima. Leaves VALUE folded. */
 //@ window_gradient
 const INDEX down = at_row + shape.padding_h, along = at_column + shape.padding_v;
 const window_range lines =
@@ -136,8 +136,8 @@ for (INDEX p = lines.first; p < lines.end; p++) {
   }
 }
 
-/* Where in its plane the first largest element of a window lies, −1 for a window without elements.
- * Configured as window; leaves INDEX found. */
+/* Finds the position in its plane of a window's first largest element, or −1 for a window without
+ * elements. Configured as window; leaves INDEX found. */
 //@ window_places
 const INDEX top = at_row * shape.stride_h - shape.padding_h;
 const INDEX left = at_column * shape.stride_v - shape.padding_v;
@@ -157,18 +157,17 @@ for (INDEX r = rows.first; r < rows.end; r++) {
   }
 }
 
-/* Results of an item that lie side by side in blocks: WINDOW_SIZE_H x WINDOW_SIZE_V elements,
- * WINDOW_STRIDE_H and WINDOW_STRIDE_V apart, are constants here, so that nothing loops and all of
- * an item's loads are under way at once. Configured as window, and by
+/* Computes an item's results in blocks of neighbours. WINDOW_SIZE_H x WINDOW_SIZE_V elements,
+ * WINDOW_STRIDE_H and WINDOW_STRIDE_V apart, are constants here. So all loops unroll, and all of an
+ * item's loads are pending at once. Configured as window, and by
  *
  *   BLOCK_RESULTS    windows of an item, side by side
- *   WINDOW_NATURAL   INDEX without a sign
- *   WINDOW_WHOLE     1: every window of every item lies in the data
- *   WINDOW_COUNTED   how many elements averages count, where that is the same for all windows;
- *                    else 0
+ *   WINDOW_NATURAL   the unsigned INDEX
+ *   WINDOW_WHOLE     1: every window of every item is inside the data
+ *   WINDOW_COUNTED   the divisor of averages if it is the same for all windows, else 0
  *
- * cell_row, cell_column and the offsets of planes are those of the block's first result. Leaves
- * VALUE folded[1][BLOCK_RESULTS]. */
+ * cell_row, cell_column and the offsets of planes are for the block's first result. Leaves VALUE
+ * folded[1][BLOCK_RESULTS]. */
 //@ window_block_inside
 #define WINDOW_INSIDE(at, size) ((WINDOW_NATURAL)(at) < (WINDOW_NATURAL)(size))
 
@@ -212,10 +211,10 @@ VALUE folded[1][BLOCK_RESULTS];
   }
 }
 
-/* The gradient of the elements that windows advance by, WINDOW_STRIDE_H rows and WINDOW_STRIDE_V
- * columns for each of BLOCK_RESULTS windows: all windows that reach one of these elements are
- * looked at once. Configured as window_block; WINDOW_WHOLE also says that there is a window for
- * every such block. cell_row and cell_column count from the beginning of the padding. Leaves VALUE
+/* The gradient of the WINDOW_STRIDE_H rows and WINDOW_STRIDE_V columns by which each of
+ * BLOCK_RESULTS windows advances. Each window that contains one of these elements is visited once.
+ * Configured as window_block; WINDOW_WHOLE also guarantees a window for every such block. cell_row
+ * and cell_column count from the start of the padding. Leaves VALUE
  * folded[WINDOW_STRIDE_H][WINDOW_STRIDE_V * BLOCK_RESULTS]. */
 //@ window_block_gradient
 #define BLOCK_DOWN   ((WINDOW_SIZE_H - 1) / WINDOW_STRIDE_H)
@@ -279,7 +278,7 @@ VALUE folded[WINDOW_STRIDE_H][WINDOW_STRIDE_V * BLOCK_RESULTS];
         UNROLL for (int s = 0; s < WINDOW_SIZE_V; s++) {
           const int row = i * WINDOW_STRIDE_H + r, column = j * WINDOW_STRIDE_V + s;
           const VALUE element = data[row][column];
-          /* What is missing is never more. */
+          /* A missing element never wins. */
           const boolean more = !(element <= largest) & !WINDOW_IS_NAN(largest);
           if (more | ((found < 0) & in_row[row] & in_column[column])) {
             largest = element;

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The CUDA backend without a GPU: the suites of the CPU backend once more on a stand-in for the
-# driver and NVRTC (cuda_driver/), which LD_LIBRARY_PATH puts in their place. CMakeLists.txt includes
-# this file.
+# The CUDA backend without a GPU: the suites of the CPU backend again, on a simulated driver and
+# NVRTC (cuda_driver/), which LD_LIBRARY_PATH selects. CMakeLists.txt includes this file.
 
 if(NOT TARGET compute-cuda)
   return()
@@ -19,7 +18,7 @@ add_library(cuda_stand_in_nvrtc SHARED cuda_driver/nvrtc.c cuda_driver/object.c 
   ${kernel_texts})
 set_target_properties(cuda_stand_in_nvrtc PROPERTIES OUTPUT_NAME nvrtc SOVERSION 13)
 foreach(target cuda_stand_in_driver cuda_stand_in_nvrtc)
-  add_dependencies(${target} compute_core) # which makes the kernels' text
+  add_dependencies(${target} compute_core) # generates the kernels' text
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_compile_definitions(${target} PRIVATE
@@ -31,8 +30,7 @@ foreach(target cuda_stand_in_driver cuda_stand_in_nvrtc)
     C_VISIBILITY_PRESET hidden)
 endforeach()
 
-# NVIDIA's libraries lie in a folder of their own: most tests run without them, whatever the machine
-# has.
+# NVIDIA's libraries have a separate folder: most tests run without them, whatever the machine has.
 set(cuda_libraries ${CMAKE_CURRENT_BINARY_DIR}/cuda_stand_in_libraries)
 add_library(cuda_stand_in_cublaslt SHARED cuda_driver/libraries/cublaslt.c
   cuda_driver/libraries/library.c process/slow_load.c)
@@ -52,8 +50,8 @@ foreach(target cuda_stand_in_cublaslt cuda_stand_in_cudnn cuda_stand_in_nccl)
     C_VISIBILITY_PRESET hidden)
 endforeach()
 
-# The disk cache's keys know nothing of how the stand-in compiles: each state of its sources has a cache
-# of its own, and earlier ones are removed.
+# The keys of the disk cache do not cover the simulated compiler, so each state of its sources has a
+# separate cache, and earlier ones are removed.
 file(GLOB cuda_emulator CONFIGURE_DEPENDS cuda_driver/*.[ch] support/emulator/*.[ch]
   ${PROJECT_SOURCE_DIR}/kernels/dialect_*.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cuda_emulator})
@@ -103,10 +101,10 @@ compute_add_variant(process_fork_in_load cuda "COMPUTE_TEST_DEVICE=cuda:0;${cuda
 set(variant_labels default full)
 set_tests_properties(cuda_group PROPERTIES LABELS "default;full") # it waits for time limits
 compute_add_variant(cuda_group without_nccl "${cuda_environment}")
-set(variant_labels default full odd) # opencl.cmake's are for the other days
+set(variant_labels default full odd) # opencl.cmake's are for the even days
 compute_add_variant(group_collectives cuda "COMPUTE_TEST_DEVICE=cuda:0;${cuda_environment}")
 
-# The vendor's headers, to hold our declarations against them; nothing else needs them.
+# Only this test needs the vendor's headers: it compares our declarations with them.
 foreach(pair cuda.h:HAVE_CUDA_H nvrtc.h:HAVE_NVRTC_H cublasLt.h:HAVE_CUBLASLT_H
         cudnn_graph.h:HAVE_CUDNN_H nccl.h:HAVE_NCCL_H)
   string(REPLACE ":" ";" pair ${pair})
@@ -120,21 +118,21 @@ foreach(pair cuda.h:HAVE_CUDA_H nvrtc.h:HAVE_NVRTC_H cublasLt.h:HAVE_CUBLASLT_H
   endif()
 endforeach()
 
-# It measures time.
+# This test measures time.
 set_tests_properties(cuda_batch PROPERTIES RUN_SERIAL TRUE)
 
 if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
 endif()
 
-# The same programs on the device. Nothing may be left to the CPU.
+# The same programs on the device, without fallback to the CPU.
 set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=10
   ${cuda_environment})
 foreach(name cast convolution elementwise typed_graphs sources eager)
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
-# Each program costs a run of the C compiler: another share of the samples than PoCL's.
+# Each program costs a run of the C compiler, so it takes another share of the samples than PoCL.
 foreach(name gradients indexed matmul quantized recurrent reduction row structural)
   compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
   compute_record_errors(operations_${name}_cuda operations_${name})
@@ -157,7 +155,7 @@ foreach(name train_trainer train_replicas train_faults)
 endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
-set(variant_labels full) # what follows shows the same in another light, or takes long
+set(variant_labels full) # the remaining tests repeat others, or take long
 foreach(name eager_eager job_job model_loops model_sizes plan_training)
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()
@@ -170,7 +168,7 @@ compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")
 compute_add_variant(faults_open cuda "${cuda_environment}")
 
-# And once more with the libraries for whatever product they can serve.
+# Again with the libraries for every product that they support.
 foreach(name operations_matmul plan_run)
   compute_add_variant(${name} cuda_libraries
     "${on_device};${cuda_with_libraries};COMPUTE_TUNING=gemm:implementation=1")

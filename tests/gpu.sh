@@ -107,7 +107,7 @@ if [[ -n $carry ]]; then
 fi
 [[ -z $dry || ! -x $build/bin/compute-info ]] || prebuilt=1
 
-# Other folders of the build may be empty, and so not have been carried here.
+# Other folders of the build may be empty and therefore missing here.
 use_prebuilt() {
   [[ -x $build/bin/compute-info ]] || refuse "--prebuilt: there is no build in $build"
   [[ -d $build/tests/bin ]] || return 0
@@ -127,7 +127,7 @@ make_build() {
   setup_build "$build" -DCOMPUTE_TESTS=$tests
 }
 
-# NVRTC is a stand-in, too, and compiles for this machine's CPU.
+# NVRTC is simulated as well, and compiles for this machine's CPU.
 use_stand_in() {
   [[ -e $build/tests/cuda_stand_in/libcuda.so.1 ]] || refuse "--dry-run needs a build with tests"
   export LD_LIBRARY_PATH=$build/tests/cuda_stand_in${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# The OpenCL backend as a whole: the suites of the CPU backend once more on PoCL, a driver that
-# fails (opencl_layer/), and oclgrind. CMakeLists.txt includes this file.
+# The whole OpenCL backend: the suites of the CPU backend again on PoCL, a failing driver
+# (opencl_layer/), and oclgrind. CMakeLists.txt includes this file.
 #
-# The device is always PoCL, also on a machine with a GPU: to test that, set COMPUTE_TEST_DEVICE for
-# all tests.
+# The device is always PoCL, even on a machine with a GPU. To test a GPU, set COMPUTE_TEST_DEVICE
+# for all tests.
 
-# A driver without a device, which shows when and how it is started.
+# A driver without a device, which records when and how it is started.
 add_library(opencl_idle_driver MODULE opencl_layer/idle_driver.c)
 target_link_libraries(opencl_idle_driver PRIVATE compute_flags Threads::Threads m)
 set_target_properties(opencl_idle_driver PROPERTIES PREFIX ""
@@ -15,7 +15,6 @@ target_compile_definitions(opencl_waiting PRIVATE
   TEST_IDLE_DRIVER="${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_idle_driver.so")
 
 find_path(COMPUTE_OPENCL_LAYER_INCLUDE CL/cl_layer.h)
-find_file(COMPUTE_POCL_ICD pocl.icd PATHS /etc/OpenCL/vendors NO_DEFAULT_PATH)
 find_file(COMPUTE_OCLGRIND_ICD liboclgrind-rt-icd.so PATHS /usr/lib/oclgrind
   /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/oclgrind NO_DEFAULT_PATH)
 if(NOT TARGET compute-opencl OR NOT COMPUTE_OPENCL_LAYER_INCLUDE OR NOT COMPUTE_POCL_ICD)
@@ -24,9 +23,9 @@ if(NOT TARGET compute-opencl OR NOT COMPUTE_OPENCL_LAYER_INCLUDE OR NOT COMPUTE_
   return()
 endif()
 
-# PoCL compiles at a kernel's first launch and keeps what it has compiled: one folder for all tests.
-# Kernels are there in a fraction of the time with the layer's declarations in the place of all of
-# OpenCL's, and without an optimiser; conformance_opencl and conformance_opencl_gpu run optimised ones.
+# PoCL compiles at a kernel's first launch and caches the result in one folder for all tests. The
+# layer's declarations in place of all of OpenCL's, and no optimiser, reduce the compile time to a
+# fraction; conformance_opencl and conformance_opencl_gpu run optimised kernels.
 set(opencl_layer ${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_layer.so)
 set(opencl_builtins "-D_OPENCL_H_ -DLAYER_BUILTINS")
 set(opencl_environment
@@ -53,7 +52,7 @@ foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})
 endforeach()
 
-# Found as CLBlast, it lacks all functions.
+# If it is found as CLBlast, it lacks all functions.
 add_library(slow_clblast SHARED process/slow_load.c)
 target_link_libraries(slow_clblast PRIVATE compute_flags)
 set_target_properties(slow_clblast PROPERTIES OUTPUT_NAME clblast SOVERSION 1
@@ -63,12 +62,12 @@ set(variant_labels quick default full)
 compute_add_variant(process_fork_in_load opencl
   "COMPUTE_TEST_DEVICE=opencl:0;LD_LIBRARY_PATH=${CMAKE_CURRENT_BINARY_DIR}/slow_clblast;${opencl_environment}")
 
-# Under the name of a GPU, whose memory the host does not see.
-set(variant_labels default full even) # cuda.cmake's are for the other days
+# Under the name of a GPU, whose memory the host cannot access.
+set(variant_labels default full even) # cuda.cmake's are for the odd days
 compute_add_variant(group_collectives opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_LAYER=gpu=1;${opencl_environment}")
 
-# On the CPU they run anyway; here their driver fails.
+# These run on the CPU anyway; here their driver fails.
 foreach(name faults_long_run train_faults batch_misuse)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
 endforeach()
@@ -77,10 +76,10 @@ if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
 endif()
 
-# The same programs on the device. Nothing may be left to the CPU. PoCL takes a tenth of a second
-# for each program, and there is one for each pattern of strides: operations and dtypes share the
-# samples among them. The CPU runs them all, and the stand-in for CUDA has another share, on the other
-# days (cuda.cmake).
+# The same programs on the device, without fallback to the CPU. PoCL takes a tenth of a second for
+# each program, and each pattern of strides is a program, so operations and dtypes share the samples.
+# The CPU runs all samples, and the simulated CUDA driver has another share, on the other days
+# (cuda.cmake).
 set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=18
   ${opencl_environment})
 set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=16 COMPUTE_TEST_SPREAD=30)
@@ -89,7 +88,7 @@ foreach(name cast convolution random_graphs typed_graphs sources)
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
-# A gradient's kernels are those of the operations that it consists of.
+# A gradient uses the kernels of the operations in it.
 foreach(name gradients indexed matmul network quantized recurrent reduction row structural)
   compute_add_variant(operations_${name} opencl "${on_device_sampled}")
   compute_record_errors(operations_${name}_opencl operations_${name})
@@ -107,7 +106,7 @@ foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance g
         train_call)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
-# The kinds of kernel once more in a program that has called setlocale, from no cache.
+# Every kind of kernel again in a program that has called setlocale, without a cache.
 set(opencl_locale ${on_device_sampled} COMPUTE_TEST_LOCALE=de_DE.UTF-8
   LOCPATH=${CMAKE_CURRENT_BINARY_DIR}/locales COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_opencl_locale)
 foreach(name operations_elementwise operations_convolution operations_indexed operations_matmul
@@ -117,12 +116,12 @@ endforeach()
 compute_add_variant(operations_norm_range opencl "${on_device}")
 compute_add_variant(model_norm_range opencl "${on_device}")
 compute_add_variant(operations_long_sums opencl "${on_device};COMPUTE_TEST_SPREAD=3")
-set(variant_labels full) # what follows shows the same in another light, or takes long
+set(variant_labels full) # the remaining tests repeat others, or take long
 foreach(name eager_eager job_job model_loops model_sizes plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")
-# Two devices, each with half of the cores. What trainers do on one, train_trainer does anyway.
+# Two devices, each with half of the cores. train_trainer covers a trainer on one device.
 compute_add_variant(train_replicas opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_DEVICES=2;COMPUTE_OPENCL_SUBDEVICES=2;${opencl_environment}")
 
@@ -130,10 +129,10 @@ compute_add_variant(batch_misuse opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SAMPLES=2;${opencl_environment}")
 compute_add_variant(faults_long_run opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SPREAD=30;${opencl_environment}")
-# Nor is there anything for validation to find. The kernels are those of operations_row_opencl.
+# Validation must not find an error here either. operations_row_opencl has the same kernels.
 compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUTE_VALIDATE=strict")
 
-# PoCL under the name of a GPU gets the kernels that GPUs get.
+# PoCL under the name of a GPU gets the kernels for GPUs.
 foreach(name operations_indexed operations_long_sums operations_matmul operations_network
         operations_recurrent operations_reduction operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs the tests of libcompute on a fresh or a used machine; see --help.
+# Runs the tests of libcompute on a new or a used machine; see --help.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/support/harness/setup.sh"
 
@@ -53,7 +53,7 @@ while (($#)); do
   shift
 done
 
-# What a test that failed or was skipped said: what cmocka or Python complained about, else its last
+# The output of a failed or skipped test: the complaint of cmocka or Python, otherwise the last
 # line.
 words_of() {
   awk -v name="$1" '
@@ -73,7 +73,7 @@ if ((full)); then optional+=("${SETUP_FULL_TEST_PACKAGES[@]}"); fi
 setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}" --optional "${optional[@]}"
 setup_openblas "$build"
 setup_build "$build" -DCOMPUTE_TESTS=ON
-# A prime apart, so that the seeds that tests count up from it are new ones every day.
+# Days are a prime apart, so that the consecutive seeds that tests use are new every day.
 today=$(($(date +%s) / 86400 * 10007))
 export COMPUTE_TEST_SEED=${COMPUTE_TEST_SEED:-$today}
 echo "samples are drawn by COMPUTE_TEST_SEED=$COMPUTE_TEST_SEED"
@@ -88,10 +88,10 @@ elif ((COMPUTE_TEST_SEED)); then
 fi
 result=0
 cd "$build"
-# One more than there are processors, for tests that wait.
+# One job more than processors, for tests that wait.
 ctest --parallel "$(($(nproc) + 1))" --output-on-failure --no-tests=error \
   --output-log "$build/Testing/run.log" "${select[@]}" "${more[@]}" || result=$?
-# A test that another day's turn skips is no news.
+# Tests that another day runs are not reported.
 sed -n 's/^\t *[0-9]* - \(.*\) (Skipped)$/\1/p' "$build/Testing/run.log" | while read -r name; do
   reason=$(words_of "$name")
   [[ $reason == "skipped: turn "* ]] || echo "skipped: $name: ${reason#skipped: }"

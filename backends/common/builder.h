@@ -17,7 +17,7 @@
 
 #include "compute/backend.h"
 
-/* ---- What went wrong ----------------------------------------------------------------------- */
+/* ---- Failed builds ------------------------------------------------------------------------- */
 
 /* A failed build. It is not recorded as an error before builder_fail: the caller may have another
  * way. */
@@ -201,7 +201,7 @@ bool builder_matrix_lies(int64_t rows, int64_t columns, const int64_t stride[2],
 
 /* ---- Faults -------------------------------------------------------------------------------- */
 
-/* Faults are kernels that meet an index outside its axis (compute/generator.h). This table maps
+/* Faults are kernels that meet an index outside its axis (compute/backend/generator.h). This table maps
  * each fault record of a queue to the label of its kernel. Modules that detect faults only at a
  * queue wait use it. */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Brackets around loader calls (dlopen, dlsym, dlclose), so that a fork on another thread waits for
  * their end. The core brackets `open` and `device_open` itself; a module uses these for later
- * calls. Begin before taking any lock of the module that is held during the call. */
+ * calls. Begin before taking any lock that the module keeps locked during the call. */
 #ifndef COMMON_LOADING_H
 #define COMMON_LOADING_H
 

@@ -88,7 +88,7 @@ compute_status builder_fail_custom(const builder *b, const char *entry, build_pr
   return builder_fail(b, problem, what);
 }
 
-/* ---- Table (mutex held) -------------------------------------------------------------------- */
+/* ---- Table (call with the mutex locked) ---------------------------------------------------- */
 
 static uint64_t hash_add(uint64_t hash, const char *bytes, size_t length) {
   for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3u;

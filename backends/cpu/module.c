@@ -25,7 +25,7 @@ static compute_status queue_keep(cpu_queue *queue, compute_status status) {
   return status;
 }
 
-/* Memory of no bytes has no address of its own; a kernel may add to the one it is given here. */
+/* Empty memory has no host address. It gets a dummy one, because a kernel may add offsets to it. */
 static unsigned char *address(const compute_argument *argument) {
   static _Alignas(64) unsigned char empty[64];
   unsigned char *host = argument->memory->host;
@@ -192,7 +192,7 @@ static uint64_t kernel_packed_bytes(void *device, void *handle, uint32_t input, 
   return kernel->kind->packed_bytes ? kernel->kind->packed_bytes(kernel, input, form) : 0;
 }
 
-/* Elements that do not lie where their type must, as in a file, are copied first. */
+/* Misaligned elements, for example in a file, are copied first. */
 static compute_status kernel_pack(void *handle, void *kernel_handle, uint32_t input,
                                   const compute_argument *packed, const compute_argument *source) {
   cpu_queue *queue = handle;

@@ -124,8 +124,8 @@ static int32_t operation_with_bias(const cublas_product *product, int64_t alignm
   return f->operation_set(operation, CUBLAS_OPERATION_BIAS, &bias, sizeof bias);
 }
 
-/* The constraints for the heuristics. Sums are never combined in a narrower type than the type of
- * the sums. */
+/* The constraints for the heuristics. Partial sums are never combined in a narrower type than their
+ * type. */
 static int32_t preference_make(const cuda_device *device, const cublas_product *product,
                                int64_t alignment, cublas_preference *preference) {
   const cublas_functions *f = product->library->functions;

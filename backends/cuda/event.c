@@ -141,7 +141,7 @@ static void mark_tie(const cuda_device *device, cuda_mark *mark, const cuda_mark
   if (llabs(tied - mark->nanoseconds) < DRIFT_LIMIT) mark->nanoseconds = tied;
 }
 
-/* Returns a mark, with a reference, for a timer recorded now. Call with clock_mutex held. */
+/* Returns a mark, with a reference, for a timer recorded now. Call with clock_mutex locked. */
 static compute_status mark_get(cuda_device *device, cuda_mark **result) {
   cuda_mark *old = device->mark;
   if (!old || builder_now() - old->nanoseconds > MARK_SPAN) {

@@ -4,9 +4,9 @@
  * are filled with random numbers before autotuning, each candidate runs once, and some of its
  * results are compared with the same sums in double.
  *
- * For random numbers, the mean square error of plain f32 sums is a twentieth of the allowed one,
- * however long the sums are, and nearly half of it now and then. The mean of a few results is
- * therefore a better test than the worst one. Each result must also meet a separate bound. */
+ * For random numbers, the mean square error of plain f32 sums is typically a twentieth of the
+ * allowed error, for sums of any length, and sometimes nearly half of it. So the mean of a few
+ * results is a better test than the worst result. Each result must also meet a separate bound. */
 #include <math.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static bool is_half(compute_dtype dtype) {
   return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
 }
 
-/* A number between -1 and 1 that is exact in the dtype, stored to *to. */
+/* Stores a number between -1 and 1, exact in the dtype, to *to, and returns it. */
 static double make_element(compute_dtype dtype, uint64_t random, void *to) {
   if (dtype == COMPUTE_F64) {
     const double value = (double)(int64_t)random * 0x1p-63;

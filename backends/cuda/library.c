@@ -81,8 +81,8 @@ static void start(cuda_device *device, const cuda_library_kind *kind, uint32_t n
            version / 100 % 100, version % 100);
 }
 
-/* Tries the versions. Returns true if one is installed, whether it starts or not. The reason comes
- * from the newest installed one. */
+/* Tries the versions. Returns true if one is installed, even if it does not start. The reason comes
+ * from the newest installed version. */
 static bool start_any(cuda_device *device, cuda_library_id id, cuda_library *library) {
   const cuda_library_kind *kind = kinds[id];
   bool present = false;

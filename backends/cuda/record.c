@@ -84,8 +84,8 @@ compute_status cuda_record_begin(void *handle) {
 
 /* ---- Recording ----------------------------------------------------------------------------- */
 
-/* Returns the array with room for `more` additional elements. Without memory it returns NULL, and
- * the array is unchanged. */
+/* Returns the array with space for `more` additional elements. When out of memory it returns NULL,
+ * and the array is unchanged. */
 static void *with_room(const cuda_device *device, void *array, uint32_t used, uint32_t more,
                        uint32_t *capacity, size_t element_bytes) {
   if (more <= *capacity - used) return array;
@@ -306,7 +306,7 @@ compute_status cuda_record_submit(void *handle, void *submitted, const compute_a
   for (uint32_t i = 0; i < r->segment_count && status == COMPUTE_OK; i++)
     status = segment_submit(r, &r->segments[i], queue);
   if (!r->submitted) return status;
-  /* Record after a partial submission as well: it uses the scratch memory. */
+  /* Record the event also after a partial submission, which uses the scratch memory. */
   if (status != COMPUTE_OK && !cuda_enter_to_release(device)) return status;
   const cuda_result code = driver->event_record(r->submitted, queue->stream);
   if (status != COMPUTE_OK) return status;

@@ -13,7 +13,7 @@ enum { LIBRARY, GENERATED, TURNED, RIVALS };
 static const float lead = 0.03F; /* a smaller difference is noise */
 
 typedef struct match {
-  const cuda_kernel *kernels[RIVALS]; /* the third may be NULL */
+  const cuda_kernel *kernels[RIVALS]; /* candidates; the third may be NULL */
   int32_t count;
   compute_precision precision; /* of a convolution */
   cuda_queue *queue;
@@ -91,7 +91,8 @@ static uint32_t key_make(const match *m, compute_cache_part *key) {
 
 _Static_assert(CUDA_CONTEST_KEY >= 4 + COMPUTE_GENERATED_LAUNCHES, "room for the key");
 
-/* The winner, measured now or earlier. The third candidate is built in `turned` when needed. */
+/* The winner, measured now or earlier. The third candidate (with a flipped filter) is built in
+ * `turned` when needed. */
 static int32_t choose(cuda_device *device, const compute_kernel_descriptor *descriptor, match *m,
                       cuda_kernel *turned) {
   compute_cache_part key[CUDA_CONTEST_KEY];

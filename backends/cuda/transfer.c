@@ -60,7 +60,7 @@ void cuda_staging_release(cuda_device *device) {
   builder_free(&device->builder, staging);
 }
 
-/* Takes free lanes; fewer than wanted are enough. Call with the mutex held. */
+/* Takes free lanes; fewer than wanted are enough. Call with the mutex locked. */
 static cuda_result take_free(cuda_device *device, int wanted, lane **taken, int *count) {
   cuda_staging *staging = device->staging;
   for (int i = 0; i < staging->limit && *count < wanted; i++) {
@@ -156,7 +156,7 @@ static cuda_result upload_part(const transfer *t, const lane *l, uint64_t number
   return code == CUDA_OK ? driver->event_record(l->done[slot], t->queue->stream) : code;
 }
 
-/* The lane stays taken until the device has read it. */
+/* Copies parts to the device through the lane, which stays taken until the device has read it. */
 static void upload_by(transfer *t, const lane *l) {
   const cuda_driver *driver = t->queue->device->driver;
   uint64_t count = 0;
@@ -236,7 +236,8 @@ static bool is_pinned(const cuda_device *device, const void *host, uint64_t byte
   return is_known(device, host) && is_known(device, (const char *)host + bytes - 1);
 }
 
-/* Small enough that staging and moving overlap, large enough that start costs stay low. */
+/* The size of a part: small enough to overlap staging and transfer, and large enough for low start
+ * costs. */
 static uint64_t part_bytes(uint64_t bytes) {
   const uint64_t quarter = (bytes / 4 + 4095) & ~(uint64_t)4095;
   return quarter < PIECE_LEAST ? PIECE_LEAST : quarter < PIECE_BYTES ? quarter : PIECE_BYTES;
@@ -249,7 +250,7 @@ static int lanes_wanted(const compute_services *services, const transfer *t) {
   return lanes < 1 ? 1 : (int)(lanes < most ? lanes : most);
 }
 
-/* Direct if the host's memory is pinned or the copy small; otherwise staged. */
+/* Copies directly if the host's memory is pinned or the copy is small; otherwise stages it. */
 static compute_status move(cuda_queue *queue, direction which, cuda_pointer there, void *here,
                            uint64_t bytes) {
   cuda_device *device = queue->device;

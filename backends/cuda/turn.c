@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Flips filters. With stride 1, the gradient of a convolution by its data is itself a convolution:
- * of y's gradient with the filter flipped in both axes and its two kinds of channels exchanged; and
- * vice versa. A library's engines for the two directions differ in speed, so flipping the small
- * filter into scratch memory before the product may pay. */
+ * of y's gradient with the filter flipped along both axes and with input and output channels
+ * exchanged; and vice versa. A library's engines for the two directions differ in speed. So it may
+ * pay to flip the small filter into scratch memory before the product. */
 #include <stdio.h>
 #include <string.h>
 

@@ -13,7 +13,7 @@
  *   cudnn_plan.c      a descriptor in cuDNN's form, and the plans that its heuristics propose
  *   cudnn_sum.c       one result of a convolution in double
  *
- * No library is required. A library that is missing, too old, or does not start is logged once per
+ * No library is required. A library that is missing, outdated, or does not start is logged once per
  * device, and generated kernels serve. */
 #ifndef CUDA_VENDOR_H
 #define CUDA_VENDOR_H

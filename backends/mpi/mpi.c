@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compute/transport.h"
+#include "compute/backend/transport.h"
 
 /* Our error codes; MPI's are positive. */
 enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4, FORKED = -5, UNKNOWN = -6 };

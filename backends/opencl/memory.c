@@ -268,7 +268,7 @@ struct opencl_host_memory {
   uint32_t generation;
 };
 
-/* ---- List of host memory (host_mutex held) ------------------------------------------------- */
+/* ---- List of host memory (call with host_mutex locked) ------------------------------------- */
 
 static opencl_host_memory *overlapping(const opencl_device *device, const unsigned char *data,
                                        uint64_t bytes) {

@@ -2,7 +2,7 @@
 /* Internals of the OpenCL backend.
  *
  *   module.c     the vtable, and starting the module: libOpenCL.so.1
- *   registered.c registered drivers, and what is known about them before they start
+ *   registered.c registered drivers, and their priorities as far as known before they start
  *   platforms.c  usable platforms and devices, and the reasons for leaving others out
  *   device.c     one device: its properties in libcompute's form, checked against driver errors
  *   memory.c     buffers: shared with the host if the driver can, otherwise the device's memory;
@@ -258,7 +258,7 @@ typedef struct opencl_memory {
 void opencl_memory_try(opencl_device *device);
 compute_status opencl_memory_allocate(void *device, uint64_t bytes, compute_memory *memory);
 void opencl_memory_release(void *device, compute_memory *memory);
-/* The queue for the few commands of memory management. Call with memory_mutex held. */
+/* The queue for the few commands of memory management. Call with memory_mutex locked. */
 cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code);
 void opencl_memory_export(void *device, const compute_argument *argument,
                           compute_foreign_memory *foreign);
@@ -279,7 +279,7 @@ typedef struct opencl_lane {
   cl_event pending[PENDING_EVENTS];
   uint32_t count;
   uint64_t last;     /* ticket of the last command */
-  uint64_t seen;     /* ticket up to which this lane has waited for the other lane */
+  uint64_t seen;     /* the highest ticket of the other lane that this lane has waited for */
   uint64_t entering; /* next value of `seen`, set when the current command has been submitted */
 } opencl_lane;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The usable platforms and devices. Anything unusable is left out with a reason, checked in the
- * order in which a user meets the obstacles: no driver registered, no device, too old, switched
+ * order that a user meets the obstacles: no driver registered, no device, an old version, switched
  * off, no compiler. */
 #include "opencl.h"
 

@@ -210,7 +210,7 @@ void opencl_entry_return(opencl_device *device, opencl_entry *entry, cl_kernel k
   if (!keep) device->cl->clReleaseKernel(kernel);
 }
 
-/* ---- What a launch may be ------------------------------------------------------------------ */
+/* ---- Limits of a launch -------------------------------------------------------------------- */
 
 static bool refuse(build_problem *problem, cl_int code, const char *call, const char *words) {
   problem_set(problem, code, call);

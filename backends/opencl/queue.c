@@ -3,11 +3,11 @@
  *
  * A queue of the core is an in-order driver queue (a lane) for kernels. Devices with separate
  * memory have a second lane for transfers, so that a transfer can run beside kernels that do not
- * touch its memory. Tickets keep the order between the two lanes: every command of the device gets
- * a number, every memory stores the highest number of its commands in each kind of lane, and every
- * lane stores the number up to which it has waited for the other lane. A command waits for the
- * other lane only if one of its memories was used there since. Queues share memories, so a number
- * may belong to another queue; then the wait is unnecessary but harmless. */
+ * touch its memory. Tickets keep the order between the two lanes. Every command of the device gets
+ * a number. Every memory stores the highest number of its commands in each kind of lane. Every lane
+ * stores the highest number of the other lane that it has waited for. A command waits for the other
+ * lane only if one of its memories was used there since. Queues share memories, so a number may
+ * belong to another queue; then the wait is unnecessary but harmless. */
 #include "opencl.h"
 
 #include <stdio.h>

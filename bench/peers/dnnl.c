@@ -34,7 +34,7 @@ static dnnl_data_type_t data_type(const bench_peer_problem *p) {
   return dnnl_data_type_undef;
 }
 
-/* NULL if the library refuses; describing a primitive then fails, too. */
+/* NULL if the library refuses; then describing a primitive also fails. */
 static dnnl_layout laid_out(recipe *r, const bench_peer_problem *p, int rank, const int64_t *sizes,
                             dnnl_format_tag_t tag) {
   return r->layouts[r->layout_count++] = layout_create(rank, sizes, data_type(p), tag);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What the interfaces of oneDNN 2 and 3 name differently: layouts of arrays, and descriptions of
+/* The differences between the interfaces of oneDNN 2 and 3: layouts of arrays, and descriptions of
  * primitives. dnnl_describe_2.c and dnnl_describe_3.c implement it; CMake takes the one that the
  * installed headers accept. Everything else is the same in both.
  *
- * A function that returns a pointer returns NULL if the library refuses. The caller frees what it
- * gets. */
+ * A function that returns a pointer returns NULL if the library refuses. The caller frees the
+ * result. */
 #ifndef BENCH_PEERS_DNNL_DESCRIBE_H
 #define BENCH_PEERS_DNNL_DESCRIBE_H
 
 #include <oneapi/dnnl/dnnl.h>
 
-/* A memory descriptor. Interface 2 passes pointers to a struct of the caller, interface 3 handles.
- */
+/* A memory descriptor. Interface 2 passes pointers to a struct of the caller, interface 3
+ * handles. */
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t dnnl_layout;
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* oneDNN's pooling and batch norm (dnnl_steps.h). What a backward pass needs from the forward pass
- * (positions of the maxima, statistics) is computed beforehand. */
+/* oneDNN's pooling and batch norm (dnnl_steps.h). The results of the forward pass that a backward
+ * pass needs (positions of the maxima, statistics) are computed beforehand. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The oneDNN peer's tables in other files, each ended by a row without a name.
- */
+/* The oneDNN peer's tables in other files, each ended by a row without a name. */
 #ifndef BENCH_PEERS_DNNL_NETWORK_H
 #define BENCH_PEERS_DNNL_NETWORK_H
 

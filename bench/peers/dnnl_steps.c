@@ -12,7 +12,7 @@ void net_need(network *n, dnnl_status_t status) {
   n->failed |= status != dnnl_success;
 }
 
-/* NULL in place of a layout fails, too. */
+/* NULL in place of a layout also fails. */
 static dnnl_layout keep(network *n, dnnl_layout d) {
   if (d && n->layout_count < MAX_LAYOUTS) return n->layouts[n->layout_count++] = d;
   layout_destroy(d);

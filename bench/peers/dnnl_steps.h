@@ -46,7 +46,7 @@ typedef struct network {
 
 /* After any failure the network is not measured. */
 void net_need(network *n, dnnl_status_t status);
-/* A dense array. The network frees what this and the next functions return. */
+/* A dense array. The network frees the results of this and the next functions. */
 dnnl_layout net_layout(network *n, int rank, const int64_t *sizes, dnnl_format_tag_t tag);
 /* The same array in any layout that a primitive prefers. */
 dnnl_layout net_any(network *n, dnnl_layout from);

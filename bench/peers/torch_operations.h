@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the libtorch peer share: an operation is a list of shapes and a call. */
+/* The common parts of the libtorch peer: an operation is a list of shapes and a call. */
 #ifndef BENCH_PEERS_TORCH_OPERATIONS_H
 #define BENCH_PEERS_TORCH_OPERATIONS_H
 
@@ -14,7 +14,7 @@ using at::Tensor;
 struct Set {
   Tensor input[BENCH_PEER_INPUTS];
   Tensor output, kept; /* kept: the result of a plain call */
-  Tensor saved[3];     /* what the forward pass saves for the gradient, or an output */
+  Tensor saved[3];     /* results of the forward pass for the gradient, or an output */
 };
 
 struct State {

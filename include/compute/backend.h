@@ -3,25 +3,29 @@
  * The interface between libcompute and its backends, for authors of backends.
  *
  * A backend is a shared library with one exported symbol, compute_backend_entry. It needs no symbol
- * of libcompute: the core's services are passed in a compute_services struct. backends/null is the
- * skeleton to copy, docs/internals/backends.md the guide. What it is asked to compute is described
- * in compute/kernel_descriptor.h.
+ * of libcompute: the core passes its services in a compute_services struct. backends/null is the
+ * skeleton to copy, docs/internals/backends.md the guide. compute/backend/kernel_descriptor.h describes the
+ * work that it receives.
  *
- * Versioning: every struct that crosses the interface starts with its size; fields are only ever
- * appended. Any other change raises COMPUTE_BACKEND_ABI_MAJOR, and a module with another major
- * version is refused. The core treats a slot past the module's struct_size as NULL, and asks before
- * calling any slot marked optional. A module must do the same with the services.
+ * Versioning:
+ * - Every struct that crosses the interface starts with its size; fields are only ever appended.
+ * - Any other change raises COMPUTE_BACKEND_ABI_MAJOR. A module with another major version is
+ *   refused.
+ * - The core treats a slot past the module's struct_size as NULL, and checks every slot marked
+ *   optional before it calls it. A module must do the same with the services.
  *
  * Threads: the core may call every function from any thread, several at once, except that calls on
- * one queue never overlap. Errors: return a status and say why through services->fail. */
+ * one queue never overlap.
+ *
+ * Errors: return a status and give the reason through services->fail. */
 #ifndef COMPUTE_BACKEND_H
 #define COMPUTE_BACKEND_H
 
 #include <stdarg.h>
 
 #include "compute/device.h"
-#include "compute/generator.h"
-#include "compute/kernel_descriptor.h"
+#include "compute/backend/generator.h"
+#include "compute/backend/kernel_descriptor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,18 +66,22 @@ typedef struct compute_services {
   int32_t (*thread_count)(void *host);
 
   /** Runs task(argument, 0 … tasks−1, worker) on the pool and the caller; returns when all are
-   * done. Each worker begins with an equal part of neighbouring tasks, in ascending order, and then
-   * takes tasks of the other parts: if nearby numbers mean nearby data, a thread finds in its
-   * caches what it wrote there in the loop before. When the pool is busy with another caller's loop
-   * or the call is nested, the caller runs all of them itself, as worker 0. */
+   * done.
+   *
+   * Each worker begins with an equal part of neighbouring tasks, in ascending order, and then takes
+   * tasks of the other parts. So if nearby numbers mean nearby data, a thread finds its own results
+   * of the previous loop in its caches.
+   *
+   * When the pool is busy with another caller's loop or the call is nested, the caller runs all of
+   * them itself, as worker 0. */
   void (*parallel)(void *host, int64_t tasks, compute_task task, void *argument);
 
   /** The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
 
-  /** Writes a kernel's source (compute/generator.h). `tuning` may be NULL: the defaults.
-   * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target does not have what
-   * the kernel needs or cannot run these parameters. The result is constant; release it with
+  /** Writes a kernel's source (compute/backend/generator.h). `tuning` may be NULL: the defaults.
+   * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks a feature
+   * that the kernel needs or cannot run these parameters. The result is constant; release it with
    * generated_release. */
   compute_status (*generate)(void *host, const compute_target *target,
                              const struct compute_kernel_descriptor *descriptor,
@@ -94,7 +102,7 @@ typedef struct compute_services {
                                          const struct compute_kernel_descriptor *descriptor,
                                          compute_tuning *tuning);
 
-  /** The disk cache. `parts` are everything that the entry depends on, in an order that the module
+  /** The disk cache. `parts` is everything that the entry depends on, in an order that the module
    * fixes; the core adds its own version. load returns memory to be freed with `release`, or NULL
    * if there is no such entry, it is damaged, or the cache is off. Neither call sets an error. */
   void *(*cache_load)(void *host, const compute_cache_part *parts, uint32_t count, size_t *bytes);
@@ -107,10 +115,14 @@ typedef struct compute_services {
    * lives. */
   bool (*trusts_environment)(void *host, const char *backend);
 
-  /** fail for an index of GATHER or SCATTER that is outside its axis: its value, and where it was
-   * read, in elements from the beginning of inputs[1]. `label` is what queue_label set when the
-   * kernel was enqueued, 0 if that is not known or enqueue itself fails. Of several, report the one
-   * with the lowest position, or any of them. Returns COMPUTE_ERROR_INDEX. */
+  /** `fail` for an index of GATHER or SCATTER that is outside its axis. Returns
+   * COMPUTE_ERROR_INDEX.
+   * - `label`: the number that queue_label set when the kernel was enqueued; 0 if it is not known
+   *   or enqueue itself fails.
+   * - `index`: the value of the index.
+   * - `offset`: the place of the index, in elements from the beginning of inputs[1].
+   *
+   * Of several, report the one with the lowest position, or any of them. */
   compute_status (*fail_index)(void *host, uint32_t label, int64_t index, int64_t offset);
 
   /** The highest priority of the devices that are open and run kernels, INT32_MIN if there are
@@ -118,16 +130,16 @@ typedef struct compute_services {
   int32_t (*best_priority)(void *host);
 
   /** Brackets around calls that load libraries or look for their symbols, on the calling thread;
-   * they nest. A fork on another thread waits for their end, for two seconds at most: nothing would
-   * complete half a library in the child. `open` and `device_open` of a module are within such a
-   * bracket. Begin before taking a lock that is held meanwhile. */
+   * they nest. A fork on another thread waits for their end, for two seconds at most: a library
+   * that is half loaded in the child would stay so. `open` and `device_open` of a module are within
+   * such a bracket. Begin before taking a lock that is held meanwhile. */
   void (*load_begin)(void *host);
   void (*load_end)(void *host);
 } compute_services;
 
 /* ---- A module's functions ------------------------------------------------------------------ */
 
-/** A piece of device memory. `handle` is the module's own; `host` is its address if the CPU can
+/** A piece of device memory. `handle` belongs to the module; `host` is its address if the CPU can
  * read and write it, else NULL. */
 typedef struct compute_memory {
   void *handle;
@@ -141,7 +153,7 @@ typedef struct compute_argument {
   uint64_t offset;
 } compute_argument;
 
-/** Memory as other libraries name it, in DLPack's terms: `byte_offset` bytes from `data` on. */
+/** Memory in DLPack's terms, for other libraries: from `byte_offset` bytes after `data` on. */
 typedef struct compute_foreign_memory {
   int32_t device_type; /**< 1 the CPU, 2 CUDA, 3 the host's memory locked for CUDA, 4 OpenCL, … */
   int32_t device_id;   /**< among the devices of this type */
@@ -160,8 +172,9 @@ typedef struct compute_custom_argument {
 
 /* ---- Communicators ------------------------------------------------------------------------- */
 
-/** What a device needs to communicate with those of other processes. Ranks with another `library`
- * cannot; nor can two ranks of one host with the same `place`. */
+/** The properties of a device that decide whether it can communicate with devices of other
+ * processes. Ranks with different `library` texts cannot communicate; nor can two ranks of one host
+ * with the same `place`. */
 typedef struct compute_communicator_offer {
   char library[32]; /**< "NCCL 2.27.3" */
   char place[32];   /**< of the device on its host: "0000:41:00" */
@@ -179,7 +192,7 @@ typedef enum compute_collective_kind {
   COMPUTE_COLLECTIVE_RECEIVE = 5
 } compute_collective_kind;
 
-/** What compute/distributed.h calls a compute_group_reduction, with its numbers. */
+/** compute_group_reduction of compute/distributed.h, with the same numbers. */
 typedef enum compute_collective_reduction {
   COMPUTE_COLLECTIVE_SUM = 0,
   COMPUTE_COLLECTIVE_MEAN = 1,
@@ -192,7 +205,7 @@ typedef struct compute_collective {
   compute_collective_reduction reduction; /**< of the first two kinds */
   compute_dtype dtype;
   int32_t peer;  /**< the root of BROADCAST, the other rank of SEND and RECEIVE */
-  int64_t count; /**< elements of the input; of what is received by BROADCAST and RECEIVE */
+  int64_t count; /**< elements of the input; of BROADCAST and RECEIVE, of the result */
   uint64_t reserved[4];
 } compute_collective;
 
@@ -205,19 +218,18 @@ typedef struct compute_backend {
 
   /** Starts the module. Later calls get *instance. COMPUTE_ERROR_MISSING_LIBRARY, _NO_DEVICE, … if
    * it cannot start; the text given to services->fail becomes the probe's detail and remedy.
-   * `services` lives until close. May be called once per context, several contexts at once.
-   */
+   * `services` lives until close. May be called once per context, several contexts at once. */
   compute_status (*open)(const compute_services *services, void **instance);
   void (*close)(void *instance);
 
   uint32_t (*device_count)(void *instance);
-  /** _INVALID_ARGUMENT is for an environment variable that requests what the device cannot do:
-   * compute_open fails with it. After any other failure the device is omitted. */
+  /** _INVALID_ARGUMENT is for an environment variable that requests a feature that the device does
+   * not have: compute_open fails with it. After any other failure the device is omitted. */
   compute_status (*device_open)(void *instance, uint32_t index, void **device);
   void (*device_close)(void *device);
 
-  /** Fills in what is known: the core has zeroed `info` and sets name, backend and index itself.
-   * With priority 0 the core ranks the device by its type and vendor. */
+  /** Fills in the fields that are known. The core has zeroed `info` and sets name, backend and
+   * index itself. With priority 0 the core ranks the device by its type and vendor. */
   compute_status (*device_describe)(void *device, compute_device_info *info);
 
   /** bytes > 0. Alignment at least 64. COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY makes the core evict and
@@ -240,7 +252,8 @@ typedef struct compute_backend {
   compute_status (*queue_wait_event)(void *queue, void *event);
 
   /** Copies of bytes > 0 in queue order. upload may return before `source` has been read only if
-   * the memory stays valid until the queue has been waited for; download likewise. */
+   * the memory stays valid until the queue has been waited for. The same holds for download and
+   * `destination`. */
   compute_status (*upload)(void *queue, const compute_argument *destination, const void *source,
                            uint64_t bytes);
   compute_status (*download)(void *queue, void *destination, const compute_argument *source,
@@ -252,8 +265,8 @@ typedef struct compute_backend {
   bool (*supports)(void *device, const compute_kernel_descriptor *descriptor, char *reason,
                    size_t reason_bytes);
 
-  /** Builds a kernel. The descriptor and what it points to live only during the call. A kernel is
-   * immutable and may be enqueued from several threads on several queues. */
+  /** Builds a kernel. The descriptor and everything that it points to live only during the call. A
+   * kernel is immutable and may be enqueued from several threads on several queues. */
   compute_status (*kernel_prepare)(void *device, const compute_kernel_descriptor *descriptor,
                                    void **kernel);
   void (*kernel_destroy)(void *device, void *kernel);
@@ -267,15 +280,18 @@ typedef struct compute_backend {
 
   /* ---- Optional functions ---- */
 
-  /** Whether no device of the module can rank above services->best_priority. A module with this
-   * function is opened only when it is needed: when one of its devices is named, when all devices
-   * are listed, or, unless it returns true, when the best device is looked for. One without it is
-   * opened with the context. Called before open; must be quick. */
+  /** Whether no device of the module can rank above services->best_priority. Called before open;
+   * must be quick. A module with this function is opened only when it is needed:
+   * - when one of its devices is named;
+   * - when all devices are listed;
+   * - unless this returns true, when the best device is looked for.
+   *
+   * A module without it is opened with the context. */
   bool (*can_wait)(const compute_services *services);
 
-  /** What the generator needs to know. A device without it has no generated kernels to tune. The
-   * caller sets struct_size; the module writes no more bytes than that, and sets it to the size of
-   * what it has filled in: the smaller one of the two sides' structs. */
+  /** The target for the generator. A device without this function has no generated kernels to tune.
+   * The caller sets struct_size. The module writes no more bytes than that, and sets it to the size
+   * that it has filled in: the smaller one of the two sides' structs. */
   compute_status (*device_target)(void *device, compute_target *target);
 
   /** kernel_prepare with these parameters and no others: for the tuner. Never falls back. */
@@ -283,11 +299,11 @@ typedef struct compute_backend {
                                          const compute_tuning *tuning, void **kernel);
 
   /** The name of the module's own implementation `index` (≥ 1) of a kernel ("CLBlast"), or NULL
-   * past the end: what compute_tuning.implementation chooses from. */
+   * past the end. compute_tuning.implementation selects one by this index. */
   const char *(*implementation_name)(void *device, const compute_kernel_descriptor *descriptor,
                                      uint32_t index);
 
-  /** Adds what the device has built so far (device.h). */
+  /** Adds the device's counters so far to `statistics` (device.h). */
   void (*build_statistics)(void *device, compute_build_statistics *statistics);
 
   /** A user's kernel. The build log becomes part of the error. Arguments as in kernel.h, with
@@ -299,32 +315,34 @@ typedef struct compute_backend {
                                   const uint32_t group[3], const compute_custom_argument *arguments,
                                   uint32_t count);
 
-  /** Copies from another device of the same module without the host in between, in the order of
-   * this queue; the core has already waited for the source's work. COMPUTE_ERROR_UNSUPPORTED if the
-   * two cannot reach each other: the core then copies through the host. */
+  /** Copies from another device of the same module without passing through the host, in the order
+   * of this queue. The core has already waited for the source's work. COMPUTE_ERROR_UNSUPPORTED if
+   * the two cannot reach each other: the core then copies through the host. */
   compute_status (*copy_from_peer)(void *queue, const compute_argument *destination,
                                    void *source_device, const compute_argument *source,
                                    uint64_t bytes);
 
-  /** Together: recording a sequence of kernels once and submitting it as a whole. Between
-   * record_begin and record_end, what is enqueued on the queue is recorded and does not run. The
-   * caller does nothing else with the queue meanwhile. A recording is submitted with the arguments
-   * of all its kernels, in the kernels' order, which may differ from the recorded ones in memory
-   * and offset; submitting neither allocates nor waits. record_end fails with
-   * COMPUTE_ERROR_UNSUPPORTED if the sequence cannot be recorded; with `recording` NULL it discards
-   * the recording. One thread at a time submits a recording; submissions of one recording run in
-   * sequence, whatever their queues. */
+  /** Together: recording a sequence of kernels once and submitting it as a whole.
+   *
+   * - Between record_begin and record_end, kernels enqueued on the queue are recorded and do not
+   *   run. The caller does nothing else with the queue meanwhile.
+   * - record_end fails with COMPUTE_ERROR_UNSUPPORTED if the sequence cannot be recorded. With
+   *   `recording` NULL it discards the recording.
+   * - record_submit takes the arguments of all kernels, in the kernels' order. They may differ from
+   *   the recorded ones in memory and offset. It neither allocates nor waits.
+   * - One thread at a time submits a recording. Submissions of one recording run in sequence,
+   *   whatever their queues. */
   compute_status (*record_begin)(void *queue);
   compute_status (*record_end)(void *queue, void **recording);
   compute_status (*record_submit)(void *queue, void *recording, const compute_argument *arguments,
                                   uint32_t count);
   void (*record_destroy)(void *device, void *recording);
 
-  /** Together: times of points on a queue. timer_record marks the queue's progress so far,
-   * timer_read waits until it is reached and returns the time of that, in nanoseconds of the host's
-   * CLOCK_MONOTONIC (exact relative to other timers of the device; relative to the host's clock, as
-   * exact as the driver allows). Without them the core reads the clock around calls.
-   */
+  /** Together: times of points on a queue. Without them the core reads the clock around calls.
+   * - timer_record marks the queue's progress so far.
+   * - timer_read waits until the mark is reached and returns its time, in nanoseconds of the host's
+   *   CLOCK_MONOTONIC. Times are exact relative to other timers of the device; relative to the
+   *   host's clock they are as exact as the driver allows. */
   compute_status (*timer_record)(void *queue, void **timer);
   compute_status (*timer_read)(void *device, void *timer, int64_t *nanoseconds);
   void (*timer_destroy)(void *device, void *timer);
@@ -348,54 +366,61 @@ typedef struct compute_backend {
 
   uint64_t flags; /**< COMPUTE_BACKEND_…, any of the bits below */
 
-  /** Optional. Marks what is enqueued from now on, including recorded kernels, with a number for
+  /** Optional. Marks all later kernels of the queue, including recorded ones, with a number for
    * fail_index. For modules that find invalid indices only when the queue is waited for. */
   void (*queue_label)(void *queue, uint32_t label);
 
-  /** Together: inputs that never change, in a form that the kernel reads faster than the elements
-   * as they lie. kernel_packed_bytes: the size of one of the descriptor's constant_inputs in that
-   * form, or 0 if the kernel reads it as it lies. *form is a number: where it and the elements are
-   * the same, kernels of this device share one packed copy. kernel_pack makes it from the
-   * elements, in the order of the queue; launches have it as their argument in place of these. */
+  /** Together: prepacked constant inputs, in a layout that the kernel reads faster.
+   * - kernel_packed_bytes returns the size of one of the descriptor's constant_inputs when packed,
+   *   or 0 if the kernel reads it unpacked. It sets *form to the number of the layout: kernels of
+   *   this device with the same form and the same elements share one packed copy.
+   * - kernel_pack makes that copy from the elements, in the order of the queue. Launches then take
+   *   it as their argument in place of the elements. */
   uint64_t (*kernel_packed_bytes)(void *device, void *kernel, uint32_t input, uint64_t *form);
   compute_status (*kernel_pack)(void *queue, void *kernel, uint32_t input,
                                 const compute_argument *packed, const compute_argument *source);
 
-  /** Together, for devices with memory of their own: memory shared with other libraries in the
-   * process (compute/dlpack.h). memory_export: what `argument` is called elsewhere, for as long as
-   * its memory lives; with `argument` NULL only the device's numbers. memory_adopt: `bytes` > 0 of
-   * another library's memory on this device, from `foreign->data` on; arguments get the
-   * byte_offset. memory_release ends only what it made. COMPUTE_ERROR_UNSUPPORTED for memory that
-   * the device does not reach. */
+  /** Together, for devices with separate memory: memory shared with other libraries in the process
+   * (compute/dlpack.h).
+   * - memory_export: the DLPack terms for `argument`, valid for as long as its memory lives. With
+   *   `argument` NULL only the device's numbers are set.
+   * - memory_adopt: `bytes` > 0 of another library's memory on this device, from `foreign->data`
+   *   on; arguments get the byte_offset. COMPUTE_ERROR_UNSUPPORTED for memory that the device does
+   *   not reach.
+   * - memory_release of adopted memory frees only the objects that memory_adopt made. */
   void (*memory_export)(void *device, const compute_argument *argument,
                         compute_foreign_memory *foreign);
   compute_status (*memory_adopt)(void *device, const compute_foreign_memory *foreign,
                                  uint64_t bytes, compute_memory *memory);
 
-  /** Together: queue_native returns the driver's own queue, if it is a single one, valid as long as
-   * this queue. queue_signal makes another such queue of the driver wait for what has been enqueued
-   * on this one. Without them the core waits. */
+  /** Together; without them the core waits.
+   * - queue_native returns the driver's own queue, if it is a single one, valid as long as this
+   *   queue.
+   * - queue_signal makes another such queue of the driver wait for everything enqueued on this one
+   *   so far. */
   void *(*queue_native)(void *queue);
   compute_status (*queue_signal)(void *queue, void *native);
 
-  /** Together: collective operations with devices of other processes that do not pass through the
-   * host. The core connects the processes: it compares what all ranks offer, has rank 0 make an id,
+  /** Together: collective operations with devices of other processes, without passing through the
+   * host.
+   *
+   * The core connects the processes: it compares the offers of all ranks, has rank 0 make an id,
    * gives it to all of them and lets them open. Every rank makes the same collective calls in the
    * same order; one thread at a time calls for a communicator.
    *
    * No function waits for other ranks. communicator_open, _submit and _finish may return while the
-   * call is in progress; then nothing else is called but communicator_test and _close until
-   * communicator_test has set *done. It also reports what has failed in the background. */
+   * call is in progress. Until communicator_test has set *done, nothing else is called but
+   * communicator_test and _close. communicator_test also reports failures in the background. */
 
-  /** COMPUTE_ERROR_UNSUPPORTED, with the reason, where the device cannot. */
+  /** COMPUTE_ERROR_UNSUPPORTED, with the reason, if the device cannot communicate. */
   compute_status (*communicator_offer)(void *device, compute_communicator_offer *offer);
   compute_status (*communicator_identify)(void *device, uint8_t id[COMPUTE_COMMUNICATOR_ID_BYTES]);
   compute_status (*communicator_open)(void *device, const uint8_t id[COMPUTE_COMMUNICATOR_ID_BYTES],
                                       int32_t rank, int32_t size, void **communicator);
   /** Whether it carries out such a call: the same answer on all ranks. */
   bool (*communicator_supports)(void *communicator, const compute_collective *collective);
-  /** Puts a call on a queue of the device. After communicator_test, what is enqueued follows it.
-   * NULL for an input or output that this rank does not have. */
+  /** Puts a call on a queue of the device. Kernels enqueued after communicator_test follow it. NULL
+   * for an input or output that this rank does not have. */
   compute_status (*communicator_submit)(void *communicator, void *queue,
                                         const compute_collective *collective,
                                         const compute_argument *input,
@@ -403,13 +428,13 @@ typedef struct compute_backend {
   compute_status (*communicator_test)(void *communicator, bool *done);
   /** Every rank finishes, when all of its calls have ended. */
   compute_status (*communicator_finish)(void *communicator);
-  /** Without `orderly`, which means after communicator_finish and _test, what is in progress is
-   * aborted: kernels that wait for other ranks end. Does not wait for other ranks. */
+  /** `orderly`: after communicator_finish and _test. Otherwise calls in progress are aborted:
+   * kernels that wait for other ranks end. Does not wait for other ranks. */
   void (*communicator_close)(void *communicator, bool orderly);
 } compute_backend;
 
 enum {
-  /** The module asks services->trusts_environment before it opens a library that obeys the
+  /** The module calls services->trusts_environment before it opens a library that obeys the
    * environment of the process, as loaders of drivers do. Without this flag it is not opened in a
    * program with raised privileges, unless compute_open_options name it. */
   COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0,
@@ -418,14 +443,14 @@ enum {
    * (services->dialect_text). */
   COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1,
 
-  /** Convolutions and pooling are fastest on data and results with the channels of a pixel side by
-   * side (strides over (n, channel, height, width) of which the second is 1): plans store what lies
-   * between them so. */
+  /** Convolutions and pooling are fastest with channels last: data and results whose strides over
+   * (n, channel, height, width) have a second stride of 1. Plans then store the tensors between
+   * such steps in this layout. */
   COMPUTE_BACKEND_CHANNELS_LAST = 1 << 2,
 
   /** upload and download take any memory of the host at the full speed of the bus, as far as the
-   * host's threads can read and write it so fast: the core passes them the caller's arrays, instead
-   * of copying these to page-locked memory first. */
+   * host's threads can read and write it that fast. The core then passes them the caller's arrays,
+   * and does not copy these to page-locked memory first. */
   COMPUTE_BACKEND_STAGES_COPIES = 1 << 3
 };
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
  * Batches: any number of items through a graph or a kernel, in constant memory, with reading,
- * uploading, computing, downloading and writing going on at the same time.
+ * uploading, computing, downloading and writing at the same time.
  *
- * An item is what the work does once: one matrix, one image, one record of several inputs. The
- * iterator takes items from a source for each input (an array, a file, a callback), runs the work
- * on a batch of them at a time, and passes the results in the items' order to a sink for each
- * output (an array, a file, a callback). Several devices share the items: whichever is free takes
- * the next batch.
+ * An item is the unit of work: one matrix, one image, one record of several inputs. The iterator
+ * takes items from a source for each input and runs the work on a batch of them at a time. It
+ * passes the results, in the items' order, to a sink for each output. Sources and sinks are arrays,
+ * files or callbacks. Several devices share the items: the next free device takes the next batch.
  * @code
  *   static void smooth(void *user, compute_graph *graph, int64_t items,
  *                      const compute_node *inputs, compute_node *outputs) {
@@ -27,8 +26,7 @@
  * @endcode
  * If the work treats items independently, results depend neither on the batch size nor on the
  * number of devices, apart from rounding: devices round differently, and a device may sum in
- * another order for another shape. Steps of your own must ensure this themselves.
- */
+ * another order for another shape. Your own steps must ensure this themselves. */
 #ifndef COMPUTE_BATCH_H
 #define COMPUTE_BATCH_H
 
@@ -53,11 +51,15 @@ typedef struct compute_batch_port {
 } compute_batch_port;
 
 /** Records the work on `items` items at once in `graph`. inputs[i] is a node [items, item shape…];
- * set outputs[i] to one of that form, too. Plans have fixed shapes, so this is called for the
- * normal batch, again for a smaller one such as the last, and for each device; one call at a time,
- * from any thread. It should do the same each time. An error of a builder call fails the iterator.
- * Parameters (compute_parameter) may be on any device of the context and are copied to the others
- * at the start of each run; assignments to them are refused. It must return (compute.h). */
+ * set outputs[i] to a node of the same form.
+ *
+ * - Plans have fixed shapes. So this is called for the normal batch, again for a smaller one such
+ *   as the last, and for each device: one call at a time, from any thread. It should do the same
+ *   each time.
+ * - An error of a builder call fails the iterator.
+ * - Parameters (compute_parameter) may be on any device of the context. They are copied to the
+ *   others at the start of each run; assignments to them are refused.
+ * - It must return (compute.h). */
 typedef void (*compute_batch_build_function)(void *user, compute_graph *graph, int64_t items,
                                              const compute_node *inputs, compute_node *outputs);
 
@@ -72,12 +74,14 @@ typedef struct compute_batch_step {
   uint64_t reserved[4];
 } compute_batch_step;
 
-/** Submits the work on one batch to step->queue: compute_kernel_launch, compute_run. The inputs may
- * still be in transfer to the device, in the order of that queue: anything that bypasses it (for
- * example, a compute_tensor_copy) must wait for it first. The step may return before the work is
- * done; the iterator waits. Calls for one device do not overlap, except for a batch that is
- * repeated on the CPU; calls for several devices do. A status that is not COMPUTE_OK fails the
- * batch. It must return (compute.h). */
+/** Submits the work on one batch to step->queue: compute_kernel_launch, compute_run.
+ *
+ * - The inputs may still be in transfer to the device, in the order of that queue. Anything that
+ *   bypasses the queue (for example, a compute_tensor_copy) must wait for it first.
+ * - The step may return before the work is done; the iterator waits.
+ * - Calls for several devices overlap. Calls for one device do not, except for a batch that is
+ *   repeated on the CPU.
+ * - A status that is not COMPUTE_OK fails the batch. It must return (compute.h). */
 typedef compute_status (*compute_batch_step_function)(void *user, const compute_batch_step *step);
 
 enum {
@@ -101,18 +105,19 @@ typedef struct compute_batch_options {
   size_t device_count;
 
   /** Items at a time, fewer where `memory` has no room for them; 0: chosen for the memory and
-   * caches of the device. With several devices this applies to the fastest, and slower ones take
-   * fewer. With 1 the builder is asked for one item only, otherwise for any number. */
+   * caches of the device. With several devices it applies to the fastest; slower ones take fewer.
+   * With 1 the builder is asked for one item only, otherwise for any number. */
   int64_t batch;
-  /** Batches in progress on each device, 1 … 16; 0: 3. With 1 nothing overlaps; 3 let upload, work
-   * and download do so; where sources and sinks take as long as these, 5 keep every stage busy. */
+  /** Batches in progress on each device, 1 … 16; 0: 3. With 1 nothing overlaps. With 3, upload,
+   * work and download overlap. Where sources and sinks take as long as these, 5 keep every stage
+   * busy. */
   uint32_t slots;
   /** Limit in bytes for slots and temporaries of all devices together, exceeded only if a batch of
    * one item needs more; 0: a quarter of the free memory. */
   uint64_t memory;
 
-  /** What happens when a device fails or is out of memory: the batch is halved, then goes to the
-   * CPU (COMPUTE_FALLBACK_STRICT: the run fails instead). Also the plans' policy. */
+  /** When a device fails or is out of memory, the batch is halved, then goes to the CPU
+   * (COMPUTE_FALLBACK_STRICT: the run fails instead). Also the plans' policy. */
   compute_fallback fallback;
   uint32_t flags;       /**< COMPUTE_PLAN_… for the plans (not _AUTO), COMPUTE_BATCH_… */
   const char *name;     /**< for messages and profiles; copied */
@@ -120,9 +125,11 @@ typedef struct compute_batch_options {
 } compute_batch_options;
 
 /** Creates an iterator: chooses batch sizes and compiles the plans. The first run allocates its
- * slots. Ownership of *batch passes to the caller. COMPUTE_ERROR_INVALID_ARGUMENT, _NULL_POINTER,
- * _DTYPE, _SHAPE (an output without the items' axis), _OVERFLOW, _WRONG_CONTEXT, _OUT_OF_MEMORY,
- * _UNSUPPORTED (assignments), and those of builders and compute_compile. Thread-safe. */
+ * slots. Ownership of *batch passes to the caller. Thread-safe.
+ *
+ * COMPUTE_ERROR_INVALID_ARGUMENT, _NULL_POINTER, _DTYPE, _SHAPE (an output without the items'
+ * axis), _OVERFLOW, _WRONG_CONTEXT, _OUT_OF_MEMORY, _UNSUPPORTED (assignments), and the errors of
+ * builders and compute_compile. */
 COMPUTE_API compute_status compute_batch_create(compute_context *context,
                                                 const compute_batch_options *options,
                                                 compute_batch **batch);
@@ -132,15 +139,16 @@ COMPUTE_API void compute_batch_release(compute_batch *batch);
 
 /* ---- Sources and sinks --------------------------------------------------------------------- */
 
-/** Writes up to `items` items, the first of them number `first`, to `data`, dense and contiguous,
- * and their number to *count: fewer only where the source ends. Calls come in order,
- * from one thread, which is not the one that called compute_batch_run. A status that is not
- * COMPUTE_OK ends the run once everything read so far, including these *count items, is delivered;
- * the other sources are read only up to there. It must return (compute.h). */
+/** Writes up to `items` items, the first of them number `first`, to `data`, dense and contiguous.
+ * Sets *count to their number: fewer than `items` only where the source ends. Calls come in order,
+ * from one thread other than the one that called compute_batch_run.
+ *
+ * A status that is not COMPUTE_OK ends the run once everything read so far, including these *count
+ * items, is delivered; the other sources are read only up to there. It must return (compute.h). */
 typedef compute_status (*compute_batch_read_function)(void *user, int64_t first, int64_t items,
                                                       void *data, int64_t *count);
 
-/** Takes `items` results, the first of them of item `first`, which are valid during the call. Calls
+/** Takes `items` results, the first of them for item `first`; they are valid during the call. Calls
  * come in order, from the thread that called compute_batch_run. A status that is not COMPUTE_OK
  * ends the run; these items do not count as complete. It must return (compute.h). */
 typedef compute_status (*compute_batch_write_function)(void *user, int64_t first, int64_t items,
@@ -159,7 +167,7 @@ typedef struct compute_batch_source {
 /** Exactly one of array, path, write and discard is set. */
 typedef struct compute_batch_sink {
   /** Room for all items; the CPU writes them in place. It must not overlap a source, except that an
-   * item's result may replace that item in place. After a failure, whatever follows the complete
+   * item's result may replace that item in place. After a failure, everything after the complete
    * items is undefined. */
   void *array;
   const char *path; /**< a file: created if missing, written in order from `offset` on, else kept */
@@ -195,11 +203,12 @@ typedef struct compute_batch_run_options {
   compute_batch_progress_function progress;
   void *progress_user;
   double progress_seconds; /**< 0: 0.1 */
-  /** Or NULL: the ranks of the group divide the items, each a part of them without gaps. Then this
-   * is a collective call, with the same number of items on all ranks. Sources and sinks are those
-   * of all items: a rank reads and writes its own part of arrays and files, and its callbacks get
-   * numbers of all items. Progress and result are of this rank's part. What fails on one rank fails
-   * on all, once the others have ended. */
+  /** Or NULL. The ranks of the group divide the items; each takes one contiguous part. The run is
+   * then a collective call, with the same number of items on all ranks.
+   * - Sources and sinks describe all items: a rank reads and writes its own part of arrays and
+   *   files, and its callbacks get item numbers of the whole run.
+   * - Progress and result cover this rank's part.
+   * - A failure on one rank fails all, once the others have ended. */
   compute_process_group *group;
   uint64_t reserved[3]; /**< must be zero */
 } compute_batch_run_options;
@@ -216,21 +225,22 @@ typedef struct compute_batch_result {
 } compute_batch_result;
 
 /** Runs all items through the work and returns when they are delivered. `result` (may be NULL) is
- * filled in on success and on failure alike: result->items says how many items are complete, and
- * so does the message.
+ * filled in on success and on failure: result->items and the error message give the number of
+ * complete items. One run at a time for each iterator; different iterators may run at once.
  *
- * COMPUTE_ERROR_CANCELLED after compute_batch_cancel or a progress function that returned false;
- * the status of a source, sink or step that failed; _FILE, with errno; _INVALID_ARGUMENT when a
- * source ends before `items` or before another source; _INVALID_STATE while another run of this
- * iterator is in progress; _OUT_OF_MEMORY; and the devices' failures when the policy allows no
- * further fallback. One run at a time; different iterators may run at once. */
+ * - COMPUTE_ERROR_CANCELLED after compute_batch_cancel, or after a progress function returned
+ *   false.
+ * - The status of a source, sink or step that failed; _FILE, with errno.
+ * - _INVALID_ARGUMENT when a source ends before `items` or before another source.
+ * - _INVALID_STATE while another run of this iterator is in progress.
+ * - _OUT_OF_MEMORY, and the devices' failures when the policy allows no further fallback. */
 COMPUTE_API compute_status compute_batch_run(compute_batch *batch,
                                              const compute_batch_run_options *options,
                                              compute_batch_result *result);
 
-/** Makes the run in progress return COMPUTE_ERROR_CANCELLED as soon as the batches that are being
- * computed, and the callbacks that are being called, have ended. Without a run it does nothing.
- * Thread-safe, from callbacks too. */
+/** Makes the run in progress return COMPUTE_ERROR_CANCELLED as soon as the batches being computed
+ * and the callbacks being called have ended. Without a run it does nothing. Thread-safe, also from
+ * callbacks. */
 COMPUTE_API void compute_batch_cancel(compute_batch *batch);
 
 /** One of the iterator's devices. */
@@ -248,7 +258,7 @@ COMPUTE_API compute_status compute_batch_device_at(compute_batch *batch, size_t 
                                                    compute_batch_device_info *info);
 
 /** Seconds that each stage of a run was busy. Stages overlap, so their sum may exceed the run's
- * time; the one that was busy longest limits the speed. */
+ * time; the busiest stage limits the speed. */
 typedef struct compute_batch_times {
   double seconds;   /**< of the run */
   double reading;   /**< sources */
@@ -258,7 +268,7 @@ typedef struct compute_batch_times {
 } compute_batch_times;
 
 /** The times of the run in progress so far, otherwise of the last one; all 0 before the first.
- * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
+ * COMPUTE_ERROR_NULL_POINTER. Thread-safe, also from callbacks. */
 COMPUTE_API compute_status compute_batch_times_get(compute_batch *batch,
                                                    compute_batch_times *times);
 

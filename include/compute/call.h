@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * A C function of your own as an operation of a graph. docs/guide/own-functions.md is the guide;
+ * Your own C function as an operation of a graph. docs/guide/own-functions.md is the guide;
  * kernel.h has functions that are compiled for the device instead.
  * @code
  *   static compute_status twice(void *user, const compute_call_arguments *a, int32_t part,
@@ -16,8 +16,8 @@
  *                                 NULL, NULL);
  * @endcode
  * The function runs on the CPU. In a plan for another device it is a step on the CPU, with copies
- * of its inputs and outputs around it. This does not count as a fallback: strict plans allow it
- * too. It needs a context with a CPU device. */
+ * of its inputs and outputs around it. This does not count as a fallback: strict plans allow it as
+ * well. It needs a context with a CPU device. */
 #ifndef COMPUTE_CALL_H
 #define COMPUTE_CALL_H
 
@@ -45,29 +45,28 @@ typedef struct compute_call_arguments {
   const char *name; /**< as in the options; "" for none */
 } compute_call_arguments;
 
-/** The function. Part `part` of `parts`: every run calls it once for each part 0 … parts − 1,
- * several at the same time on threads of the context's pool, or in sequence on any thread, in any
- * order; a part must not wait for another. Together they write every element of every output, whose
- * contents are undefined before. Inputs never overlap outputs.
+/** The function. Every run calls it once for each part 0 … parts − 1, in any order: several at the
+ * same time on threads of the context's pool, or in sequence on any thread. A part must not wait
+ * for another. Together the parts write every element of every output, whose contents are undefined
+ * before. Inputs never overlap outputs.
  *
- * The function must be prepared for concurrent calls with the same `user`: several threads may run
- * a plan at once, and the batch iterator and training with several replicas do.
- *
- * It may call what needs no context (dtype.h, shapes), and compute_call_fail. It must not run
- * plans, wait for queues, jobs or batches, or make or release objects of the graph's context;
- * another context is fine. It must return (compute.h). It is never interrupted: cancelling a run
- * and its time limit take effect after the step.
- *
- * Any status but COMPUTE_OK fails the run, which returns it (COMPUTE_ERROR_LAUNCH for a number that
- * is no status) with the message of compute_call_fail. Parts that have not begun are skipped. As
- * after every failed run, outputs are undefined, and parameters unchanged. Such a failure is not
- * repeated on the CPU. Later runs are not affected. */
+ * - Threads: it must be prepared for concurrent calls with the same `user`. Several threads may run
+ *   a plan at once; the batch iterator and training with several replicas do.
+ * - Allowed calls: functions that need no context (dtype.h, shapes), compute_call_fail, and
+ *   everything on another context. It must not run plans, wait for queues, jobs or batches, or make
+ *   or release objects of the graph's context.
+ * - It must return (compute.h), and is never interrupted: cancelling a run and its time limit take
+ *   effect after the step.
+ * - Failure: any status but COMPUTE_OK fails the run, which returns it with the message of
+ *   compute_call_fail (COMPUTE_ERROR_LAUNCH for a number that is not a status). Parts that have not
+ *   begun are skipped. As after every failed run, outputs are undefined, and parameters unchanged.
+ *   The failure is not repeated on the CPU, and later runs are not affected. */
 typedef compute_status (*compute_call_function)(void *user, const compute_call_arguments *arguments,
                                                 int32_t part, int32_t parts);
 
 /** Sets the error message of a failing call, as printf does. Returns `status`, for the function to
  * return: `return compute_call_fail(arguments, COMPUTE_ERROR_FORMAT, "row %d …", …)`. Of several
- * messages of one part the last counts; if several parts fail, that of the lowest. */
+ * messages of one part the last counts; of several failing parts, the lowest. */
 COMPUTE_API compute_status compute_call_fail(const compute_call_arguments *arguments,
                                              compute_status status, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
@@ -80,12 +79,16 @@ static inline void compute_call_share(int64_t count, int32_t part, int32_t parts
   *end = *first + each + (part < more ? 1 : 0);
 }
 
-/** Records the gradient of a call, while compute_gradients does: nodes for d(loss)/d(inputs[i]), of
- * that input's shape and dtype, into input_gradients[i]. They are initially {0}, which means no
- * gradient for that input; inputs that are not floats stay so. output_gradients[k] is
- * d(loss)/d(outputs[k]), zeros where the loss does not depend on it, {0} for outputs that are not
- * floats. It may use every builder, compute_call included, and must return (compute.h). A status
- * other than COMPUTE_OK fails compute_gradients with it, unless the graph already has an error. */
+/** Records the gradient of a call, while compute_gradients does.
+ *
+ * - input_gradients[i] takes a node for d(loss)/d(inputs[i]), with that input's shape and dtype.
+ *   All are initially {0}, which means no gradient for that input; inputs that are not floats stay
+ *   so.
+ * - output_gradients[k] is d(loss)/d(outputs[k]): zeros where the loss does not depend on it, {0}
+ *   for outputs that are not floats.
+ *
+ * It may use every builder, compute_call included, and must return (compute.h). A status other than
+ * COMPUTE_OK fails compute_gradients with it, unless the graph already has an error. */
 typedef compute_status (*compute_call_gradient)(void *user, compute_graph *graph,
                                                 const compute_node *inputs,
                                                 const compute_node *outputs,
@@ -93,13 +96,16 @@ typedef compute_status (*compute_call_gradient)(void *user, compute_graph *graph
                                                 compute_node *input_gradients);
 
 enum {
-  /** The outputs depend only on the inputs and `user`, and there are no side effects: equal calls
-   * (of function, user, inputs and options) may become one, and a call whose inputs are constants
-   * may be made once, while a plan is compiled. Without it the function is called once in each run
-   * of a plan that needs one of its outputs, in the order in which the calls were recorded. It is
-   * called again for a run that is repeated on the CPU (compute_fallback), and when a trainer looks
-   * for numbers that are not finite. A call of which a plan needs no output is not part of it, pure
-   * or not; compute_group includes one that is there only for its effects. */
+  /** The outputs depend only on the inputs and `user`, and there are no side effects. Equal calls
+   * (of function, user, inputs and options) may become one. A call whose inputs are constants may
+   * be made once, while a plan is compiled.
+   *
+   * Without the flag, the function is called once in each run of a plan that needs one of its
+   * outputs, in the order of recording. It is called again for a run that is repeated on the CPU
+   * (compute_fallback), and when a trainer looks for numbers that are not finite.
+   *
+   * With or without it, a plan that needs no output of a call omits the call; compute_group
+   * includes one that is there only for its effects. */
   COMPUTE_CALL_PURE = 1 << 0,
 
   COMPUTE_CALL_PARTS_AUTOMATIC = -1 /**< for `parts`: one for each of the context's threads */
@@ -122,16 +128,17 @@ typedef struct compute_call_output {
   compute_shape shape;
 } compute_call_output;
 
-/** A call of `function` with the values of `inputs` (up to COMPUTE_CALL_MAX_INPUTS, or none), which
+/** A call of `function` with the values of `inputs` (up to COMPUTE_CALL_MAX_INPUTS, or none). It
  * has 1 … COMPUTE_CALL_MAX_OUTPUTS outputs of these dtypes and shapes. Returns the first output;
- * `results`, if it is not NULL, gets all of them ({0} on failure). NULL options: defaults. A call
- * whose outputs all have no elements is never made.
+ * `results`, if it is not NULL, gets all of them ({0} on failure). NULL options: defaults.
  *
- * COMPUTE_ERROR_NULL_POINTER (function, inputs, outputs), _INVALID_ARGUMENT (numbers of inputs,
- * outputs, parts, unknown flags, reserved fields), _DTYPE, _SHAPE, _OVERFLOW, _WRONG_GRAPH,
- * _OUT_OF_MEMORY; compute_gradients through a call without `gradient` is
- * COMPUTE_ERROR_NOT_DIFFERENTIABLE. Plans with a call are not recorded (cudaGraph). Nothing of a
- * call is stored on disk. */
+ * - A call whose outputs all have no elements is never made.
+ * - Plans with a call are not recorded (cudaGraph), and nothing of a call is stored on disk.
+ * - compute_gradients through a call without `gradient` is COMPUTE_ERROR_NOT_DIFFERENTIABLE.
+ *
+ * Errors: COMPUTE_ERROR_NULL_POINTER (function, inputs, outputs), _INVALID_ARGUMENT (numbers of
+ * inputs, outputs, parts, unknown flags, reserved fields), _DTYPE, _SHAPE, _OVERFLOW, _WRONG_GRAPH,
+ * _OUT_OF_MEMORY. */
 COMPUTE_API compute_node compute_call(compute_graph *graph, compute_call_function function,
                                       void *user, const compute_node *inputs, size_t input_count,
                                       const compute_call_output *outputs, size_t output_count,

@@ -9,9 +9,9 @@
  *
  * Calls throw compute::error when the underlying C function fails, and nothing else, except
  * std::bad_alloc where a container of C++ gets no memory. Thread-safety, limits and the meaning of
- * arguments are as in C. An object must not outlive its context: what
- * is declared later is destroyed first, so declare the context before them. A handle that was moved
- * from owns nothing and may only be destroyed or assigned to. */
+ * arguments are as in C. An object must not outlive its context: declare the context before its
+ * objects, because C++ destroys in reverse order. A handle that was moved from owns nothing and may
+ * only be destroyed or assigned to. */
 #ifndef COMPUTE_COMPUTE_HPP
 #define COMPUTE_COMPUTE_HPP
 
@@ -51,7 +51,7 @@ public:
   }
   compute_status status() const { return error_.status; }
   const char *operation() const { return error_.operation; } /**< "matmul" */
-  const char *remedy() const { return error_.remedy; }       /**< what to do, or "" */
+  const char *remedy() const { return error_.remedy; }       /**< an action for the caller, or "" */
   int64_t native_code() const { return error_.native_code; } /**< a driver's code, or 0 */
 
 private:
@@ -71,7 +71,7 @@ inline void check(compute_status status) {
 
 /* ---- Shapes and dtypes --------------------------------------------------------------------- */
 
-/** shape(64, 784); shape() is that of a scalar. For the macros COMPUTE_SHAPE and COMPUTE_SCALAR. */
+/** shape(64, 784); shape() is a scalar's. For the macros COMPUTE_SHAPE and COMPUTE_SCALAR. */
 template <class... Sizes> constexpr compute_shape shape(Sizes... sizes) {
   static_assert(sizeof...(Sizes) <= COMPUTE_MAX_RANK, "too many dimensions");
   static_assert((std::is_integral_v<Sizes> && ...), "sizes are integers");
@@ -145,7 +145,7 @@ owner<T> make(Function &&function, Arguments &&...arguments) {
 /* ---- Callbacks ----------------------------------------------------------------------------- */
 
 namespace detail {
-/** Hands the exception's text to the callbacks that can take one. */
+/** Passes the exception's text to the callbacks that can take one. */
 template <class... Arguments>
 void explain(compute_status, const char *, const Arguments &...) noexcept {}
 inline void explain(compute_status status, const char *what,
@@ -158,7 +158,7 @@ inline void explain(compute_status status, const char *what,
   (void)compute_model_call_fail(call, status, "%s", what);
 }
 
-/** The status that C is told. */
+/** The status for C. */
 template <class... Arguments>
 compute_status status_of(const std::exception_ptr &exception,
                          const Arguments &...arguments) noexcept {
@@ -185,10 +185,10 @@ compute_status status_of(const std::exception_ptr &exception,
  *     source.read = read.function();
  *     source.user = read.user();
  *
- * C cannot pass an exception on, so one that the object throws ends here. C is told a status:
+ * An exception that the object throws ends here, because C cannot pass it on. C gets a status:
  * compute::error's, COMPUTE_ERROR_OUT_OF_MEMORY for std::bad_alloc, else COMPUTE_ERROR_LAUNCH; or
- * false, NULL or {0} where the callback returns something else. rethrow() throws the first of them
- * once C has returned. An object that returns nothing, where C wants a status, succeeds.
+ * false, NULL or {0} if the callback returns another type. rethrow() throws the first of them once
+ * C has returned. An object that returns nothing, where C expects a status, succeeds.
  *
  * It stays where it is, and must outlive its use by C. Calls may overlap where C's do. */
 template <class Function> class callback;
@@ -249,7 +249,7 @@ private:
 
 /* ---- Context ------------------------------------------------------------------------------- */
 
-/** An open context; closed by the destructor, which does not report what close() would. */
+/** An open context; closed by the destructor, which does not report the errors of close(). */
 class context {
 public:
   context() { check(compute_open(&context_, nullptr)); }
@@ -291,7 +291,7 @@ private:
   compute_context *context_ = nullptr;
 };
 
-/** The static facts of a device. */
+/** The static properties of a device. */
 inline compute_device_info describe(const compute_device *device) {
   compute_device_info info;
   check(compute_device_describe(device, &info));

@@ -3,19 +3,23 @@
  * Contexts, devices, queues, events, scopes and the buffer pool's controls.
  *
  * A context finds the backend modules, opens their devices and owns them. Everything else belongs
- * to a context; objects of two contexts never mix. Contexts, devices and pools may be used by
- * several threads at once; a queue has one owner at a time. The only per-thread state is the stack
- * of device scopes and memory scopes, and the last error.
+ * to a context; objects of two contexts never mix.
  *
- * Every call computes in C's default floating-point environment, whatever the caller's is, and then
- * the caller has its rounding mode, traps, treatment of subnormal numbers and exception flags
- * again. It takes at most 48 KiB of its thread's stack, besides what drivers of devices take:
+ * **Threads.** Contexts, devices and pools may be used by several threads at once; a queue has one
+ * owner at a time. The only per-thread state is the stack of device scopes and memory scopes, and
+ * the last error.
+ *
+ * **Floating point.** Every call computes in C's default floating-point environment, and then
+ * restores the caller's: rounding mode, traps, treatment of subnormal numbers and exception flags.
+ *
+ * **Stack.** A call takes at most 48 KiB of its thread's stack, without the drivers of devices:
  * OpenCL's compilers take more.
  *
- * A process that was forked opens contexts of its own: every call with an object of the parent's
- * contexts is COMPUTE_ERROR_INVALID_STATE there, or does nothing if it returns no status, releasing
- * and closing included; their memory stays. Only functions that read what never changes still
- * answer. A backend whose driver the parent had started is left out; the CPU always works. */
+ * **Fork.** A forked process opens new contexts. There, every call with an object of the parent's
+ * contexts is COMPUTE_ERROR_INVALID_STATE, or does nothing if it returns no status; this includes
+ * releasing and closing, and the objects' memory stays. Only functions that read constant
+ * properties still answer. A backend whose driver the parent had started is left out; the CPU
+ * always works. */
 #ifndef COMPUTE_DEVICE_H
 #define COMPUTE_DEVICE_H
 
@@ -41,23 +45,29 @@ typedef struct compute_open_options {
   const char *device;       /**< name of the default device; NULL: COMPUTE_DEVICE, else the best;
                              * "auto": the best, and plans that name no device place each step where
                              * it is fastest (COMPUTE_PLAN_AUTO) */
-  int32_t threads;          /**< CPU threads; 0: COMPUTE_THREADS, else what the process may use */
+  int32_t threads;          /**< CPU threads; 0: COMPUTE_THREADS, else all that the process may
+                             * use */
   uint64_t reserved[8];     /**< must be zero */
 } compute_open_options;
 
-/** Opens a context: finds modules and devices. Drivers start when they are needed: those of a
- * device that is named here or later, all when devices or modules are listed, and, when the best
- * device is first looked for, those that may have it. `options` may be NULL. A missing driver,
- * library or device is not an error (see compute_probe_at); no usable device at all, a default
- * device that does not exist, an invalid option, and an invalid value of an environment variable
- * that no option overrides are. Ownership of *context passes to the caller.
- * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _NO_DEVICE, _OUT_OF_MEMORY. Thread-safe. */
+/** Opens a context: finds modules and devices. `options` may be NULL. Ownership of *context passes
+ * to the caller. Thread-safe.
+ *
+ * Drivers start when they are needed:
+ * - the driver of a device that is named here or later;
+ * - all drivers, when devices or modules are listed;
+ * - the drivers that may have the best device, when it is first looked for.
+ *
+ * A missing driver, library or device is not an error (see compute_probe_at). Errors are: no usable
+ * device at all, a default device that does not exist, an invalid option, and an invalid value of
+ * an environment variable that no option overrides. COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT,
+ * _NO_DEVICE, _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_open(compute_context **context,
                                         const compute_open_options *options);
 
-/** Closes a context, its devices and modules. Every object of it must have been released before,
- * else COMPUTE_ERROR_INVALID_STATE says what is left, and the context stays open. NULL is allowed.
- * No other thread may use the context any more. */
+/** Closes a context, its devices and modules. Every object of it must have been released before;
+ * otherwise COMPUTE_ERROR_INVALID_STATE names the remaining objects, and the context stays open.
+ * NULL is allowed. No other thread may use the context any more. */
 COMPUTE_API compute_status compute_close(compute_context *context);
 
 /* ---- Modules ------------------------------------------------------------------------------- */
@@ -77,16 +87,16 @@ typedef enum compute_probe_state {
 /** The state of one candidate module. Strings live as long as the context. */
 typedef struct compute_probe {
   const char *name; /**< "cuda" */
-  const char *path; /**< file that was tried; "built in" for what libcompute.a contains */
+  const char *path; /**< file that was tried; "built in" for modules in libcompute.a */
   compute_probe_state state;
   const char *detail;  /**< the loader's or the module's own message; "" if it loaded */
-  const char *remedy;  /**< what to install or set; "" if there is nothing */
+  const char *remedy;  /**< the package to install or the variable to set, or "" */
   const char *version; /**< the module's version; "" if it was never loaded */
   uint32_t device_count;
 } compute_probe;
 
-/** The candidate at `index`, or NULL past the end. Constant while the context lives. Thread-safe.
- */
+/** The candidate at `index`, or NULL past the end. Constant while the context lives.
+ * Thread-safe. */
 COMPUTE_API const compute_probe *compute_probe_at(const compute_context *context, size_t index);
 
 /** "loaded", "missing library", …. Thread-safe. */
@@ -129,10 +139,11 @@ typedef struct compute_device_info {
   uint32_t index;                 /**< within its backend */
   uint32_t compute_units;         /**< threads on a CPU, multiprocessors on a GPU */
   uint32_t vector_width;          /**< f32 lanes on a CPU, threads of a warp on a GPU */
-  uint64_t memory_total;          /**< bytes; of host memory what the control groups grant */
+  uint64_t memory_total;          /**< bytes; of host memory, the control groups' limit */
   uint64_t memory_free;           /**< bytes; likewise */
   uint64_t memory_max_allocation; /**< bytes */
-  uint64_t cache_bytes;           /**< last-level cache; on a CPU what its threads can use of it */
+  uint64_t cache_bytes;           /**< last-level cache; on a CPU the part that its threads can
+                                   * use */
   char notes[512];                /**< warnings, one per line, such as a slow BLAS; "" if none */
   uint64_t reserved[8];           /**< zero */
 } compute_device_info;
@@ -164,8 +175,11 @@ COMPUTE_API compute_context *compute_device_context(const compute_device *device
 
 /** Recovers a lost device, if its driver can do so within the process, or detects that a kernel
  * which exceeded a time limit has finished: then nothing was lost. COMPUTE_OK if the device works,
- * including one that was never lost. After a recovery, existing tensors, plans, queues and events
- * stay lost: release them and create new ones; the kernels of new plans are built again.
+ * including one that was never lost.
+ *
+ * After a recovery, existing tensors, plans, queues and events stay lost: release them and create
+ * new ones. The kernels of new plans are built again.
+ *
  * COMPUTE_ERROR_UNSUPPORTED if the driver cannot do it, _DEVICE_LOST while a kernel still runs or
  * if recovery fails. No other thread may be using the device's tensors and queues. Thread-safe
  * otherwise. */
@@ -178,14 +192,14 @@ COMPUTE_API compute_status compute_device_pop(compute_context *context);
 
 /* ---- Queues and events --------------------------------------------------------------------- */
 
-/** A queue runs what is submitted to it in order. Owned by the caller; one thread at a time. The
- * CPU's queues finish each submission before the submitting call returns. */
+/** A queue runs its submissions in order. Owned by the caller; one thread at a time. The CPU's
+ * queues finish each submission before the submitting call returns. */
 COMPUTE_API compute_status compute_queue_create(compute_device *device, compute_queue **queue);
 
 /** Waits for the queue's work, then frees it. NULL is allowed. */
 COMPUTE_API void compute_queue_release(compute_queue *queue);
 
-/** Waits until everything submitted has finished; returns the first failure among it. */
+/** Waits until all submissions have finished; returns the first failure among them. */
 COMPUTE_API compute_status compute_queue_wait(compute_queue *queue);
 
 /** The device of a queue. Thread-safe. */
@@ -196,11 +210,11 @@ COMPUTE_API compute_device *compute_queue_device(const compute_queue *queue);
  * OpenCL. Thread-safe. */
 COMPUTE_API void *compute_queue_native(const compute_queue *queue);
 
-/** An event marks what was submitted to a queue so far. Owned by the caller. */
+/** An event marks the submissions to a queue so far. Owned by the caller. */
 COMPUTE_API compute_status compute_event_record(compute_queue *queue, compute_event **event);
 COMPUTE_API void compute_event_release(compute_event *event);
 
-/** Waits for an event; makes a queue wait for it before what is submitted next; queries it without
+/** Waits for an event; makes the later submissions to a queue wait for it; queries it without
  * waiting. */
 COMPUTE_API compute_status compute_event_wait(compute_event *event);
 COMPUTE_API compute_status compute_queue_wait_event(compute_queue *queue, compute_event *event);
@@ -209,15 +223,15 @@ COMPUTE_API compute_status compute_event_query(compute_event *event, bool *compl
 /* ---- Buffer pool --------------------------------------------------------------------------- */
 
 /* A device's memory comes from its pool, which keeps freed blocks for reuse. Active and cached
- * blocks together hold at most what was recently needed at one time, and half of the recent rise
- * above the lowest need; up to 1 MiB stays cached in any case. "Recently" is a second, or 5 ns for
- * each byte held if that is longer, to two of these. The pool looks when memory is requested: a
- * program that requests none gives memory back with compute_pool_trim. */
+ * blocks together hold at most the amount recently needed at one time, and half of the recent rise
+ * above the lowest need; up to 1 MiB stays cached in any case. "Recently" is one to two periods of
+ * a second, or of 5 ns for each allocated byte if that is longer. The pool looks when memory is
+ * requested: a program that requests none gives memory back with compute_pool_trim. */
 
 /** Counters of one device's pool. "Active" is in use, "cached" is kept for reuse. */
 typedef struct compute_pool_statistics {
-  uint64_t bytes_allocated; /**< held from the device: active + cached, in whole blocks */
-  uint64_t bytes_active;    /**< in whole blocks, which may be larger than what was requested */
+  uint64_t bytes_allocated; /**< allocated from the device: active + cached, in whole blocks */
+  uint64_t bytes_active;    /**< in whole blocks, which may be larger than the request */
   uint64_t bytes_cached;
   uint64_t bytes_requested; /**< bytes that callers requested, of the active ones */
   uint64_t bytes_peak;      /**< highest bytes_active ever */

@@ -12,24 +12,25 @@
  * no MPI: the same calls work and nothing is sent. libcompute does not link MPI; a module for the
  * launcher's MPI is opened when it is needed.
  *
- * A *collective* call is one that every rank makes, in the same order, with the same kind, dtype
- * and sizes. That is checked before any data moves: if ranks differ, all of them get
- * COMPUTE_ERROR_INVALID_ARGUMENT with the rank that differs and in what, and the group stays
- * usable. Every wait has a time limit. If a rank dies, hangs or fails in the middle of a call, the
- * group is *broken* on the others within that limit: that call and every later one return the first
- * failure at once. A broken group can only be closed. The error of a wait that has reached its
- * limit names the ranks that did not arrive, or says that the transport does not tell
- * (transport.h); to ask them takes up to a second after the limit.
+ * **Collective calls.** Every rank makes a *collective* call, in the same order, with the same
+ * kind, dtype and sizes. That is checked before any data moves. If ranks differ, all of them get
+ * COMPUTE_ERROR_INVALID_ARGUMENT, which names the rank and the difference, and the group stays
+ * usable.
  *
- * Sums are in the order of the ranks: the same bits for a given number of ranks, whatever the
- * timing, and the same on every rank. The exception: sums and means of tensors on the ranks' own
- * devices, where these are connected without the host (NCCL, docs/guide/cluster.md). Their order is
- * the library's, and f16 and bf16 are rounded after each addition, unless a call asks for
- * `fixed_order` or, with narrower dtypes than f64, for `accumulate`.
+ * **Failures.** Every wait has a time limit. If a rank dies, hangs or fails in the middle of a
+ * call, the group is *broken* on the others within that limit: that call and every later one return
+ * the first failure at once. A broken group can only be closed. The error of a wait that has
+ * reached its limit names the ranks that did not arrive, or explains that the transport cannot find
+ * out (compute/backend/transport.h); asking them takes up to a second after the limit.
  *
- * Calls are carried out by a thread of the group, in sequence. A group may be used from
- * several threads, but then they must agree on the order of the calls as all ranks must.
- */
+ * **Order of sums.** Sums are in the order of the ranks: the same bits for a given number of ranks,
+ * whatever the timing, and the same on every rank. The exception: sums and means of tensors on the
+ * ranks' own devices, where these are connected without the host (NCCL, docs/guide/cluster.md). The
+ * library chooses their order, and f16 and bf16 are rounded after each addition, unless a call asks
+ * for `fixed_order` or, with narrower dtypes than f64, for `accumulate`.
+ *
+ * **Threads.** A thread of the group carries out the calls, in sequence. A group may be used from
+ * several threads, but then they must agree on the order of the calls as all ranks must. */
 #ifndef COMPUTE_DISTRIBUTED_H
 #define COMPUTE_DISTRIBUTED_H
 
@@ -52,19 +53,22 @@ typedef struct compute_group_options {
                            * or else 600 */
   compute_device *device; /**< of this rank; NULL: by its local rank */
   bool host_only;         /**< elements of devices always pass through host memory; false: as
-                           * COMPUTE_GROUP_HOST_ONLY says */
+                           * COMPUTE_GROUP_HOST_ONLY is set */
   uint64_t reserved[7];   /**< must be zero */
 } compute_group_options;
 
-/** Collective: every process of the launcher opens its group, `options` may be NULL. A process
- * can have one group over MPI open at a time, and any number of groups of one without it. Ownership
- * of *group passes to the caller, who closes it before the context. MPI is initialised by the first
- * group, unless the program has done that itself (with MPI_THREAD_SERIALIZED at least, and then it
- * finalizes it as well), and finalized when the process ends. COMPUTE_ERROR_BACKEND_LOAD if there
- * is no module for the launcher; _TRANSFER if MPI fails, or an earlier group of the process has
- * been broken; _TIMEOUT (MPI's own initialisation, which waits for the other processes, has no
- * limit); _INVALID_STATE if a group is open; _INVALID_ARGUMENT if ranks have different versions of
- * libcompute. */
+/** Collective: every process of the launcher opens its group. `options` may be NULL. A process can
+ * have one group over MPI open at a time, and any number of groups of one without it. Ownership of
+ * *group passes to the caller, who closes it before the context.
+ *
+ * The first group initialises MPI, and it is finalized when the process ends. If the program has
+ * initialised MPI itself (with MPI_THREAD_SERIALIZED at least), the program finalizes it as well.
+ *
+ * - COMPUTE_ERROR_BACKEND_LOAD if there is no module for the launcher.
+ * - _TRANSFER if MPI fails, or an earlier group of the process has been broken.
+ * - _TIMEOUT. MPI's own initialisation, which waits for the other processes, has no limit.
+ * - _INVALID_STATE if a group is open.
+ * - _INVALID_ARGUMENT if ranks have different versions of libcompute. */
 COMPUTE_API compute_status compute_group_open(compute_context *context,
                                               const compute_group_options *options,
                                               compute_process_group **group);
@@ -81,8 +85,8 @@ typedef struct compute_group_info {
   int32_t hosts;                  /**< with different names */
   char host[64];
   char transport[128];    /**< "none", or the module's name and its library's version */
-  compute_device *device; /**< as chosen; alone on its host, the default device, else of the devices
-                           * of its backend number local_rank, in a circle */
+  compute_device *device; /**< as chosen; alone on its host, the default device; else device number
+                           * local_rank of its backend, modulo their number */
   double timeout;
   bool broken;
   uint64_t reserved[8];
@@ -102,9 +106,9 @@ typedef struct compute_group_member {
 COMPUTE_API compute_status compute_group_member_at(const compute_process_group *group, int32_t rank,
                                                    compute_group_member *member);
 
-/** In words, what carries the elements of tensors on `device`, NULL for those in host memory:
- * "NCCL 2.27.3", or "pinned host memory, openmpi: Open MPI v5.0.3; rank 1: …" with the reason. Cut
- * to text_bytes. Some calls pass through the host all the same, as with `fixed_order`. */
+/** A description of the route of elements of tensors on `device`, NULL for host memory: "NCCL
+ * 2.27.3", or "pinned host memory, openmpi: Open MPI v5.0.3; rank 1: …" with the reason. Cut to
+ * text_bytes. Some calls pass through the host all the same, as with `fixed_order`. */
 COMPUTE_API compute_status compute_group_route(const compute_process_group *group,
                                                const compute_device *device, char *text,
                                                size_t text_bytes);
@@ -128,11 +132,12 @@ COMPUTE_API void compute_group_request_release(compute_group_request *request);
 
 /* Tensors are dense, of any device of the group's context; outputs are not read-only or frozen.
  * Work that writes an input must have ended, or be before the event `after` of the options.
- * `options` and `request` may be NULL. Errors of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT,
- * _SHAPE, _DTYPE and _INVALID_ARGUMENT for the call's own arguments (then the other ranks still
- * wait for this one's call, until their limit); _INVALID_ARGUMENT on all ranks if their calls
- * differ; _INVALID_STATE if a rank has closed its group, _TIMEOUT and _TRANSFER, which break the
- * group. */
+ * `options` and `request` may be NULL. Errors of all:
+ * - COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _SHAPE, _DTYPE and _INVALID_ARGUMENT for the call's
+ *   own arguments. The other ranks then still wait for this rank's call, until their limit.
+ * - _INVALID_ARGUMENT on all ranks if their calls differ.
+ * - _INVALID_STATE if a rank has closed its group.
+ * - _TIMEOUT and _TRANSFER, which break the group. */
 
 typedef enum compute_group_reduction {
   COMPUTE_GROUP_SUM = 0,  /**< integers wrap; not of bool */
@@ -146,8 +151,8 @@ typedef struct compute_group_call_options {
                              * for f64, integers of 64 bits for integers, f32 for other floats */
   bool fixed_order;         /**< sums and means in the order of the ranks on devices as well; they
                              * pass through host memory if any rank asks for it */
-  compute_event *after;     /**< recorded after what writes the input, kept until the call has
-                             * ended; or NULL */
+  compute_event *after;     /**< recorded after the work that writes the input, kept until the call
+                             * has ended; or NULL */
   uint64_t reserved[4];     /**< must be zero */
 } compute_group_call_options;
 
@@ -177,7 +182,7 @@ COMPUTE_API compute_status compute_group_all_gather(compute_process_group *group
                                                     const compute_group_call_options *options,
                                                     compute_group_request **request);
 
-/** The root's elements become everyone's. Nothing is written on the root. */
+/** Copies the root's elements to all ranks. Nothing is written on the root. */
 COMPUTE_API compute_status compute_group_broadcast(compute_process_group *group,
                                                    compute_tensor *tensor, int32_t root,
                                                    const compute_group_call_options *options,
@@ -186,9 +191,9 @@ COMPUTE_API compute_status compute_group_broadcast(compute_process_group *group,
 /** Returns when every rank has called it. */
 COMPUTE_API compute_status compute_group_barrier(compute_process_group *group);
 
-/** Between two ranks, which are different; only they call. The receiver's tensor has the sender's
- * dtype and count. Like all calls they are carried out in order, and one ends when the other side
- * takes part. Two ranks that both send to each other, or both receive, get
+/** Between two different ranks; only they call. The receiver's tensor has the sender's dtype and
+ * count. Like all calls they are carried out in order, and each ends when the other side takes
+ * part. Two ranks that both send to each other, or both receive, get
  * COMPUTE_ERROR_INVALID_ARGUMENT, and nothing is sent. */
 COMPUTE_API compute_status compute_group_send(compute_process_group *group,
                                               const compute_tensor *tensor, int32_t to,
@@ -203,14 +208,15 @@ COMPUTE_API compute_status compute_group_receive(compute_process_group *group,
 
 /** Collective. Whether all ranks have the same text: settings, a list of files, a hash, in lines.
  * If not, all get COMPUTE_ERROR_INVALID_ARGUMENT, which names the first rank that differs from rank
- * 0, and the first line of each that differs. `operation` names the caller in messages. */
+ * 0, and the first line that differs in each of the two texts. `operation` names the caller in
+ * messages. */
 COMPUTE_API compute_status compute_group_agree(compute_process_group *group, const char *operation,
                                                const char *text);
 
-/** Collective, at the end of something that may fail on one rank alone (opening a file, a step).
- * Every rank passes its own status. COMPUTE_OK if all have succeeded. Otherwise a rank that has
- * failed gets its own status and error again; the others get the first failing rank's status, with
- * its rank and message. */
+/** Collective, after a step that may fail on one rank alone (opening a file, for example). Every
+ * rank passes its own status. COMPUTE_OK if all have succeeded. Otherwise a rank that has failed
+ * gets its own status and error again; the others get the first failing rank's status, with its
+ * rank and message. */
 COMPUTE_API compute_status compute_group_check(compute_process_group *group, const char *operation,
                                                compute_status status);
 

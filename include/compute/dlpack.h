@@ -4,12 +4,12 @@
  * and many more. No element is copied.
  *
  * Only pointers to DLPack's structs appear here. A program that looks into them includes DLPack's
- * own header, before or after this one; most just pass them on, in Python inside of a capsule
- * (docs/guide/python.md).
+ * own header, before or after this one. Most programs just pass the pointers on, in Python inside a
+ * capsule (docs/guide/python.md).
  *
- * Both libraries then see the same memory: what one writes, the other reads. Memory of the CPU, of
- * CUDA and of OpenCL devices can be shared; OpenCL's is a cl_mem, which belongs to its cl_context.
- */
+ * Both libraries then see the same memory: the data that one writes, the other reads. Memory of the
+ * CPU, of CUDA and of OpenCL devices can be shared; OpenCL's is a cl_mem, which belongs to its
+ * cl_context. */
 #ifndef COMPUTE_DLPACK_H
 #define COMPUTE_DLPACK_H
 
@@ -33,11 +33,11 @@ typedef struct compute_dlpack_options {
   uint64_t reserved[8]; /**< must be zero */
 } compute_dlpack_options;
 
-/** Exports a tensor. `options` may be NULL. The result belongs to the caller, until a
- * library takes it over. Its owner calls its deleter once, from any thread. Until then it counts as
- * a tensor of the context, which cannot be closed before. A read-only tensor (frozen, a broadcast
- * view, imported as such) carries the versioned form's flag; the unversioned form cannot say so,
- * and COMPUTE_ERROR_INVALID_ARGUMENT asks for the other one or a copy. COMPUTE_ERROR_NULL_POINTER,
+/** Exports a tensor. `options` may be NULL. The result belongs to the caller, until a library takes
+ * it over. Its owner calls its deleter once, from any thread. Until then it counts as a tensor of
+ * the context, which cannot be closed before. A read-only tensor (frozen, a broadcast view,
+ * imported as such) sets a flag in the versioned form. The unversioned form has no such flag:
+ * COMPUTE_ERROR_INVALID_ARGUMENT asks for the other form or a copy. COMPUTE_ERROR_NULL_POINTER,
  * _WRONG_CONTEXT, _OUT_OF_MEMORY, _OUT_OF_DEVICE_MEMORY; _UNSUPPORTED for devices whose memory
  * other libraries cannot use. Thread-safe. */
 COMPUTE_API compute_status compute_tensor_to_dlpack(compute_tensor *tensor,
@@ -47,20 +47,21 @@ COMPUTE_API compute_status
 compute_tensor_to_dlpack_versioned(compute_tensor *tensor, const compute_dlpack_options *options,
                                    struct DLManagedTensorVersioned **managed);
 
-/** A tensor over another library's memory, on the device of `context` that the memory is on. It
- * takes over `managed`: the deleter is called once, when the tensor and all views of it are gone
- * and no queue needs them any more, in the thread where that happens. On failure `managed` stays
- * the caller's.
+/** A tensor over another library's memory, on the device of `context` that has the memory. It takes
+ * over `managed`: the deleter is called once, when the tensor and all views of it are gone and no
+ * queue needs them any more, in the thread where that happens. On failure `managed` stays the
+ * caller's. Thread-safe.
  *
- * What the other library has submitted must be finished, or ordered before what libcompute does:
- * give it compute_queue_native(queue) as the stream (`__dlpack__(stream=…)` in Python), and run on
- * that queue.
+ * The other library's work must be finished, or ordered before libcompute's: give it
+ * compute_queue_native(queue) as the stream (`__dlpack__(stream=…)` in Python), and run on that
+ * queue.
  *
- * COMPUTE_ERROR_NULL_POINTER; _DTYPE for element types without a dtype here, such as complex
- * numbers or 4 bits; _SHAPE for more than 8 dimensions or negative sizes; _INVALID_ARGUMENT for
- * negative strides, and for elements that are not aligned to their size; _OVERFLOW; _NO_DEVICE if
- * the context does not have the device; _UNSUPPORTED for a DLPack version other than 1, and for
- * memory that the device does not reach; _OUT_OF_MEMORY. Thread-safe. */
+ * - COMPUTE_ERROR_DTYPE for element types without a dtype here, such as complex numbers or 4 bits.
+ * - _SHAPE for more than 8 dimensions or negative sizes; _OVERFLOW.
+ * - _INVALID_ARGUMENT for negative strides, and for elements that are not aligned to their size.
+ * - _NO_DEVICE if the context does not have the device.
+ * - _UNSUPPORTED for a DLPack version other than 1, and for memory that the device does not reach.
+ * - _NULL_POINTER; _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_tensor_from_dlpack(compute_context *context,
                                                       struct DLManagedTensor *managed,
                                                       compute_tensor **tensor);

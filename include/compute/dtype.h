@@ -39,27 +39,29 @@ extern "C" {
   DTYPE(U64, 13, u64, UNSIGNED, 8, I64, uint64_t)
 /* clang-format on */
 
-/** Arithmetic happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage types:
- * loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as i32,
- * u32 as i64, and wrap when stored. bool is one byte, 0 or 1.
+/** **Arithmetic** happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage
+ * types: loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as
+ * i32, u32 as i64, and wrap when stored. bool is one byte, 0 or 1.
  *
- * u64 computes as i64 with the same bits. Operations that are the same modulo 2^64 are exact: sums,
- * differences, products, matrix products, bits, shifts to the left, equality, select, and moving
- * elements. Those that depend on the order (comparisons, maximum, minimum, sorting, quotients,
- * shifts to the right, absolute values, …) are refused in graphs with COMPUTE_ERROR_DTYPE: cast to
- * i64 where values are below 2^63, or to a float. Casts between u64 and floats are correct for all
- * values.
+ * **u64** computes as i64 with the same bits. Operations that are the same modulo 2^64 are exact:
+ * sums, differences, products, matrix products, bits, shifts to the left, equality, select, and
+ * moving elements. Graphs refuse operations that depend on the order (comparisons, maximum,
+ * minimum, sorting, quotients, shifts to the right, absolute values, …) with COMPUTE_ERROR_DTYPE:
+ * cast to i64 where values are below 2^63, or to a float. Casts between u64 and floats are correct
+ * for all values.
  *
- * An f16 or bf16 result that a fused kernel passes on without storing it is rounded wherever
- * skipping it could change more than the rounding error: casts, comparisons, select, sign, floor,
- * ceil, round, trunc, mod, is_nan, is_finite, argmax and argmin always see the rounded value, and
- * the result of a cast to f16 or bf16 is rounded for every consumer. Other arithmetic (and sum,
- * mean, softmax, normalize) within the kernel may use the f32 value, which differs from the rounded
- * one by at most half a unit in the last place; this depends on which operations are fused.
+ * **Fusion.** A fused kernel may pass on an f16 or bf16 result without storing it. The result is
+ * rounded wherever skipping it could change more than the rounding error. Casts, comparisons,
+ * select, sign, floor, ceil, round, trunc, mod, is_nan, is_finite, argmax and argmin always see the
+ * rounded value. A cast to f16 or bf16 is rounded for every consumer. Other arithmetic (and sum,
+ * mean, softmax, normalize) within the kernel may use the f32 value. It differs from the rounded
+ * one by at most half a unit in the last place, and depends on which operations are fused.
  *
- * Casts: to a narrower float round to nearest even; float to integer truncates toward zero and
- * saturates, NaN becomes 0; integer to a narrower integer wraps; anything to bool is "not equal to
- * zero" (NaN is true). */
+ * **Casts.**
+ * - To a narrower float: round to nearest even.
+ * - Float to integer: truncates toward zero and saturates; NaN becomes 0.
+ * - Integer to a narrower integer: wraps.
+ * - Anything to bool: "not equal to zero" (NaN is true). */
 typedef enum compute_dtype {
   COMPUTE_DTYPE_NONE = 0,
 #define COMPUTE_DTYPE_ROW(code, number, ...) COMPUTE_##code = number,

@@ -3,7 +3,7 @@
  * Eager calls: one operation on tensors, done when the call returns.
  *
  * Each function is the operation of the same name in graph.h, with the same rules for shapes and
- * dtypes; it runs through the same plans, cached by operation, attributes, dtypes, shapes and
+ * dtypes. It runs through the same plans, cached by operation, attributes, dtypes, shapes and
  * device (the context keeps the 256 most recently used). The work happens on the device of the
  * first operand; operands on other devices of the context are copied there. Operands may be views.
  *
@@ -11,7 +11,7 @@
  * memory scope). *result is unchanged on failure. All functions are thread-safe. They return
  * COMPUTE_OK or: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT for operands of two contexts, _SHAPE,
  * _DTYPE, _OVERFLOW and _INVALID_ARGUMENT as for the operation in graph.h, _INDEX for an index
- * outside its axis, _OUT_OF_MEMORY, _OUT_OF_DEVICE_MEMORY, and what compute_run reports.
+ * outside its axis, _OUT_OF_MEMORY, _OUT_OF_DEVICE_MEMORY, and the errors of compute_run.
  *
  * Constants are made by compute_tensor_full and compute_tensor_from_host (tensor.h), views that
  * share memory by compute_tensor_…_view. */
@@ -89,7 +89,7 @@ COMPUTE_API compute_status compute_tensor_leaky_relu(const compute_tensor *x, do
 COMPUTE_API compute_status compute_tensor_elu(const compute_tensor *x, double alpha,
                                               compute_tensor **result);
 
-/** Another dtype; dtype.h says how values convert. */
+/** Another dtype. dtype.h describes how values convert. */
 COMPUTE_API compute_status compute_tensor_cast(const compute_tensor *x, compute_dtype dtype,
                                                compute_tensor **result);
 

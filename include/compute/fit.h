@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
  * Batched maximum-likelihood fits of 2-D Gaussians to small camera images (ROIs), for
- * single-molecule localisation and the like. What is fitted, units and conventions: fit_model.h.
+ * single-molecule localisation and the like. Models, units and conventions: fit_model.h.
  * @code
  *   compute_fit *fit;
  *   compute_fit_create(context, &(compute_fit_options){
@@ -11,8 +11,8 @@
  *       .results = {.parameters = parameters, .std = uncertainties, .status = status}}, NULL);
  *   compute_fit_release(fit);
  * @endcode
- * The same ROI gives the same record, bit for bit, regardless of batch size and of what
- * else is fitted; devices agree within a hundredth of the uncertainty. */
+ * The same ROI gives the same record, bit for bit, regardless of batch size and of the other ROIs;
+ * devices agree within a hundredth of the uncertainty. */
 #ifndef COMPUTE_FIT_H
 #define COMPUTE_FIT_H
 
@@ -57,8 +57,8 @@ typedef struct compute_fit_options {
   compute_fit_problem problem; /**< leave `inputs` 0: the library sets it from the fields below */
   compute_dtype dtype;         /**< of the pixels: COMPUTE_F32 (also for 0) or COMPUTE_U16 */
 
-  /** Frames instead of ROI stacks; 0: a stack. For a stack with maps of the frames' size, set
-   * these, too, and add COMPUTE_FIT_STACK to problem.flags. */
+  /** Frames instead of ROI stacks; 0: a stack. For a stack with maps of the frames' size, also set
+   * these, and add COMPUTE_FIT_STACK to problem.flags. */
   int64_t frame_rows, frame_columns;
 
   compute_fit_map offset, gain, variance; /**< copied */
@@ -82,8 +82,8 @@ typedef struct compute_fit_options {
 } compute_fit_options;
 
 /** Creates a fitter: checks the problem and compiles it for its devices. The maps are copied.
- * Ownership of *fit passes to the caller. Errors: those of compute_gaussian_fit and
- * compute_batch_create, before any work. Thread-safe. */
+ * Ownership of *fit passes to the caller. Errors: as compute_gaussian_fit and compute_batch_create,
+ * before any work. Thread-safe. */
 COMPUTE_API compute_status compute_fit_create(compute_context *context,
                                               const compute_fit_options *options,
                                               compute_fit **fit);
@@ -91,8 +91,8 @@ COMPUTE_API compute_status compute_fit_create(compute_context *context,
 /** Frees it. No run may be in progress. NULL is allowed. */
 COMPUTE_API void compute_fit_release(compute_fit *fit);
 
-/** Arrays of results, one entry or row for each ROI; NULL for what is not needed. P is the model's
- * number of parameters. Each must be among problem.outputs. */
+/** Arrays of results, one entry or row for each ROI; NULL for results that are not needed. P is the
+ * model's number of parameters. Each must be among problem.outputs. */
 typedef struct compute_fit_results {
   float *parameters;    /**< [n, P], positions from the centre of the ROI's first pixel */
   float *std;           /**< [n, P] */
@@ -106,12 +106,14 @@ typedef struct compute_fit_results {
   uint64_t reserved[3]; /**< must be zero */
 } compute_fit_results;
 
-/** Takes `count` results, the first of them of ROI number `first`. All outputs of the problem are
- * present; `corners` are [count, 3] (frame, row, column), or NULL for stacks without them. Valid
- * during the call. Calls come in order, from the thread that called compute_fit_run, and once for
- * every batch, so also with a count of 0 when frames had no spots; `next_frame` is the number of
- * frames complete with this call (0 for stacks). A status that is not COMPUTE_OK ends the run. It
- * must return (compute.h). */
+/** Takes `count` results, the first of them for ROI number `first`. All outputs of the problem are
+ * present; `corners` are [count, 3] (frame, row, column), or NULL for stacks without them. Both are
+ * valid during the call.
+ *
+ * Calls come in order, from the thread that called compute_fit_run, and once for every batch, so
+ * also with a count of 0 when frames had no spots. `next_frame` is the number of frames complete
+ * with this call (0 for stacks). A status that is not COMPUTE_OK ends the run. It must return
+ * (compute.h). */
 typedef compute_status (*compute_fit_write_function)(void *user, int64_t first, int64_t count,
                                                      const compute_fit_results *results,
                                                      const int32_t *corners, int64_t next_frame);
@@ -155,28 +157,30 @@ typedef struct compute_fit_summary {
 } compute_fit_summary;
 
 /** Fits everything and returns when results are delivered. `summary` (may be NULL) is filled in
- * also on failure. Errors: COMPUTE_ERROR_INVALID_ARGUMENT (corners outside their frame or not
- * ascending, results that are not computed, arrays for which the fitter was not created: all before
- * any work), _CANCELLED, _INVALID_STATE while a run is in progress, and those of compute_batch_run.
- * Different runs may give different ones of sigma, start, lower and upper; for a new combination,
- * plans are compiled first. */
+ * also on failure. Different runs may give different ones of sigma, start, lower and upper; for a
+ * new combination, plans are compiled first.
+ *
+ * Errors:
+ * - COMPUTE_ERROR_INVALID_ARGUMENT, before any work: corners outside their frame or not ascending,
+ *   results that are not computed, arrays that the fitter was not created for.
+ * - _CANCELLED; _INVALID_STATE while a run is in progress; the errors of compute_batch_run. */
 COMPUTE_API compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
                                            compute_fit_summary *summary);
 
-/** Starts a run on a new thread and returns; what `options` points to must live until the run has
- * ended, and callbacks are called on that thread. compute_fit_wait returns the run's status and its
- * error, and may be called once for each start. _INVALID_STATE: nothing was started, or an earlier
- * run has not been waited for. */
+/** Starts a run on a new thread and returns. Everything that `options` points to must live until
+ * the run has ended. Callbacks are called on that thread. compute_fit_wait returns the run's status
+ * and its error, and may be called once for each start. _INVALID_STATE: nothing was started, or an
+ * earlier run has not been waited for. */
 COMPUTE_API compute_status compute_fit_start(compute_fit *fit,
                                              const compute_fit_run_options *options);
 COMPUTE_API compute_status compute_fit_poll(compute_fit *fit, bool *done);
 COMPUTE_API compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary);
 
-/** Makes the run in progress end as compute_batch_cancel does. Thread-safe, from callbacks too. */
+/** Makes the run in progress end as compute_batch_cancel does. Thread-safe, also from callbacks. */
 COMPUTE_API void compute_fit_cancel(compute_fit *fit);
 
 /** Seconds that each stage of a run was busy. Stages overlap, so their sum may exceed the run's
- * time; the one that was busy longest limits the speed. */
+ * time; the busiest stage limits the speed. */
 typedef struct compute_fit_times {
   double seconds; /**< of the run, excluding the preparation before its first batch */
   double reading; /**< the source */
@@ -187,17 +191,20 @@ typedef struct compute_fit_times {
 } compute_fit_times;
 
 /** The times of the run in progress so far, otherwise of the last one; all 0 before the first.
- * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
+ * COMPUTE_ERROR_NULL_POINTER. Thread-safe, also from callbacks. */
 COMPUTE_API compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times);
 
 /* ---- Splines ------------------------------------------------------------------------------- */
 
-/** The coefficients of COMPUTE_FIT_SPLINE (fit_model.h) from the spot's values at nodes: `values`
- * [planes, rows, columns], of which each size is 2 … 4097 (a fit takes at most
- * COMPUTE_FIT_MAX_CELLS + 1 rows and columns); `coefficients` has room for [planes − 1, rows − 1,
- * columns − 1, 64]. The spline goes through the values, and its second derivative is 0 at the outer
- * nodes. `context` only gets the error and may be NULL. COMPUTE_ERROR_NULL_POINTER,
- * _INVALID_ARGUMENT (sizes, values that are not finite), _OUT_OF_MEMORY. Thread-safe. */
+/** The coefficients of COMPUTE_FIT_SPLINE (fit_model.h) from the spot's values at nodes. The spline
+ * goes through the values, and its second derivative is 0 at the outer nodes.
+ * - `values` [planes, rows, columns]: each size is 2 … 4097 (a fit takes at most
+ *   COMPUTE_FIT_MAX_CELLS + 1 rows and columns).
+ * - `coefficients` has room for [planes − 1, rows − 1, columns − 1, 64].
+ * - `context` only gets the error and may be NULL.
+ *
+ * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT (sizes, values that are not finite),
+ * _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_fit_spline_make(compute_context *context, const float *values,
                                                    int32_t planes, int32_t rows, int32_t columns,
                                                    float *coefficients);

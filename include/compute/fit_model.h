@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * What a batched Gaussian fit computes: models, cameras, solvers, outputs, and their layout. Used
- * by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
+ * The definition of a batched Gaussian fit: models, cameras, solvers, outputs, and their layout.
+ * Used by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
  *
  * Conventions. The pixel in row i and column j has its centre at y = i, x = j, counted from 0, and
  * extends half a pixel to each side. Lengths are in pixels, z in micrometres, N (photons of the
@@ -9,8 +9,8 @@
  * centre of the ROI's first pixel; add the ROI's corner for the position in the frame.
  *
  * The expected image is mu = bg + N · Ex · Ey, where Ex and Ey are the Gaussian integrated over the
- * pixel's width and height (or its density at the pixel's centre: COMPUTE_FIT_SAMPLED); or
- * mu = bg + N · f for a measured spot f (COMPUTE_FIT_SPLINE). */
+ * pixel's width and height (or its density at the pixel's centre: COMPUTE_FIT_SAMPLED); or mu = bg
+ * + N · f for a measured spot f (COMPUTE_FIT_SPLINE). */
 #ifndef COMPUTE_FIT_MODEL_H
 #define COMPUTE_FIT_MODEL_H
 
@@ -57,7 +57,7 @@ static inline bool compute_fit_has_z(compute_fit_model model) {
 }
 
 typedef enum compute_fit_profile {
-  COMPUTE_FIT_INTEGRATED = 0, /**< over each pixel: what a camera sees */
+  COMPUTE_FIT_INTEGRATED = 0, /**< over each pixel, as a camera does */
   COMPUTE_FIT_SAMPLED = 1     /**< at pixel centres: for comparison with programs that do this */
 } compute_fit_profile;
 
@@ -74,8 +74,8 @@ typedef enum compute_fit_solver {
   COMPUTE_FIT_LEAST_SQUARES = 3
 } compute_fit_solver;
 
-/** How pixel values become photo-electrons d, and what noise they carry. gain is in electrons per
- * count (ADU). Offset and gain, and for sCMOS and readout the variance, may be maps. */
+/** How pixel values become photo-electrons d, and their noise. gain is in electrons per count
+ * (ADU). Offset and gain, and for sCMOS and readout the variance, may be maps. */
 typedef enum compute_fit_camera {
   COMPUTE_FIT_IDEAL = 0, /**< d = value; Poisson */
   /** d = (value − offset) · gain / em_gain. The excess noise factor 2 multiplies variances (so
@@ -84,12 +84,14 @@ typedef enum compute_fit_camera {
   /** d = (value − offset) · gain, and readout noise of `variance` electrons²: d + variance is
    * treated as Poisson with mean mu + variance. */
   COMPUTE_FIT_SCMOS = 2,
-  /** The same, with the likelihood of what it is: the sum of a Poisson number of mean mu and of
+  /** The same camera, with the exact likelihood: the sum of a Poisson number of mean mu and of
    * Gaussian noise. For readout variances near the light or above it (qCMOS), where the
-   * approximation is biased; several times as slow. Variances below 0.05 count as 0.05. There is no
-   * log-likelihood ratio and no p-value, whose distribution is not known: name the outputs without
-   * COMPUTE_FIT_RATIO, _P_RAW and _P_VALUE. The default has none of them either, unlike that of
-   * compute_fit_column. Not for COMPUTE_FIT_NEWTON. */
+   * approximation is biased; several times as slow. Variances below 0.05 count as 0.05. Not for
+   * COMPUTE_FIT_NEWTON.
+   *
+   * There is no log-likelihood ratio and no p-value, because its distribution is not known: name
+   * the outputs without COMPUTE_FIT_RATIO, _P_RAW and _P_VALUE. The default outputs omit them for
+   * this camera; compute_fit_column assumes the other cameras' default. */
   COMPUTE_FIT_READOUT = 3
 } compute_fit_camera;
 
@@ -98,9 +100,8 @@ typedef enum compute_fit_status {
   COMPUTE_FIT_NOT_RUN = 0, /**< no fit: the initial value of outputs */
   COMPUTE_FIT_CONVERGED = 1,
   COMPUTE_FIT_MAX_ITERATIONS = 2, /**< the last step was still larger than required */
-  /** Converged with a parameter held at its bound. Where that parameter alone makes the information
-   * singular, its std is 0 and that of the others is given the bound (after MAX_ITERATIONS, too).
-   */
+  /** Converged with a parameter at its bound. If that parameter alone makes the information
+   * singular, its std is 0, and the others' std is given the bound (also after MAX_ITERATIONS). */
   COMPUTE_FIT_AT_BOUND = 3,
   COMPUTE_FIT_SINGULAR = 4, /**< the information matrix is singular; no uncertainties */
   COMPUTE_FIT_BAD_DATA = 5  /**< NaN, infinite, no light, corner outside, too few pixels */
@@ -110,12 +111,12 @@ typedef enum compute_fit_status {
 
 /* ---- Outputs -------------------------------------------------------------------------------
  *
- * One record of f32 for each ROI. Its columns are those of the requested outputs, in the order of
- * the bits; P is the model's number of parameters. Failed fits have NaN in every column but
- * iterations and status. */
+ * One record of f32 for each ROI. Its columns are the requested outputs, in the order of the bits;
+ * P is the model's number of parameters. Failed fits have NaN in every column but iterations and
+ * status. */
 enum {
   COMPUTE_FIT_PARAMETERS = 1 << 0, /**< P columns */
-  COMPUTE_FIT_STD = 1 << 1, /**< P: square roots of the Cramér–Rao bound; 0 if held fixed */
+  COMPUTE_FIT_STD = 1 << 1,        /**< P: square roots of the Cramér–Rao bound; 0 if fixed */
   COMPUTE_FIT_COVARIANCE = 1 << 2, /**< P · P, row-major: inverse of the Fisher information */
   COMPUTE_FIT_RATIO = 1 << 3, /**< 1: log-likelihood ratio against the saturated model, ≤ 0 */
   /** 1: probability of a fit as bad as this one or worse, by chi-squared with as many degrees of
@@ -126,9 +127,9 @@ enum {
   COMPUTE_FIT_P_VALUE = 1 << 5,
   COMPUTE_FIT_ITERATIONS = 1 << 6, /**< 1: steps taken, as a number */
   COMPUTE_FIT_STATUS = 1 << 7,     /**< 1: compute_fit_status, as a number */
-  /** 1: how far the spot stands out of the background, in standard deviations: the root of twice
-   * the log-likelihood ratio (EMCCD: of the ratio itself) of the fit and an image without light but
-   * the background, as likely as it can be within the background's bounds; ≥ 0 */
+  /** 1: the significance of the spot over the background, in standard deviations, ≥ 0: the root of
+   * twice the log-likelihood ratio (EMCCD: of the ratio itself) between the fit and an image with
+   * only the background. That background is the most likely one within the background's bounds. */
   COMPUTE_FIT_SIGNIFICANCE = 1 << 8,
   COMPUTE_FIT_ALL_OUTPUTS = (1 << 9) - 1,
   /** The default outputs: all but the covariance, the raw p-value and the significance. */
@@ -160,22 +161,25 @@ enum {
 /* ---- Splines -------------------------------------------------------------------------------
  *
  * The spot of COMPUTE_FIT_SPLINE is given on a grid of nodes, a pixel apart in x and y and z_step
- * apart in z: f at a node is the share of N in a pixel whose centre is there. Between nodes f is a
- * cubic polynomial in each direction. Cells (what lies between neighbouring nodes) are numbered
- * [plane][row][column], and each has 64 coefficients, of which number 16 k + 4 j + i belongs to
- * z^k y^j x^i, where x, y and z run from 0 to 1 within the cell. The spot's position is `spot`
- * pixels right of and below the first node. An ROI has to stay inside the spline wherever the spot
- * is in it, so that the spline needs some more rows and columns than the ROI: x from columns − 1 +
- * spot[0] − (the spline's columns) to spot[0], y likewise. Where f is negative mu is still at least
- * COMPUTE_FIT_LEAST_PHOTONS. compute_fit_spline_make computes coefficients from values. */
+ * apart in z. f at a node is the share of N in a pixel whose centre is there. Between nodes f is a
+ * cubic polynomial in each direction.
+ *
+ * Cells (the volumes between neighbouring nodes) are numbered [plane][row][column]. Each has 64
+ * coefficients: number 16 k + 4 j + i belongs to z^k y^j x^i, where x, y and z run from 0 to 1
+ * within the cell. compute_fit_spline_make computes coefficients from values.
+ *
+ * The spot's position is `spot` pixels right of and below the first node. An ROI has to stay inside
+ * the spline wherever the spot is in it, so the spline needs some more rows and columns than the
+ * ROI: x is limited from columns − 1 + spot[0] − (the spline's columns) to spot[0], y likewise.
+ * Where f is negative, mu is still at least COMPUTE_FIT_LEAST_PHOTONS. */
 #define COMPUTE_FIT_SPLINE_COEFFICIENTS 64
 #define COMPUTE_FIT_MAX_PLANES          4096 /**< cells in z */
 #define COMPUTE_FIT_MAX_CELLS           256  /**< cells in x, and in y */
 
 /* ---- The problem ---------------------------------------------------------------------------
  *
- * Zero means the default for every field but model, rows, columns and sigma, XYZNB's depth, and
- * what describes a spline. */
+ * Zero means the default for every field but model, rows, columns and sigma, XYZNB's depth, and the
+ * fields of a spline. */
 typedef struct compute_fit_problem {
   compute_fit_model model;
   compute_fit_profile profile;
@@ -204,8 +208,8 @@ typedef struct compute_fit_problem {
   union {
     double sigma[2];
     /** SPLINE: the coefficients of all cells, in host memory of the caller, read during each call
-     * that takes the problem; a fitter copies them. Not read for graphs: there they are an input.
-     */
+     * that takes the problem; a fitter copies them. Not read for graphs: there they are an
+     * input. */
     const float *spline;
   };
   union {

@@ -5,11 +5,12 @@
  * A builder call appends a node and returns its handle. Calls need not be checked individually: the
  * first error stays in the graph with the operation's name and the shapes, every later call returns
  * the invalid node {0}, and compute_compile (or compute_graph_status) reports it. A call that fails
- * leaves the graph as it was; compute_graph_clear_error lets building continue. Operands must have
- * equal dtypes unless stated otherwise; compute_cast converts. Shapes broadcast as in NumPy. A
- * graph under construction belongs to one thread; a finished graph may be compiled from several.
- * Compute and storage dtypes are described in dtype.h; docs/reference/operations.md is the table of
- * all operations, made from the same source as this library. */
+ * leaves the graph as it was; compute_graph_clear_error lets building continue.
+ *
+ * Operands must have equal dtypes unless stated otherwise; compute_cast converts. Shapes broadcast
+ * as in NumPy. A graph under construction belongs to one thread; a finished graph may be compiled
+ * from several. dtype.h describes compute and storage dtypes. docs/reference/operations.md is the
+ * table of all operations, generated from the library's own table. */
 #ifndef COMPUTE_GRAPH_H
 #define COMPUTE_GRAPH_H
 
@@ -37,15 +38,20 @@ COMPUTE_API void compute_graph_release(compute_graph *graph);
 COMPUTE_API compute_status compute_graph_status(const compute_graph *graph);
 
 /** Clears the graph's error, so that building can continue: to try one form of an operation, and
- * another if it is refused. The graph is as it was before the failing call, which has left nothing
- * in it, even if it records many nodes (a loss, compute_gradients, an optimizer step, a layer) and
- * failed half-way, and later calls recorded nothing. Nodes recorded before it stay valid; the {0}
- * that failed calls returned stays invalid, and using it is a new error
- * (COMPUTE_ERROR_WRONG_GRAPH), except where {0} stands for an omitted operand. Handles that your
- * own code took from inside a failing compute_layer_apply are invalid, too. Works for every error,
- * out of memory included, and does nothing if the graph has none or is NULL. The thread's last
- * error (compute_error_get) stays. Like every builder call, only for the thread that builds the
- * graph, and not while another compiles it. */
+ * another if it is refused. Does nothing if the graph has no error or is NULL. Works for every
+ * error, out of memory included.
+ *
+ * - The graph is as before the failing call, which has left nothing in it. This holds even if the
+ *   call records many nodes (a loss, compute_gradients, an optimizer step, a layer) and failed
+ *   half-way. Calls after the failing one have recorded nothing.
+ * - Nodes recorded before the failing call stay valid. The {0} that failed calls returned stays
+ *   invalid: using it is a new error (COMPUTE_ERROR_WRONG_GRAPH), except where {0} means an omitted
+ *   operand. Handles that your own code took from inside a failing compute_layer_apply are invalid
+ *   as well.
+ * - The thread's last error (compute_error_get) stays.
+ *
+ * Like every builder call, only for the thread that builds the graph, and not while another
+ * compiles it. */
 COMPUTE_API void compute_graph_clear_error(compute_graph *graph);
 
 COMPUTE_API compute_context *compute_graph_context(const compute_graph *graph);
@@ -72,7 +78,8 @@ COMPUTE_API compute_node compute_parameter(compute_graph *graph, compute_tensor 
 COMPUTE_API compute_node compute_constant(compute_graph *graph, compute_dtype dtype,
                                           compute_shape shape, const void *values);
 
-/** A constant of rank 0; and a tensor whose every element is `value`, which takes no memory.
+/** compute_scalar is a constant of rank 0. compute_full is a tensor whose every element is `value`;
+ * it takes no memory.
  *
  * COMPUTE_ERROR_INVALID_ARGUMENT for a value that the dtype does not hold: for integers a fraction,
  * NaN, an infinity or a value out of range, for bool all but 0 and 1, for floats a finite number
@@ -148,7 +155,7 @@ COMPUTE_API compute_node compute_softplus(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_leaky_relu(compute_graph *graph, compute_node x, double slope);
 COMPUTE_API compute_node compute_elu(compute_graph *graph, compute_node x, double alpha);
 
-/** Another dtype; dtype.h says how values convert. */
+/** Another dtype. dtype.h describes how values convert. */
 COMPUTE_API compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dtype);
 
 /* ---- Elementwise, several operands --------------------------------------------------------- */
@@ -172,10 +179,10 @@ COMPUTE_API compute_node compute_logical_and(compute_graph *graph, compute_node 
 COMPUTE_API compute_node compute_logical_or(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_logical_xor(compute_graph *graph, compute_node a, compute_node b);
 
-/** Bits of integers. Shifts move a by b bits; to the right they keep its sign. Where b is negative
- * or not less than the width (of the type in which the dtype is computed: 32 also for u8, 64 for
- * u32), only the sign of a is left in shift_right: 0 or −1. shift_right does not take u64.
- */
+/** Bits of integers. Shifts move a by b bits; to the right they keep its sign. If b is negative or
+ * not less than the width, shift_left gives 0, and shift_right gives the sign of a: 0 or −1. The
+ * width is 32 or 64, after the dtype's compute type: 32 also for u8, 64 for u32. shift_right does
+ * not take u64. */
 COMPUTE_API compute_node compute_bit_and(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_bit_or(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_bit_xor(compute_graph *graph, compute_node a, compute_node b);
@@ -236,12 +243,11 @@ COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, co
 
 /** (a − a_zero) · (b − b_zero) of 8-bit integers, summed exactly, as i32; shapes as in
  * compute_matmul. a and b are each i8 or u8. Zero points have the dtype of their operand, or are
- * {0} for none: a_zero broadcasts against [..., m, 1] and b_zero against [..., 1, n], so that a
- * scalar serves a whole matrix; that of a vector operand is a scalar. Products with them are
- * subtracted from the plain product, and cost nothing where they and the other operand are
- * constants.
- * COMPUTE_ERROR_OVERFLOW where k is so large that a sum might exceed i32: beyond 131071 for i8 and
- * i8, 65793 for u8 and i8, and 33025 for u8 and u8 or with a zero point. Integers have no
+ * {0} for none. a_zero broadcasts against [..., m, 1] and b_zero against [..., 1, n], so that a
+ * scalar serves a whole matrix; a vector operand has a scalar zero point. Products with zero points
+ * are subtracted from the plain product, and cost nothing where they and the other operand are
+ * constants. COMPUTE_ERROR_OVERFLOW if k is so large that a sum might exceed i32: beyond 131071 for
+ * i8 and i8, 65793 for u8 and i8, and 33025 for u8 and u8 or with a zero point. Integers have no
  * gradients. */
 COMPUTE_API compute_node compute_matmul_integer(compute_graph *graph, compute_node a,
                                                 compute_node b, compute_node a_zero,
@@ -274,8 +280,8 @@ COMPUTE_API compute_node compute_softmax(compute_graph *graph, compute_node x, i
 COMPUTE_API compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t axis);
 
 /** (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance. In f32 the
- * result is right for numbers up to 1e38, of which the squares would be infinite, and, with an
- * epsilon of 0, for tiny ones; the gradient likewise up to 1e38 / n for rows of n.
+ * result is right for numbers up to 1e38, whose squares would be infinite, and, with an epsilon of
+ * 0, for tiny ones; the gradient likewise up to 1e38 / n for rows of n.
  * COMPUTE_ERROR_INVALID_ARGUMENT for an epsilon that is negative or not finite, also as f32 (f64
  * for an x in f64); likewise compute_layer_norm. */
 COMPUTE_API compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon);
@@ -294,7 +300,7 @@ COMPUTE_API compute_node compute_gather(compute_graph *graph, compute_node x, co
                                         int32_t axis);
 
 /** result[i,j] = x[i, indices[i,j]] for axis 1, and so on: one element for each index. `indices`
- * has x's rank and, off the axis, sizes no larger than x's. They are those of gather: i32 or i64,
+ * has x's rank and, off the axis, sizes no larger than x's. Indices as for gather: i32 or i64,
  * negative ones count from the end, others outside the axis fail the run. */
 COMPUTE_API compute_node compute_gather_elements(compute_graph *graph, compute_node x,
                                                  compute_node indices, int32_t axis);
@@ -312,11 +318,15 @@ COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, comp
                                                       compute_shape shape);
 
 /** data, with slices of `updates` combined at `indices` along `axis` by `mode`: the counterpart of
- * gather. `updates` has data's axes, those of the index tensor in the place of `axis`. Several
- * updates of one element all apply, in index order; with SET the last wins. Indices as for gather,
- * along data's axis; both tensors have the result's dtype, a number's unless mode is SET, and not
- * u64 for MAX and MIN. A plan updates data in place if its memory is free afterwards (plan.h);
- * otherwise it copies data first. */
+ * gather.
+ *
+ * - `updates` has data's axes, with the index tensor's axes in place of `axis`. Indices as for
+ *   gather, along data's axis.
+ * - Several updates of one element all apply, in index order; with SET the last wins.
+ * - Both tensors have the result's dtype: a number dtype unless mode is SET, and not u64 for MAX
+ *   and MIN.
+ * - A plan updates data in place if its memory is free afterwards (plan.h); otherwise it copies
+ *   data first. */
 COMPUTE_API compute_node compute_scatter(compute_graph *graph, compute_node data,
                                          compute_node updates, compute_node indices, int32_t axis,
                                          compute_scatter_mode mode);
@@ -343,17 +353,21 @@ COMPUTE_API compute_node compute_mean_squared_error(compute_graph *graph, comput
 
 /* ---- Gradients and training ---------------------------------------------------------------- */
 
-/** Appends the nodes that compute d(loss)/d(of[i]) and writes their handles to gradients[i], of
- * of[i]'s shape and dtype; {0} on failure. `loss` is a float of one element, of[i] a float. Where
- * the loss does not depend on of[i], or only through step functions (sign, floor, ceil, round,
- * trunc), the gradient is zero. Integers and bool pass no gradient: when every path from
- * of[i] ends in one, COMPUTE_ERROR_NOT_DIFFERENTIABLE names the operation. Equal extremes share
- * their gradient evenly. Gradients have gradients, too. Returns the graph's status. */
+/** Appends the nodes that compute d(loss)/d(of[i]) and writes their handles to gradients[i], with
+ * of[i]'s shape and dtype; {0} on failure. `loss` is a float of one element, of[i] a float. Returns
+ * the graph's status.
+ *
+ * - Where the loss does not depend on of[i], or only through step functions (sign, floor, ceil,
+ *   round, trunc), the gradient is zero.
+ * - Integers and bool pass no gradient: when every path from of[i] ends in one,
+ *   COMPUTE_ERROR_NOT_DIFFERENTIABLE names the operation.
+ * - Equal extremes share their gradient evenly.
+ * - Gradients have gradients themselves. */
 COMPUTE_API compute_status compute_gradients(compute_graph *graph, compute_node loss,
                                              const compute_node *of, size_t count,
                                              compute_node *gradients);
 
-/** `parameter` takes `value` when everything else of the run has read it. The result is a node
+/** `parameter` takes `value` after all other steps of the run have read it. The result is a node
  * without a value: pass it to compute_compile as an output, but do not bind a tensor to it. */
 COMPUTE_API compute_node compute_assign(compute_graph *graph, compute_node parameter,
                                         compute_node value);
@@ -410,7 +424,7 @@ typedef struct compute_operation_info {
   const char *category; /**< "elementwise", "reduction", … */
   const char *domain; /**< dtypes accepted: "float", "number", "integer", "logic", "byte" (i8, u8),
                        "any"; "ordered" and "ordered integer" are number and integer without u64 */
-  const char *text;   /**< what it computes */
+  const char *text;   /**< a description of the result */
   bool differentiable;
   uint64_t reserved[8]; /**< zero */
 } compute_operation_info;

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Collectives as operations of a graph: what the ranks of a group compute together.
+ * Collectives as operations of a graph: computations that the ranks of a group share.
  * docs/guide/cluster.md is the guide.
  * @code
  *   compute_node sum = compute_all_reduce(graph, group, COMPUTE_GROUP_SUM, x);
  * @endcode
- * All ranks record the same collectives in the same order, compile plans for the same outputs, and
- * run them in the same order, one at a time. In a run, a collective begins as soon as its input
- * exists and is waited for where its result is needed; independent steps run in between.
- * Collectives of a plan begin in the order in which they were recorded, on every device. On other
- * devices than the CPU elements pass through host memory.
+ * **Order.** All ranks record the same collectives in the same order, compile plans for the same
+ * outputs, and run them in the same order, one at a time. In a run, a collective begins as soon as
+ * its input exists, and is waited for where its result is needed; independent steps run in between.
+ * Collectives of a plan begin in the order of recording, on every device. On devices other than the
+ * CPU elements pass through host memory.
  *
- * Gradients are those of the sum of all ranks' losses: compute_gradients is called on every rank,
- * and gives the gradient with respect to this rank's nodes. Where all ranks compute the same loss
- * from values that are the same on all of them, as in tensor parallelism, that sum would count it
- * once for each rank; compute_copy_to_group and compute_reduce_from_group are for that case.
+ * **Gradients.** They are the gradients of the sum of all ranks' losses. compute_gradients is
+ * called on every rank, and gives the gradient with respect to this rank's nodes. Where all ranks
+ * compute the same loss from values that are the same on all of them, as in tensor parallelism,
+ * that sum would count the loss once for each rank; compute_copy_to_group and
+ * compute_reduce_from_group are for that case.
  *
- * If a run fails on one rank, its remaining collectives fail on the others with its status and
- * message, "rank 1: …"; the group stays usable. A failure after a rank's last collective concerns
- * that rank alone (compute_group_check), and for a job that is refused, or cancelled before it
+ * **Failures.** If a run fails on one rank, its remaining collectives fail on the others with its
+ * status and message, "rank 1: …"; the group stays usable. A failure after a rank's last collective
+ * concerns that rank alone (compute_group_check). If a job is refused, or cancelled before it
  * begins, the others wait until their limit. Errors of the group itself fail the run. A run whose
  * collectives have begun is not repeated on the CPU.
  *
- * In a group of one, every operation here but batch norm gives its input, and nothing is sent. The
- * group must be of the graph's context; the graph and its plans keep what they need of it, but runs
- * after compute_group_close are COMPUTE_ERROR_INVALID_STATE.
+ * **Group.** In a group of one, every operation here but batch norm gives its input, and nothing is
+ * sent. The group must be of the graph's context. The graph and its plans keep references to it,
+ * but runs after compute_group_close are COMPUTE_ERROR_INVALID_STATE.
  *
- * Errors of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _WRONG_GRAPH, _DTYPE, _SHAPE,
- * _OVERFLOW and _INVALID_ARGUMENT while the graph is built; nothing is sent then. Whether ranks
- * agree in kind, dtype and sizes is checked by each run. */
+ * **Errors** of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _WRONG_GRAPH, _DTYPE, _SHAPE,
+ * _OVERFLOW and _INVALID_ARGUMENT while the graph is built; nothing is sent then. Each run checks
+ * whether ranks agree in kind, dtype and sizes. */
 #ifndef COMPUTE_GRAPH_GROUP_H
 #define COMPUTE_GRAPH_GROUP_H
 
@@ -57,7 +58,7 @@ COMPUTE_API compute_node compute_reduce_scatter(compute_graph *graph, compute_pr
                                                 int32_t axis);
 
 /** x, which is the same on all ranks, for computations that they divide: the gradient with respect
- * to x is the sum of those of all ranks. Nothing is sent forward. */
+ * to x is the sum of all ranks' gradients. Nothing is sent forward. */
 COMPUTE_API compute_node compute_copy_to_group(compute_graph *graph, compute_process_group *group,
                                                compute_node x);
 
@@ -69,8 +70,9 @@ COMPUTE_API compute_node compute_reduce_from_group(compute_graph *graph,
 /** compute_batch_norm_training over the batch of all ranks, whose shares may have different sizes:
  * synchronised batch norm. x [n, channels, …]; gain and bias [channels], the same on all ranks, or
  * {0}. *mean and *variance (biased) are of the whole batch, *count [1] is the number of values of a
- * channel in it; all may be NULL. The gradients of gain and bias are this rank's parts, as those of
- * other weights that all ranks have; their sum is that of the whole batch. */
+ * channel in it; all may be NULL. The gradients of gain and bias are this rank's parts, as for
+ * other weights that all ranks have; their sum over the ranks is the gradient for the whole
+ * batch. */
 COMPUTE_API compute_node compute_batch_norm_synchronized(compute_graph *graph,
                                                          compute_process_group *group,
                                                          compute_node x, compute_node gain,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
  * Graph operations of neural networks: convolution, pooling, normalisation, dropout, attention,
- * recurrent layers.
- * Parts of a graph like those of graph.h, with the same rules. Images are [batch, channels, height,
- * width]; the planner chooses their layout in memory. */
+ * recurrent layers. They are parts of a graph, with the rules of graph.h. Images are [batch,
+ * channels, height, width]; the planner chooses their layout in memory. */
 #ifndef COMPUTE_GRAPH_NN_H
 #define COMPUTE_GRAPH_NN_H
 
@@ -38,9 +37,8 @@ COMPUTE_API compute_node compute_conv2d(compute_graph *graph, compute_node x, co
 /** x − x_zero convolved with filter − filter_zero, of 8-bit integers, summed exactly, as i32;
  * shapes and options as in compute_conv2d. x and filter are each i8 or u8. Zero points have the
  * dtype of their operand, or are {0} for none: x_zero is one number, which padding then repeats,
- * and filter_zero is one number or [o]. What a zero point of x adds costs nothing where it and the
- * filter are constants; a filter_zero other than 0 for i8, or 128 for u8, costs the sums of all
- * windows.
+ * and filter_zero is one number or [o]. An x_zero costs nothing where it and the filter are
+ * constants; a filter_zero other than 0 for i8, or 128 for u8, costs the sums of all windows.
  * COMPUTE_ERROR_OVERFLOW where a sum of one product for each element of a filter might exceed i32,
  * with the limits of compute_matmul_integer. Integers have no gradients. */
 COMPUTE_API compute_node compute_conv2d_integer(compute_graph *graph, compute_node x,
@@ -69,8 +67,8 @@ typedef struct compute_pool2d_options {
 
 /** x [n, c, h, w] → [n, c, p, q], p = floor((h + 2·padding + padding_more − span) / stride) + 1
  * with span = dilation·(size − 1) + 1, q likewise; with `ceil`, rounded up. On either side padding
- * is less than span; what lies in it is never the largest. Any ordered dtype of numbers. A window
- * without an element of x gives the least number (−infinity). */
+ * is less than span; padding is never the largest. Any ordered dtype of numbers. A window without
+ * an element of x gives the least number (−infinity). */
 COMPUTE_API compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
                                             const compute_pool2d_options *options);
 /** Where the maxima of compute_max_pool2d are, as i64 of the same shape: the position in x, counted
@@ -82,9 +80,9 @@ COMPUTE_API compute_node compute_argmax_pool2d(compute_graph *graph, compute_nod
  * as zeros, unless it is excluded; nothing counts beyond it. */
 COMPUTE_API compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
                                                 const compute_pool2d_options *options);
-/** Undoes max pooling: zeros of `shape`, and in them each element of x at its place, of several at
- * one place the last. `places`, i32 or i64 of x's shape, count the result's elements in row-major
- * order, as compute_argmax_pool2d counts those of its data; negative ones count from the end, and
+/** Undoes max pooling: zeros of `shape`, and in them each element of x at its place (of several at
+ * one place the last). `places`, i32 or i64 of x's shape, are positions in the result, counted in
+ * row-major order like the results of compute_argmax_pool2d. Negative ones count from the end;
  * others outside fail the run. Any dtype and any rank. */
 COMPUTE_API compute_node compute_max_unpool(compute_graph *graph, compute_node x,
                                             compute_node places, compute_shape shape);
@@ -105,8 +103,8 @@ typedef struct compute_conv3d_options {
 } compute_conv3d_options;
 
 /** x [n, c, d, h, w] with filter [o, c / groups, t, r, s] → [n, o, m, p, q], each size as in
- * compute_conv2d; `bias` [o] or {0}, `options` may be NULL. One convolution along two axes, for
- * which the data is copied t / stride[0] times. */
+ * compute_conv2d; `bias` [o] or {0}, `options` may be NULL. It runs as one convolution along two
+ * axes, and copies the data t / stride[0] times for it. */
 COMPUTE_API compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node filter,
                                         compute_node bias, const compute_conv3d_options *options);
 /** x [n, o, m, p, q] with filter [o, c / groups, t, r, s] → [n, c, d, h, w], each size as in
@@ -118,7 +116,7 @@ COMPUTE_API compute_node compute_conv3d_transpose(compute_graph *graph, compute_
 /** As compute_pool2d_options: depth, rows, columns. */
 typedef struct compute_pool3d_options {
   int64_t size[3];         /**< ≥ 1; 0 after the first: as the first */
-  int64_t stride[3];       /**< 0: as the first, or as size where that is 0, too */
+  int64_t stride[3];       /**< 0: as the first, or as size if the first is 0 */
   int64_t padding[3];      /**< on both sides; −1 after the first: as the first */
   int64_t dilation[3];     /**< 0: as the first, which is 1 unless given */
   bool ceil;               /**< windows that reach over the end count, if they begin inside */
@@ -213,12 +211,12 @@ COMPUTE_API compute_node compute_one_hot(compute_graph *graph, compute_node labe
 /* ---- Attention ----------------------------------------------------------------------------- */
 
 enum {
-  /** Exactly what the two products, the softmax and the additions between them give, infinities and
-   * NaN included: a query whose scores are all minus infinity gives NaN, a weight of 0 multiplies
-   * its value, and sums are finite where those of the softmax's weights are. f16 and bf16 are
-   * computed as f32 throughout. Keys that `causal` hides are left out. */
+  /** Exactly the results of the two products, the softmax and the additions between them,
+   * infinities and NaN included: a query whose scores are all minus infinity gives NaN, a weight of
+   * 0 multiplies its value, and sums are finite where sums with the softmax's weights are. f16 and
+   * bf16 are computed as f32 throughout. Keys that `causal` hides are left out. */
   COMPUTE_ATTENTION_FORMULA = 1 << 0,
-  /** With FORMULA: the weights of such a query are 0. */
+  /** With FORMULA: the weights of a query whose scores are all minus infinity are 0. */
   COMPUTE_ATTENTION_ZERO_WEIGHTS = 1 << 1
 };
 
@@ -240,7 +238,7 @@ COMPUTE_API compute_node compute_scaled_attention(compute_graph *graph, compute_
 
 /* ---- Recurrent layers ---------------------------------------------------------------------- */
 
-/** Zero means the default, {0} that there is no such tensor. */
+/** Zero means the default; {0} means no such tensor. */
 typedef struct compute_recurrent_options {
   compute_node bias;       /**< [gates · hidden] */
   compute_node state_bias; /**< GRU with reset_after: [hidden], b below */
@@ -271,12 +269,12 @@ typedef struct compute_recurrent_state {
  *         forget f = σ(X₂ + h r₂ + p₂ · c), cell g = tanh(X₃ + h r₃);
  *         c' = f · c + i · g, h' = o · tanh(c')
  * @endcode
- * This is the order of ONNX. Steps from its length on change nothing in a sequence's state, and its
- * h there is 0. All of one dtype, f64, f32, f16 or bf16, but for the lengths; states between steps
- * are not rounded to f16 and bf16. Both directions are two calls.
+ * The order of the gates is ONNX's. After a sequence's length, its state does not change and its h
+ * is 0. All tensors but the lengths have one dtype: f64, f32, f16 or bf16. States between steps are
+ * not rounded to f16 and bf16. Both directions take two calls.
  *
  * All steps are one kernel. Gradients compute them again, recorded step by step: a graph for
- * training has some forty nodes for each, of at most 100,000.
+ * training has some forty nodes for each of at most 100,000 steps.
  *
  * COMPUTE_ERROR_SHAPE for shapes that do not fit, COMPUTE_ERROR_DTYPE for dtypes that differ, and
  * COMPUTE_ERROR_INVALID_ARGUMENT for an option that the layer does not have, or a clip that is
@@ -303,7 +301,7 @@ typedef struct compute_quantized_options {
 /** A matrix [n, k] of small integers with a scale for each block of a row, in scale's dtype. Each
  * row has ceil(k / block) blocks, whole ones: `packed` is u8 [n, blocks · block · bits / 8], the
  * first number in the lowest bits of a byte. `scale` [n, blocks], of floats; `zero` likewise or in
- * u8, or {0}: 2^(bits − 1). A number q stands for (q − zero) · scale, computed in f32 (f64 for
+ * u8, or {0}: 2^(bits − 1). The value of a number q is (q − zero) · scale, computed in f32 (f64 for
  * scales of f64). This is how ONNX Runtime's MatMulNBits lays out its weights, with blocks of zero
  * points unpacked. */
 COMPUTE_API compute_node compute_dequantize(compute_graph *graph, compute_node packed,
@@ -352,8 +350,8 @@ COMPUTE_API compute_node compute_rmsprop_step(compute_graph *graph, compute_node
 
 /** The steps of graph.h and this one, with gradients from the caller (clipped, accumulated,
  * unscaled): gradients[i] belongs to parameters[i]. Adam and RMSprop keep a mean of squares. In f32
- * a gradient from 1.8e19 on makes it infinite, and then that element no longer moves, as in PyTorch
- * 2: clip gradients before, by their values if they are so large. */
+ * a gradient from 1.8e19 on makes it infinite, and then that element no longer changes, as in
+ * PyTorch 2. Clip such gradients before, by their values. */
 COMPUTE_API compute_node compute_sgd_apply(compute_graph *graph, const compute_node *parameters,
                                            const compute_node *gradients, size_t count,
                                            const compute_sgd_options *options);
@@ -366,8 +364,8 @@ COMPUTE_API compute_node compute_rmsprop_apply(compute_graph *graph, const compu
 
 /** Scales all gradients by min(1, limit / norm), where norm is the Euclidean norm of all of them,
  * returned in *norm (may be NULL). Overwrites gradients[i], unless it fails. A norm whose square
- * f32 does not hold, from 1.8e19 on, is infinite, and finite gradients become 0, as in PyTorch 2.
- */
+ * f32 does not hold, from 1.8e19 on, is infinite, and finite gradients become 0, as in PyTorch
+ * 2. */
 COMPUTE_API void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                                         double limit, compute_node *norm);
 

@@ -28,35 +28,37 @@ COMPUTE_API compute_status compute_csv_read(compute_device *device, const char *
 
 /* ---- NumPy's .npy -------------------------------------------------------------------------- */
 
-/** What a .npy file holds. Its elements are dense: rows first, or columns first (the first axis
- * fastest) with fortran_order. */
+/** The contents of a .npy file. Its elements are dense: rows first, or columns first (the first
+ * axis fastest) with fortran_order. */
 typedef struct compute_npy_info {
   compute_dtype dtype; /**< any but bf16 */
   compute_shape shape;
   bool fortran_order;
   bool swapped;         /**< the byte order is not this machine's */
   uint64_t offset;      /**< of the first element in the file */
-  uint64_t bytes;       /**< of all elements; the file holds as many */
+  uint64_t bytes;       /**< of all elements; the file is at least as long */
   uint64_t reserved[4]; /**< zero */
 } compute_npy_info;
 
 /** Reads the header of a .npy file, version 1 to 3 of the format, and checks it against the file's
- * length. For files too large to be read whole: what it says can be passed to a
- * compute_batch_source (when neither swapped nor fortran_order). `context` receives the error and
- * may be NULL. COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT if it is
- * damaged or not an .npy file; COMPUTE_ERROR_UNSUPPORTED for elements that have no dtype here
- * (complex numbers, strings, records) and more than 8 dimensions. Thread-safe. */
+ * length. For files too large to be read whole: pass its offset and shape to a compute_batch_source
+ * (when neither swapped nor fortran_order). `context` receives the error and may be NULL.
+ * Thread-safe.
+ *
+ * COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT if it is damaged or not
+ * an .npy file; COMPUTE_ERROR_UNSUPPORTED for elements that have no dtype here (complex numbers,
+ * strings, records) and more than 8 dimensions. */
 COMPUTE_API compute_status compute_npy_inspect(const compute_context *context, const char *path,
                                                compute_npy_info *info);
 
 /** Reads a .npy file into a dense, row-major tensor of its dtype and shape on `device`, whatever
- * its byte order and order of axes. Bytes after the elements are ignored, as NumPy does. Errors:
- * those of compute_npy_inspect and compute_tensor_create. Thread-safe. */
+ * its byte order and order of axes. Bytes after the elements are ignored, as NumPy does. Errors: as
+ * compute_npy_inspect and compute_tensor_create. Thread-safe. */
 COMPUTE_API compute_status compute_npy_read(compute_device *device, const char *path,
                                             compute_tensor **tensor);
 
-/** Writes a tensor as .npy. The file appears under its name when it is complete, in place of what
- * had that name; after a failure nothing has changed. COMPUTE_ERROR_FILE; COMPUTE_ERROR_DTYPE for
+/** Writes a tensor as .npy. The file appears under its name when it is complete, and replaces an
+ * older file; after a failure nothing has changed. COMPUTE_ERROR_FILE; COMPUTE_ERROR_DTYPE for
  * bf16, which NumPy does not have; COMPUTE_ERROR_TRANSFER. Thread-safe. */
 COMPUTE_API compute_status compute_npy_write(const compute_tensor *tensor, const char *path);
 
@@ -70,11 +72,13 @@ typedef struct compute_named_tensor {
 /** Writes `count` tensors, on any devices, to one file: as safetensors if `path` ends in
  * ".safetensors", as NumPy's savez does (not compressed) if it ends in ".npz". Equal tensors under
  * equal names give equal bytes. The file appears under its name when it is complete and on the
- * disk, in place of what had that name; after a failure nothing has changed. `context` receives the
- * error and may be NULL. COMPUTE_ERROR_INVALID_ARGUMENT for another ending, a name that is not
- * UTF-8 or that two tensors have ("__metadata__" is safetensors' own), more than 100 MB of names;
- * _NULL_POINTER; _DTYPE for bf16 in .npz, which NumPy does not have; _FILE; _TRANSFER;
- * _OUT_OF_MEMORY. Thread-safe. */
+ * disk, and replaces an older file; after a failure nothing has changed. `context` receives the
+ * error and may be NULL. Thread-safe.
+ *
+ * - COMPUTE_ERROR_INVALID_ARGUMENT for another ending, a name that is not UTF-8 or that two tensors
+ *   have ("__metadata__" is reserved by safetensors), more than 100 MB of names.
+ * - _DTYPE for bf16 in .npz, which NumPy does not have.
+ * - _NULL_POINTER, _FILE, _TRANSFER, _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_tensor_file_write(const compute_context *context,
                                                      const char *path,
                                                      const compute_named_tensor *tensors,
@@ -84,14 +88,18 @@ COMPUTE_API compute_status compute_tensor_file_write(const compute_context *cont
 typedef struct compute_tensor_file compute_tensor_file;
 
 /** Opens a safetensors or .npz file, recognised by its content. Names, dtypes, shapes and places of
- * all tensors are read and checked against each other and against the file's length; no claim
- * is trusted before it is checked against the file, and no memory is allocated for mere claims. The
- * file stays open, and its content must not change, until compute_tensor_file_close. `context`
- * receives errors, may be NULL, else must stay open as long. Ownership of *file passes to the
- * caller. COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT if it is damaged
- * or of another kind; COMPUTE_ERROR_UNSUPPORTED for a tensor with elements that have no dtype here
- * or with more than 8 dimensions, and for compression other than deflate; _NULL_POINTER;
- * _OUT_OF_MEMORY. Thread-safe. */
+ * all tensors are read, and checked against each other and against the file's length. Nothing in
+ * the file is trusted before this check, and no memory is allocated for mere claims.
+ *
+ * The file stays open, and its content must not change, until compute_tensor_file_close. `context`
+ * receives errors; it may be NULL, or else must stay open as long. Ownership of *file passes to the
+ * caller. Thread-safe.
+ *
+ * - COMPUTE_ERROR_FILE with the system's error message.
+ * - COMPUTE_ERROR_FORMAT if it is damaged or of another kind.
+ * - COMPUTE_ERROR_UNSUPPORTED for a tensor with elements that have no dtype here or with more than
+ *   8 dimensions, and for compression other than deflate.
+ * - _NULL_POINTER; _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_tensor_file_open(const compute_context *context,
                                                     const char *path, compute_tensor_file **file);
 
@@ -105,7 +113,7 @@ typedef struct compute_tensor_file_entry {
   uint64_t reserved[4]; /**< zero */
 } compute_tensor_file_entry;
 
-/** How many tensors it has. Thread-safe, as is what follows. */
+/** The number of its tensors. Thread-safe, as are the functions below. */
 COMPUTE_API size_t compute_tensor_file_count(const compute_tensor_file *file);
 
 /** The tensor at `index`, in the order of the file's own list. COMPUTE_ERROR_INVALID_ARGUMENT past
@@ -117,8 +125,8 @@ COMPUTE_API compute_status compute_tensor_file_at(const compute_tensor_file *fil
 COMPUTE_API size_t compute_tensor_file_find(const compute_tensor_file *file, const char *name);
 
 /** Reads the tensor at `index` into a new dense tensor on `device`. COMPUTE_ERROR_INVALID_ARGUMENT
- * past the end; _FILE; _FORMAT if its content is not what the file's checksum says (.npz); those of
- * compute_tensor_create. */
+ * past the end; _FILE; _FORMAT if its content does not match the file's checksum (.npz); the errors
+ * of compute_tensor_create. */
 COMPUTE_API compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t index,
                                                     compute_device *device,
                                                     compute_tensor **tensor);

@@ -10,8 +10,7 @@
  *
  * A job keeps its plan and the tensors bound to it alive until it ends; the caller may release them
  * at once, but must not touch the tensors' contents meanwhile. Runs of a plan that assigns to
- * parameters must not overlap: let one follow the other. All functions are thread-safe.
- */
+ * parameters must not overlap: let one follow the other. All functions are thread-safe. */
 #ifndef COMPUTE_JOB_H
 #define COMPUTE_JOB_H
 
@@ -23,11 +22,11 @@ extern "C" {
 
 typedef struct compute_job compute_job;
 
-/** Called once with the status when a job ends, on one of the library's threads, or on the thread
- * that cancels the job (or one that it follows) before it has begun. A wait for the job returns
- * only after it. It may call any function, and submit and release jobs, this one included, but
- * cannot wait for jobs. The job is valid during the call; afterwards only if the caller has not
- * released it. It must return (compute.h). */
+/** Called once with the status when a job ends, on one of the library's threads. If the job (or one
+ * that it follows) is cancelled before it has begun, the call is on the cancelling thread. A wait
+ * for the job returns only after the call. It may call any function, and submit and release jobs,
+ * this one included, but cannot wait for jobs. The job is valid during the call; afterwards only if
+ * the caller has not released it. It must return (compute.h). */
 typedef void (*compute_job_function)(void *user, compute_job *job, compute_status status);
 
 typedef struct compute_submit_options {
@@ -42,12 +41,13 @@ typedef struct compute_submit_options {
 } compute_submit_options;
 
 /** Submits a run of `plan`. `options` may be NULL. The arrays are copied, and the bindings checked
- * at once as compute_run checks them. Ownership of *job passes to the caller; `job` may be NULL:
- * then only the callback can observe it. If a job that this one follows fails or is cancelled, this
- * one ends with COMPUTE_ERROR_CANCELLED without running, and its error names the cause. Errors:
- * those of compute_run for its arguments, COMPUTE_ERROR_WRONG_CONTEXT for jobs of another context,
- * _INVALID_ARGUMENT, _OUT_OF_MEMORY, _INVALID_STATE after a fork; then there is no job, and the
- * callback is not called. */
+ * at once as in compute_run. Ownership of *job passes to the caller; `job` may be NULL: then only
+ * the callback can observe it. If a job that this one follows fails or is cancelled, this one ends
+ * with COMPUTE_ERROR_CANCELLED without running, and its error names the cause.
+ *
+ * Errors: as compute_run for its arguments, COMPUTE_ERROR_WRONG_CONTEXT for jobs of another
+ * context, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _INVALID_STATE after a fork. Then there is no job,
+ * and the callback is not called. */
 COMPUTE_API compute_status compute_submit(const compute_plan *plan, const compute_binding *bindings,
                                           size_t count, const compute_submit_options *options,
                                           compute_job **job);
@@ -61,10 +61,13 @@ COMPUTE_API compute_status compute_job_wait(compute_job *job, double limit);
 /** Whether it has ended, without waiting. */
 COMPUTE_API compute_status compute_job_poll(const compute_job *job, bool *done);
 
-/** Asks the job to end. One that has not begun ends at once, and those that follow it with it; one
- * that runs ends before its next step, unless its steps that assign to parameters have begun. Its
- * status is then COMPUTE_ERROR_CANCELLED, and the contents of its outputs are undefined. One that
- * has ended is unaffected. */
+/** Asks the job to end.
+ * - A job that has not begun ends at once, together with the jobs that follow it.
+ * - A running job ends before its next step, unless its steps that assign to parameters have begun.
+ * - A job that has ended is unaffected.
+ *
+ * The status of a job ended in this way is COMPUTE_ERROR_CANCELLED, and the contents of its outputs
+ * are undefined. */
 COMPUTE_API compute_status compute_job_cancel(compute_job *job);
 
 typedef enum compute_job_state {

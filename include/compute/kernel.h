@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Kernels of your own: compiled from source for a device, launched on a queue.
+ * Your own kernels: compiled from source for a device, launched on a queue.
  *
- * Devices with a compiler support them (OpenCL, CUDA); others return COMPUTE_ERROR_UNSUPPORTED.
- * Source is the device's own language, or, with COMPUTE_KERNEL_PORTABLE, the dialect in which
- * libcompute's own kernels are written, so that one source serves OpenCL, CUDA and the CPU: see
- * kernels/README.md. The CPU supports only that, and needs a C compiler (COMPUTE_CC, or cc, gcc or
- * clang in PATH), which is called with -O3 for the machine's processor and the given options;
- * there, groups have up to 1024 items, and the arrays of a kernel's items up to about 100 kB in
- * total. Compiled kernels are kept in the disk cache. call.h makes a C function part of a graph
- * instead.
+ * Devices with a compiler support them (OpenCL, CUDA, the CPU); others return
+ * COMPUTE_ERROR_UNSUPPORTED. The source is in one of two languages:
+ * - the device's own language;
+ * - with COMPUTE_KERNEL_PORTABLE, the dialect of libcompute's own kernels (kernels/README.md). One
+ *   source then serves OpenCL, CUDA and the CPU.
+ *
+ * The CPU supports only the dialect, and needs a C compiler: COMPUTE_CC, or cc, gcc or clang in
+ * PATH. It is called with -O3 for the machine's processor and the given options. There, groups have
+ * up to 1024 items, and the arrays of a kernel's items up to about 100 kB in total.
+ *
+ * Compiled kernels are kept in the disk cache. call.h makes a C function part of a graph instead.
  * @code
  *   static const char source[] =
  *       "KERNEL void scale(GLOBAL const f32 *x, GLOBAL f32 *y, u32 n, f32 by) {\n"
@@ -41,9 +44,9 @@ typedef struct compute_kernel compute_kernel;
 enum { COMPUTE_KERNEL_PORTABLE = 1 << 0 /* the source is in libcompute's dialect */ };
 
 /** Compiles `source` and finds the function `entry` in it. `options` are for the device's compiler,
- * NULL for none. COMPUTE_ERROR_COMPILATION with the compiler's log in the message,
- * _UNSUPPORTED, _NULL_POINTER, _INVALID_ARGUMENT (unknown flags). Thread-safe. The kernel is
- * released with compute_kernel_release and may be launched from several threads. */
+ * NULL for none. Release the kernel with compute_kernel_release; several threads may launch it.
+ * COMPUTE_ERROR_COMPILATION with the compiler's log in the message, _UNSUPPORTED, _NULL_POINTER,
+ * _INVALID_ARGUMENT (unknown flags). Thread-safe. */
 COMPUTE_API compute_status compute_kernel_compile(compute_device *device, const char *source,
                                                   const char *entry, const char *options,
                                                   uint32_t flags, compute_kernel **kernel);
@@ -72,11 +75,12 @@ typedef struct compute_launch {
 } compute_launch;
 
 /** Submits a kernel to `queue`, or without one runs it to completion. Tensors must live until the
- * queue has been waited for. COMPUTE_ERROR_INVALID_ARGUMENT (number of arguments, a group that the
- * device refuses, a tensor or queue of another device; the size of a value only where the driver
- * checks it), _WRONG_CONTEXT, _NULL_POINTER, _UNSUPPORTED (a view that begins where the device
- * cannot address memory), _OUT_OF_MEMORY, or the device's own failure. Thread-safe, but a queue has
- * one owner. */
+ * queue has been waited for. Thread-safe, but a queue has one owner.
+ *
+ * - COMPUTE_ERROR_INVALID_ARGUMENT: the number of arguments, a group that the device refuses, a
+ *   tensor or queue of another device; the size of a value only where the driver checks it.
+ * - _UNSUPPORTED: a view that begins where the device cannot address memory.
+ * - _WRONG_CONTEXT, _NULL_POINTER, _OUT_OF_MEMORY, or the device's own failure. */
 COMPUTE_API compute_status compute_kernel_launch(compute_kernel *kernel,
                                                  const compute_launch *launch,
                                                  const compute_kernel_argument *arguments,

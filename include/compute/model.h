@@ -31,16 +31,16 @@ typedef struct compute_model compute_model;
 /** One node of a model that is being recorded into a graph. Lives during the call only. */
 typedef struct compute_model_call compute_model_call;
 
-/** An operator of your own: `record` is called for each node of this domain and name, whenever the
- * model is recorded. It takes the node's inputs and attributes and sets its outputs with the
- * functions below. compute_call (call.h) makes a C function of yours an operation. It overrides an
- * operator of the library with the same domain and name. */
+/** Your own operator. `record` is called for each node of this domain and name, whenever the model
+ * is recorded. It takes the node's inputs and attributes and sets its outputs with the functions
+ * below. compute_call (call.h) makes a C function of yours an operation. It overrides an operator
+ * of the library with the same domain and name. */
 typedef struct compute_model_operator {
   const char *domain; /**< "" for ONNX's own */
   const char *name;
   /** A status other than COMPUTE_OK fails the call that records the model, with the message of
-   * compute_model_call_fail or that of the graph's error. Called by one thread at a time for each
-   * model. It must return (compute.h). */
+   * compute_model_call_fail or of the graph's error. Called by one thread at a time for each model.
+   * It must return (compute.h). */
   compute_status (*record)(void *user, compute_model_call *call);
   void *user;           /**< must live as long as the model */
   uint64_t reserved[4]; /**< must be zero */
@@ -66,8 +66,8 @@ COMPUTE_API compute_status compute_model_call_output(compute_model_call *call, s
 COMPUTE_API compute_status compute_model_call_integers(compute_model_call *call, size_t index,
                                                        const int64_t **values, size_t *count);
 
-/** Attributes by name, or `fallback` (NULL, 0) if the node does not have it in this type. What is
- * pointed to lives as long as the model. */
+/** Attributes by name, or `fallback` (NULL, 0) if the node does not have it in this type. Texts and
+ * lists live as long as the model. */
 COMPUTE_API int64_t compute_model_call_integer(const compute_model_call *call, const char *name,
                                                int64_t fallback);
 COMPUTE_API double compute_model_call_number(const compute_model_call *call, const char *name,
@@ -86,22 +86,22 @@ COMPUTE_API compute_status compute_model_call_fail(compute_model_call *call, com
 /* ---- Loading -------------------------------------------------------------------------------- */
 
 /** How a model's file and its files of external data are read. A file that is mapped must not
- * change while the model lives: if it becomes shorter, as when `cp` writes over it, the system ends
- * the process with SIGBUS at the next access, and no library can prevent that. */
+ * change while the model lives. If it becomes shorter, as when `cp` writes over it, the system ends
+ * the process with SIGBUS at the next access; no library can prevent that. */
 typedef enum compute_model_files {
   COMPUTE_MODEL_MAP = 0, /**< mapped: weights that are used in place take no time and no memory */
   COMPUTE_MODEL_COPY,    /**< read into memory when the model is loaded; they may change then */
-  /** Each file that another user may write is read into memory, others are mapped: one whose owner
-   * is neither the user of this process nor root, or that its group or everybody may write. */
+  /** Files that another user may write are read into memory; others are mapped. Such a file has an
+   * owner other than the user of this process and root, or its group or everybody may write it. */
   COMPUTE_MODEL_COPY_SHARED
 } compute_model_files;
 
 /** Formulas that a file spells out in several operators, as exporters do. */
 typedef enum compute_model_formulas {
-  /** They become one operation where that equals them for every input, infinities, NaN and the
+  /** The operators become one operation if it equals them for every input, infinities, NaN and the
    * largest numbers included. */
   COMPUTE_FORMULAS_EXACT = 0,
-  /** Also where it equals them only while nothing in between overflows: layer normalisation of f32,
+  /** Also if it equals them only while nothing in between overflows: layer normalisation of f32,
    * f64 and bf16, whose squares may. */
   COMPUTE_FORMULAS_FAST = 1
 } compute_model_formulas;
@@ -124,18 +124,20 @@ typedef struct compute_model_options {
   uint64_t reserved[5];    /**< must be zero */
 } compute_model_options;
 
-/** Loads a model. Weights are mapped, not read, unless options.files says otherwise: then neither
- * the file nor its files of external data may change while the model lives. For files from
- * elsewhere, or that other programs replace, choose COMPUTE_MODEL_COPY or _COPY_SHARED. Tensors are
- * copied to the device when a plan first needs them. `options` may be NULL. Ownership of *model
- * passes to the caller; it keeps the context's objects in use until compute_model_release.
- * Thread-safe.
+/** Loads a model. `options` may be NULL. Ownership of *model passes to the caller; it keeps the
+ * context's objects in use until compute_model_release. Thread-safe.
  *
- * COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT for a file that is
- * damaged, contradicts itself or names files outside its folder: the message names the node or
- * tensor; COMPUTE_ERROR_UNSUPPORTED for operators that neither the library nor the options have:
- * the message and the log list them, up to 100, with versions and counts; _NULL_POINTER,
- * _INVALID_ARGUMENT, _OUT_OF_MEMORY. */
+ * By default weights are mapped, not read: then neither the file nor its files of external data may
+ * change while the model lives. For files from elsewhere, or that other programs replace, choose
+ * COMPUTE_MODEL_COPY or _COPY_SHARED in options.files. Tensors are copied to the device when a plan
+ * first needs them.
+ *
+ * - COMPUTE_ERROR_FILE with the system's error message.
+ * - COMPUTE_ERROR_FORMAT for a file that is damaged, contradicts itself or names files outside its
+ *   folder. The message names the node or tensor.
+ * - COMPUTE_ERROR_UNSUPPORTED for operators that neither the library nor the options have. The
+ *   message and the log list them, up to 100, with versions and counts.
+ * - _NULL_POINTER, _INVALID_ARGUMENT, _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_model_load(compute_context *context, const char *path,
                                               const compute_model_options *options,
                                               compute_model **model);
@@ -154,7 +156,7 @@ COMPUTE_API void compute_model_release(compute_model *model);
 typedef struct compute_model_port {
   const char *name; /**< lives as long as the model */
   compute_dtype dtype;
-  int32_t rank;                         /**< −1 if the file does not say */
+  int32_t rank;                         /**< −1 if not in the file */
   int64_t size[COMPUTE_MAX_RANK];       /**< −1: any, or named by `symbol` */
   const char *symbol[COMPUTE_MAX_RANK]; /**< the name of such a size, or NULL */
   bool optional;                        /**< an input with a default, which need not be bound */
@@ -171,9 +173,9 @@ COMPUTE_API compute_status compute_model_output_at(const compute_model *model, s
                                                    compute_model_port *port);
 
 typedef struct compute_model_info {
-  const char *producer, *graph_name, *description; /**< "" if the file does not say */
+  const char *producer, *graph_name, *description; /**< "" if not in the file */
   int64_t ir_version, opset;                       /**< opset of ONNX's own domain */
-  uint64_t nodes;                                  /**< of the file, those of sub-graphs included */
+  uint64_t nodes;                                  /**< of the file, including sub-graphs */
   uint64_t weights;                                /**< tensors in the file */
   uint64_t weight_bytes;
   uint64_t mapped_bytes; /**< of these, used in place from the file */
@@ -205,14 +207,13 @@ typedef struct compute_model_binding {
   compute_tensor *tensor;
 } compute_model_binding;
 
-/** Runs the model and waits for its end. `inputs`: every input that is not optional, in any order;
- * a tensor may be on any device. `outputs`: those to compute. If its tensor is NULL, the run
- * creates one on the model's device, which belongs to the caller; other tensors receive the values
- * and must have their dtype and shape. After a failure NULLs stay NULL, and the contents of other
- * outputs are undefined.
- *
- * A tensor may be given as an input and as an output, such as a decoder's cache: the run then
- * updates it in place where that is safe, otherwise through a copy (compute_run).
+/** Runs the model and waits for its end.
+ * - `inputs`: every input that is not optional, in any order. A tensor may be on any device.
+ * - `outputs`: the outputs to compute. If its tensor is NULL, the run creates one on the model's
+ *   device, which belongs to the caller. Other tensors receive the values and must have their dtype
+ *   and shape. After a failure NULLs stay NULL, and the contents of other outputs are undefined.
+ * - One tensor may be an input and an output, such as a decoder's cache. The run then updates it in
+ *   place where that is safe, otherwise through a copy (compute_run).
  *
  * The first run with new input sizes compiles plans for them, which takes longer; the plans of
  * recent sizes are kept. Values that determine shapes count like sizes. Several threads may run one
@@ -220,9 +221,8 @@ typedef struct compute_model_binding {
  * wait for it.
  *
  * COMPUTE_ERROR_BINDING for a missing, unknown or duplicate name; _DTYPE, _SHAPE for an input that
- * differs from the file's declaration; those of compute_compile and compute_run, with the node's
- * name.
- */
+ * differs from the file's declaration; the errors of compute_compile and compute_run, with the
+ * node's name. */
 COMPUTE_API compute_status compute_model_run(compute_model *model,
                                              const compute_model_binding *inputs,
                                              size_t input_count, compute_model_binding *outputs,
@@ -239,18 +239,24 @@ typedef struct compute_model_value {
   compute_node node;
 } compute_model_value;
 
-/** Records into `graph` the part of the model that computes `outputs`, any named values of its main
- * graph, from `inputs`, nodes that replace the values with these names, and fills in
- * outputs[i].node. Weights become parameters of the graph, named as in the file: the model's own
- * tensors, which can be trained (train.h) and then written with compute_model_save. Runs of the
- * model see their current values. On failure the graph is unchanged, with its error cleared.
+/** Records into `graph` the part of the model that computes `outputs` from `inputs`, and fills in
+ * outputs[i].node. `outputs` are any named values of the model's main graph. `inputs` are nodes
+ * that replace the values with these names. On failure the graph is unchanged, with its error
+ * cleared.
+ *
+ * Weights become parameters of the graph, named as in the file. They are the model's own tensors,
+ * which can be trained (train.h) and then written with compute_model_save. Runs of the model see
+ * their current values.
  *
  * Random operators without a seed draw other numbers in each run of a plan of the graph, unless the
  * model's options have a seed; their seed is then a step on the CPU (call.h).
  *
- * COMPUTE_ERROR_INVALID_ARGUMENT for a name that the model does not have; _BINDING if a needed
- * value is missing from `inputs`; _UNSUPPORTED if a shape depends on values that are known only in
- * a run; those of the builders. Not while another thread uses the graph. */
+ * - COMPUTE_ERROR_INVALID_ARGUMENT for a name that the model does not have.
+ * - _BINDING if a needed value is missing from `inputs`.
+ * - _UNSUPPORTED if a shape depends on values that are known only in a run.
+ * - The errors of the builders.
+ *
+ * Not while another thread uses the graph. */
 COMPUTE_API compute_status compute_model_record(compute_model *model, compute_graph *graph,
                                                 const compute_model_value *inputs,
                                                 size_t input_count, compute_model_value *outputs,
@@ -259,18 +265,23 @@ COMPUTE_API compute_status compute_model_record(compute_model *model, compute_gr
 /* ---- Batches -------------------------------------------------------------------------------- */
 
 /** Creates an iterator (batch.h) that runs the model on each batch. Its inputs are the model's
- * required inputs, in the file's order, its outputs all of the model's; the first axis of each
- * counts items. `options`, which may be NULL, is as in compute_batch_create without build, step and
- * user; the default device is the model's. `inputs` is only needed where the file leaves the size
- * of an item open, and gives it. If the file fixes the first axis to 1, items are run one at a
- * time. Weights are copied to other devices at the start of each run. The model must outlive the
- * iterator, and may be run meanwhile. Ownership of *batch passes to the caller.
+ * required inputs, in the file's order; its outputs are all of the model's. The first axis of each
+ * counts items. The model must outlive the iterator, and may be run meanwhile. Ownership of *batch
+ * passes to the caller. Thread-safe.
  *
- * COMPUTE_ERROR_DTYPE or _SHAPE for `inputs` that contradict the file, or where the file does not
- * define an item; _INVALID_ARGUMENT; _UNSUPPORTED for a first axis with another fixed size, more
- * than 32 inputs or outputs, and where a shape depends on values known only at run time: for such a
- * model, call compute_model_run in a step; those of compute_model_record and compute_batch_create.
- * Thread-safe. */
+ * - `options`, which may be NULL, is as in compute_batch_create without build, step and user; the
+ *   default device is the model's. `inputs` is only needed where the file leaves the size of an
+ *   item open, and gives that size.
+ * - If the file fixes the first axis to 1, items are run one at a time.
+ * - Weights are copied to other devices at the start of each run.
+ *
+ * Errors:
+ * - COMPUTE_ERROR_DTYPE or _SHAPE for `inputs` that contradict the file, or where the file does not
+ *   define an item.
+ * - _UNSUPPORTED for a first axis with another fixed size, more than 32 inputs or outputs, and
+ *   where a shape depends on values known only at run time. For such a model, call
+ *   compute_model_run in a step.
+ * - _INVALID_ARGUMENT; the errors of compute_model_record and compute_batch_create. */
 COMPUTE_API compute_status compute_model_batch(compute_model *model,
                                                const compute_batch_options *options,
                                                compute_batch **batch);
@@ -293,20 +304,26 @@ typedef struct compute_model_export_options {
   uint64_t reserved[8];    /**< must be zero */
 } compute_model_export_options;
 
-/** Writes the part of a graph that computes `outputs` as an ONNX file, for inference. `inputs` are
- * nodes of any kind that become the model's inputs: what computes them is omitted. Other input
- * nodes (compute_input) that are needed come after them, in order of creation. For a NULL name, the
- * node's own (compute_name) is used or one is generated, as for other values. Parameters become
- * initializers with their current values, on any device, and constants likewise. Sizes are those of
- * the graph. `inputs` with `input_count` 0, and `options`, may be NULL. The file appears when it is
- * complete. docs/reference/onnx.md has the form of each operation.
+/** Writes the part of a graph that computes `outputs` as an ONNX file, for inference. The file
+ * appears when it is complete. docs/reference/onnx.md has the form of each operation.
  *
- * COMPUTE_ERROR_UNSUPPORTED for operations without one (random numbers, gradients of convolution
- * and pooling, optimizer steps, the caller's functions, fits), with a message that names all of
- * them with their first nodes, and for 2 GiB and more, which ONNX files cannot hold;
- * _INVALID_ARGUMENT for no outputs, a duplicate input, and a name that is duplicate or not UTF-8;
- * _WRONG_GRAPH; the graph's own error; _FILE; _TRANSFER; _OUT_OF_MEMORY; _NULL_POINTER. Not while
- * another thread extends the graph or changes parameters. */
+ * - `inputs` are nodes of any kind that become the model's inputs: the nodes that compute them are
+ *   omitted. Other input nodes (compute_input) that are needed come after them, in order of
+ *   creation. `inputs` may be NULL with `input_count` 0.
+ * - For a NULL name, the node's own (compute_name) is used or one is generated, as for other
+ *   values.
+ * - Parameters become initializers with their current values, on any device, and constants
+ *   likewise. Sizes are the graph's.
+ * - `options` may be NULL.
+ *
+ * Errors:
+ * - COMPUTE_ERROR_UNSUPPORTED for operations without a form (random numbers, gradients of
+ *   convolution and pooling, optimizer steps, the caller's functions, fits), with a message that
+ *   names all of them with their first nodes; and for 2 GiB and more, which ONNX files cannot hold.
+ * - _INVALID_ARGUMENT for no outputs, a duplicate input, and a name that is duplicate or not UTF-8.
+ * - _WRONG_GRAPH; the graph's own error; _FILE; _TRANSFER; _OUT_OF_MEMORY; _NULL_POINTER.
+ *
+ * Not while another thread extends the graph or changes parameters. */
 COMPUTE_API compute_status compute_graph_save_onnx(const compute_graph *graph,
                                                    const compute_model_value *inputs,
                                                    size_t input_count,

@@ -9,13 +9,13 @@
  *       compute_dense(device, 16 * 4 * 4, 10, NULL)}, 6);
  *   if (net == NULL) fprintf(stderr, "%s\n", compute_error_message(context));
  * @endcode
- * A failing constructor returns NULL, with an error (compute_error_get), and a composition with a
- * NULL part releases the others and is NULL too: one check at the end is enough. A composition owns
- * its parts; a layer is part of at most one composition, once.
+ * A failing constructor returns NULL, with an error (compute_error_get). A composition with a NULL
+ * part releases the others and is also NULL: one check at the end is enough. A composition owns its
+ * parts; a layer is part of at most one composition, once.
  *
- * Parameters are named as PyTorch names those of the same layers ("0.weight", "1.running_mean"), so
- * that weights can be exchanged in both directions. A layer belongs to one thread while it is built
- * and while its weights change. */
+ * Parameters have PyTorch's names for the same layers ("0.weight", "1.running_mean"), so that
+ * weights can be exchanged in both directions. A layer belongs to one thread while it is built and
+ * while its weights change. */
 #ifndef COMPUTE_NN_H
 #define COMPUTE_NN_H
 
@@ -130,9 +130,9 @@ COMPUTE_API compute_layer *compute_sequential(compute_layer *const *layers, size
  * Parts: "body", "shortcut". */
 COMPUTE_API compute_layer *compute_residual(compute_layer *body, compute_layer *shortcut);
 
-/** A layer of your own: `apply` records it, with the parameters (trainable tensors, retained, under
- * `names`, which are copied) as nodes. compute_layer_initialize leaves them as they are. `apply`
- * must return (compute.h). */
+/** Your own layer. `apply` records it, with the parameters as nodes; it must return (compute.h).
+ * The parameters are trainable tensors, retained, under `names`, which are copied.
+ * compute_layer_initialize leaves them unchanged. */
 typedef compute_node (*compute_layer_function)(void *user, compute_graph *graph, compute_node x,
                                                const compute_node *parameters, bool training);
 COMPUTE_API compute_layer *compute_custom_layer(const char *name, compute_layer_function apply,
@@ -156,9 +156,11 @@ COMPUTE_API compute_status compute_layer_initialize(compute_layer *layer,
 /* ---- Using a network ----------------------------------------------------------------------- */
 
 /** How a network is recorded. Fill in `training` and, for dropout, `seed` (an i64 scalar node that
- * changes from step to step); apply fills in `updates`. Used again in one graph, for the same
- * network or another, `updates` becomes the group of all assignments so far, so that only the last
- * one is an output of the plan; each dropout draws different numbers. */
+ * changes from step to step); apply fills in `updates`.
+ *
+ * A struct may be used again in one graph, for the same network or another. `updates` then becomes
+ * the group of all assignments so far, so that only the last one is an output of the plan. Each
+ * dropout draws different numbers. */
 typedef struct compute_forward {
   bool training; /**< batch statistics and dropout; otherwise running statistics and none */
   compute_node seed;
@@ -198,8 +200,8 @@ COMPUTE_API size_t compute_layer_nodes(const compute_layer *layer, compute_graph
 
 /** A table of the parts for an input of this shape: name, kind, shape of the result, trainable
  * parameters, multiply-adds (of products, convolutions, attention and recurrent layers), in
- * inference. Free it with compute_text_free; NULL on failure, and for a layer without any weights.
- */
+ * inference. Free it with compute_text_free; NULL on failure, and for a layer without any
+ * weights. */
 COMPUTE_API char *compute_layer_summary(compute_layer *layer, compute_dtype dtype,
                                         compute_shape input);
 

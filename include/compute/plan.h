@@ -16,10 +16,10 @@ extern "C" {
 
 typedef struct compute_plan compute_plan;
 
-/** What to do with a step that the device does not support, and with a run that fails there; of a
- * plan (and of what makes plans: models, batches, fits), or of one run of it. A plan that is not
- * strict keeps the graph that it needs, so that it can be compiled for the CPU after a
- * run has failed on the device (compute_run_with). */
+/** The action for a step that the device does not support, and for a run that fails there. It
+ * applies to a plan (and to objects that make plans: models, batches, fits) or to one run. Unless
+ * it is strict, a plan keeps the part of the graph that it needs: after a failed run it can then be
+ * compiled for the CPU (compute_run_with). */
 typedef enum compute_fallback {
   COMPUTE_FALLBACK_DEFAULT = 0, /**< of a plan: WARN; of a run: as the plan was compiled */
   COMPUTE_FALLBACK_WARN = 1,    /**< use the CPU, and log a warning */
@@ -66,10 +66,10 @@ typedef struct compute_plan_options {
 } compute_plan_options;
 
 /** Compiles the part of `graph` that `outputs` need (1 … 1024 nodes, possibly repeated). `options`
- * may be NULL. The plan keeps what it needs from the graph. Time and memory are nearly proportional
- * to the size of the graph, and little stack is needed, however deep the graph is. Ownership of
- * *plan passes to the caller. Any error of a builder call is reported here. Thread-safe as long as
- * no thread extends the graph meanwhile. */
+ * may be NULL. The plan keeps its own references to parts of the graph. Time and memory are nearly
+ * proportional to the size of the graph; the stack needed is small however deep the graph is.
+ * Ownership of *plan passes to the caller. Any error of a builder call is reported here.
+ * Thread-safe as long as no thread extends the graph meanwhile. */
 COMPUTE_API compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
                                            size_t count, const compute_plan_options *options,
                                            compute_plan **plan);
@@ -85,27 +85,41 @@ typedef struct compute_binding {
   compute_tensor *tensor;
 } compute_binding;
 
-/** Runs the plan. Every input that it needs and every output with a value must be bound exactly
- * once; bindings of inputs that the plan does not need are ignored. A node that is both is bound
- * twice, as an input first. An output that was passed to compute_compile n times can be bound to 1
- * to n tensors, which all get its value (with more than one, a run with a queue waits for its end);
- * binding it to the same tensor again has no effect. Different nodes are different outputs, even if
- * their values are the same, views of one another, or those of an input, a parameter or a constant:
- * bind each to a different tensor. With a queue, the run is submitted and may finish later: keep
- * the tensors alive until compute_queue_wait. A call waits if the temporary memory of unfinished
- * runs would pass an eighth of the device's memory. With NULL, the run is finished on return.
- * Shorthand for compute_run_with without options. On failure the contents of outputs are undefined
- * and parameters are unchanged, unless the message says otherwise; inputs are never changed except
- * by outputs in the same memory.
+/** Runs the plan: compute_run_with without options.
  *
- * One tensor may be bound to an input and to an output of its dtype and size, such as a cache that
- * a run updates. The result is that of separate tensors. If every step that reads the input comes
- * before the output is written, or is the one that writes it element by element, the output is
- * written in place, without a copy (such as compute_scatter's of its data); otherwise, and if
- * tensors overlap in part, the run writes to temporary memory, which it copies at the end. Outputs
- * may not overlap each other. A run that fails leaves such a tensor undefined, and is not repeated
- * on the CPU once it may have been written. COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX, _LAUNCH,
- * …, memory. */
+ * Bindings:
+ * - Every input that the plan needs and every output with a value must be bound exactly once.
+ *   Bindings of other inputs are ignored.
+ * - A node that is both an input and an output is bound twice, as an input first.
+ * - An output that was passed to compute_compile n times can be bound to 1 to n tensors, which all
+ *   get its value. With more than one, a run with a queue waits for its end. Binding it to the same
+ *   tensor again has no effect.
+ * - Different nodes are different outputs: bind each to a different tensor. This holds even if
+ *   their values are equal, views of one another, or the value of an input, a parameter or a
+ *   constant.
+ * - Outputs may not overlap each other.
+ *
+ * Queue:
+ * - NULL: the run is finished on return.
+ * - With a queue, the run is submitted and may finish later. Keep the tensors alive until
+ *   compute_queue_wait.
+ * - A call waits if the temporary memory of unfinished runs would pass an eighth of the device's
+ *   memory.
+ *
+ * Updates in place: one tensor may be bound to an input and to an output of its dtype and size,
+ * such as a cache that a run updates. The result is the same as with separate tensors. The run
+ * writes such an output in place, without a copy, if every step that reads the input comes before
+ * the write or does the write element by element (such as compute_scatter to its data). Otherwise,
+ * and if tensors overlap in part, it writes to temporary memory and copies that at the end.
+ *
+ * After a failure:
+ * - The contents of outputs are undefined. A tensor that is both input and output is undefined, and
+ *   the run is not repeated on the CPU once it may have been written.
+ * - Parameters are unchanged, unless the message states otherwise.
+ * - Inputs are unchanged, except by outputs in the same memory.
+ *
+ * Errors: COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX, _LAUNCH and the device's other failures,
+ * _OUT_OF_MEMORY, _OUT_OF_DEVICE_MEMORY. */
 COMPUTE_API compute_status compute_run(const compute_plan *plan, const compute_binding *bindings,
                                        size_t count, compute_queue *queue);
 
@@ -117,7 +131,7 @@ typedef struct compute_run_options {
 } compute_run_options;
 
 typedef struct compute_run_report {
-  compute_device *device; /**< where the last attempt ran: the plan's device, or the CPU */
+  compute_device *device; /**< where the last attempt ran: the plan's device or the CPU */
   compute_status failure; /**< of the device, if the run was repeated on the CPU; else COMPUTE_OK */
   uint32_t fallbacks;     /**< repetitions on the CPU: 0 or 1 */
   uint32_t steps_done; /**< of the last attempt; those submitted, if the device is still working */
@@ -125,24 +139,33 @@ typedef struct compute_run_report {
   uint64_t reserved[8];
 } compute_run_report;
 
-/** Like compute_run, with control over what happens when the device fails. `options` and `report`
- * may be NULL; the report is filled in also on failure.
+/** compute_run with control over failures of the device. `options` and `report` may be NULL; the
+ * report is filled in also on failure.
  *
- * Out of device memory (after the pool has released its cached blocks), a kernel that does not
- * compile, start or finish, a failing transfer, a lost device: unless the call or the plan is
- * strict, the run is repeated on the CPU, from its inputs, and counts as a fallback. A lost device
- * is recovered first if possible (compute_device_recover), for later plans; a plan compiled earlier
- * continues on the CPU. The failure itself is returned if a repetition is impossible or could be
- * wrong: an input, output or parameter is on a lost device; parameters had already been assigned
- * to; the failing queue held other work too. A plan compiled as strict cannot be repeated.
+ * Repetition on the CPU: these failures repeat the run on the CPU, from its inputs, and count as a
+ * fallback, unless the call or the plan is strict:
+ * - out of device memory, after the pool has released its cached blocks;
+ * - a kernel that does not compile, start or finish;
+ * - a failing transfer;
+ * - a lost device. If possible it is recovered first (compute_device_recover), for later plans; a
+ *   plan compiled earlier continues on the CPU.
  *
- * A call with a time limit is finished on return, even with a queue. When the limit passes between
- * two steps, COMPUTE_ERROR_TIMEOUT; a run is not interrupted once it has begun to assign to
- * parameters, which is early in plans for the CPU (as soon as no step reads the old values). If a
- * kernel has not finished by then, its device is considered lost until it has (nothing on it is
- * used or freed meanwhile), and the run is repeated on the CPU as above, with the same limit. On
- * devices without events, the kernel is waited for. Thread-safe as compute_run.
- * COMPUTE_ERROR_INVALID_ARGUMENT for invalid options. */
+ * The failure itself is returned if a repetition is impossible or could be wrong:
+ * - an input, output or parameter is on a lost device;
+ * - parameters had already been assigned to;
+ * - the failing queue contained other work;
+ * - the plan was compiled as strict.
+ *
+ * Time limit:
+ * - A call with a limit is finished on return, even with a queue.
+ * - When the limit passes between two steps, the call returns COMPUTE_ERROR_TIMEOUT.
+ * - A run that has begun to assign to parameters is not interrupted. In plans for the CPU this is
+ *   early: as soon as no step reads the old values.
+ * - If a kernel has not finished by then, its device is considered lost until it has: nothing on it
+ *   is used or freed meanwhile. The run is repeated on the CPU as above, with the same limit.
+ * - On devices without events, the kernel is waited for.
+ *
+ * Thread-safe as compute_run. COMPUTE_ERROR_INVALID_ARGUMENT for invalid options. */
 COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
                                             const compute_binding *bindings, size_t count,
                                             const compute_run_options *options,
@@ -153,8 +176,8 @@ COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
  * Thread-safe. */
 COMPUTE_API compute_device *compute_plan_device(const compute_plan *plan);
 
-/** Runs the plan once to completion, as compute_run does without a queue but without fallback,
- * waiting after every step. compute_explain shows the time of each step next to the prediction; of
+/** Runs the plan once to completion, waiting after every step: as compute_run without a queue, but
+ * without fallback. compute_explain then shows the time of each step next to the prediction; of
  * several such runs, the shortest. The time of a step includes waiting for it. Statuses as
  * compute_run. */
 COMPUTE_API compute_status compute_plan_measure(const compute_plan *plan,

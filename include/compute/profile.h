@@ -36,20 +36,21 @@ typedef struct compute_profile_options {
 COMPUTE_API compute_status compute_profile_start(compute_context *context,
                                                  const compute_profile_options *options);
 
-/** Stops recording; the records stay until compute_profile_clear. COMPUTE_ERROR_NULL_POINTER.
- */
+/** Stops recording; the records stay until compute_profile_clear. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_profile_stop(compute_context *context);
 
 /** Deletes sums, timeline and the texts of fallbacks; recording continues if it was on. The
  * counters of fallbacks, pools and builds are kept. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_profile_clear(compute_context *context);
 
-/** Writes a JSON report of the context to `path`: for each device its name, model and driver, the
- * counters of its pool (compute_pool_statistics) and of its builds (compute_build_statistics),
- * those of the disk cache, the fallbacks with their texts, and everything recorded: for kernels,
- * transfers, builds, runs, waits and spans of the caller count, total, mean, median, 90th
- * percentile, extremes, bytes, FLOP, and rates, as fractions of the device's measured peaks where
- * those are known. Median and percentile are accurate to within 4 %.
+/** Writes a JSON report of the context to `path`. For each device it has:
+ * - name, model and driver;
+ * - the counters of its pool (compute_pool_statistics) and of its builds
+ *   (compute_build_statistics);
+ * - the counters of the disk cache, and the fallbacks with their texts;
+ * - all records, for kernels, transfers, builds, runs, waits and spans of the caller: count, total,
+ *   mean, median, 90th percentile, extremes, bytes, FLOP, and rates, as fractions of the device's
+ *   measured peaks where those are known. Median and percentile are accurate to within 4 %.
  *
  * The file is replaced by renaming, so that a reader never sees half of it; a pipe, a device file
  * or a link is written to directly. Devices of modules that are not open yet are omitted. Waits for
@@ -81,7 +82,7 @@ typedef struct compute_profile_span {
 
 /** Begins a span called `name`; nothing happens while recording is off. It appears on the row `row`
  * of the host, or with NULL on the calling thread's. Spans of one row should nest. Any thread may
- * end it. The texts are copied; use few names, and rows for what varies. */
+ * end it. The texts are copied; use few names, and rows for the parts that vary. */
 COMPUTE_API compute_profile_span compute_profile_span_begin(compute_context *context,
                                                             const char *row, const char *name);
 COMPUTE_API void compute_profile_span_end(compute_context *context,

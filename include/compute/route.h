@@ -3,10 +3,11 @@
  * The costs of work on a device, which determine where a plan's steps run.
  *
  * Plans compiled with COMPUTE_PLAN_AUTO (plan.h) place each step where the whole plan is predicted
- * to be fastest: the kernels, what starting them costs, and the copies between the devices. The
- * predictions come from a few figures of each device, which are measured once and stored in a file
- * next to the tuning file for later programs. COMPUTE_COSTS (docs/reference/environment.md) can
- * disable measuring; unknown figures are then estimated from the device's description. */
+ * to be fastest. The prediction covers the kernels, the cost of starting them, and the copies
+ * between the devices. It comes from a few figures of each device, which are measured once and
+ * stored in a file next to the tuning file for later programs. COMPUTE_COSTS
+ * (docs/reference/environment.md) can disable measuring; unknown figures are then estimated from
+ * the device's description. */
 #ifndef COMPUTE_ROUTE_H
 #define COMPUTE_ROUTE_H
 
@@ -42,12 +43,14 @@ typedef struct compute_device_costs {
 } compute_device_costs;
 
 /** Measures `device` again, in about `limit_seconds` (0: 0.8), including compilation of kernels
- * that are not yet in the disk cache; what does not fit into the time is estimated from the rest.
- * Stores the figures for this process and, unless the tuning file is switched off, for later ones.
- * Existing plans do not change. `costs` may be NULL. COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT
- * for a limit that is not a number of seconds, _UNSUPPORTED for a device that runs no kernels,
- * _OUT_OF_MEMORY, _FILE (the figures then apply to this process only), _DEVICE_LOST. Thread-safe,
- * but two measurements at once disturb each other. */
+ * that are not yet in the disk cache. Figures that the time does not suffice for are estimated from
+ * the rest. Stores the figures for this process and, unless the tuning file is switched off, for
+ * later ones. Existing plans do not change. `costs` may be NULL. Thread-safe, but two measurements
+ * at once disturb each other.
+ *
+ * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT for a limit that is not a number of seconds,
+ * _UNSUPPORTED for a device that runs no kernels, _OUT_OF_MEMORY, _FILE (the figures then apply to
+ * this process only), _DEVICE_LOST. */
 COMPUTE_API compute_status compute_route_measure(compute_device *device, double limit_seconds,
                                                  compute_device_costs *costs);
 

@@ -3,7 +3,7 @@
  * Simulated camera images with known truth: ROI stacks and movies, as input for fits.
  *
  * Random numbers are counter-based (Philox4x32-10), with the seed as key and ROI or frame and pixel
- * as counter: ROI i is the same whether it is simulated alone or among a million, on any machine
+ * as counter. So ROI i is the same whether it is simulated alone or among a million, on any machine
  * and with any number of threads. Runs on the host, on the context's threads. */
 #ifndef COMPUTE_SIMULATE_H
 #define COMPUTE_SIMULATE_H
@@ -39,11 +39,10 @@ typedef struct compute_simulation {
   int64_t frame_rows, frame_columns;
   double spots; /**< expected number in one frame; Poisson */
 
-  /** Spots come from this many emitters, each at a place (and z) of its own in all frames, so that
-   * the same one is seen again; up to 10^6, and not fewer than `spots`. 0: anywhere, in each frame.
-   */
+  /** Spots come from this many emitters. Each has a fixed place (and z) in all frames, so that it
+   * is seen again; up to 10^6, and not fewer than `spots`. 0: anywhere, in each frame. */
   int64_t emitters;
-  int64_t blink;        /**< frames for which an emitter is on at a time; 0: 1 */
+  int64_t blink;        /**< frames that an emitter stays on at a time; 0: 1 */
   double drift[3];      /**< of all emitters per frame: x and y in pixels, z in its unit */
   uint64_t reserved[3]; /**< must be zero */
 } compute_simulation;

@@ -4,8 +4,7 @@
  *
  * Every call that can fail returns a compute_status; COMPUTE_OK is zero. The library never aborts
  * the process and prints nothing unless a log callback or COMPUTE_LOG asks for it. A compute_error,
- * kept per thread and per context, says what went wrong, where, and what to do about it.
- */
+ * kept per thread and per context, has the cause, the place and the remedy. */
 #ifndef COMPUTE_STATUS_H
 #define COMPUTE_STATUS_H
 
@@ -25,7 +24,7 @@ typedef enum compute_status {
   COMPUTE_OK = 0,
 
   /* 1xx: the call itself. */
-  COMPUTE_ERROR_INVALID_ARGUMENT = 100, /**< a value outside what the function accepts */
+  COMPUTE_ERROR_INVALID_ARGUMENT = 100, /**< a value outside the function's range */
   COMPUTE_ERROR_NULL_POINTER = 101,     /**< a required pointer is NULL */
   COMPUTE_ERROR_OVERFLOW = 102,         /**< a size does not fit into 63 bits */
   COMPUTE_ERROR_WRONG_CONTEXT = 103,    /**< objects of two contexts in one call */
@@ -86,7 +85,7 @@ typedef struct compute_error {
   char operation[48];   /**< the graph operation or library call: "matmul", "compute_run" */
   char message[512];    /**< "matmul: inner sizes differ: [2,3] x [4,5]": the operation, then the
                            problem */
-  char remedy[256];     /**< what the caller may do; empty if there is none */
+  char remedy[256];     /**< an action for the caller, or "" */
   char source[64];      /**< file:line inside libcompute, for bug reports */
   uint64_t reserved[8]; /**< zero */
 } compute_error;

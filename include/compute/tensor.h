@@ -3,8 +3,8 @@
  * Tensors: typed, strided arrays on a device.
  *
  * A tensor is a reference-counted view of a reference-counted buffer. Its shape, dtype and strides
- * never change. Reading and writing the same data from several threads must be synchronised by the
- * caller; everything else here is thread-safe. */
+ * never change. The caller must synchronise threads that read and write the same data; everything
+ * else here is thread-safe. */
 #ifndef COMPUTE_TENSOR_H
 #define COMPUTE_TENSOR_H
 
@@ -50,8 +50,8 @@ typedef void (*compute_release_function)(void *user, void *data);
 /** A tensor over the caller's own memory, without a copy. `data` must be aligned to the element
  * size and stay valid until `release` is called (or, with release NULL, until the tensor is gone).
  * strides are in elements, may be NULL for dense row-major, and must not be negative. Devices that
- * cannot address host memory return COMPUTE_ERROR_UNSUPPORTED: use compute_tensor_from_host there.
- */
+ * cannot address host memory return COMPUTE_ERROR_UNSUPPORTED: use compute_tensor_from_host
+ * there. */
 COMPUTE_API compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype,
                                                compute_shape shape, const int64_t *strides,
                                                void *data, compute_release_function release,
@@ -88,8 +88,8 @@ COMPUTE_API compute_status compute_tensor_read(const compute_tensor *tensor, voi
 COMPUTE_API compute_status compute_tensor_write(compute_tensor *tensor, const void *data,
                                                 size_t bytes);
 
-/** Copies the elements of `source` into `destination`: same shape, any dtype, strides and device.
- */
+/** Copies the elements of `source` into `destination`: same shape, any dtype, strides and
+ * device. */
 COMPUTE_API compute_status compute_tensor_copy(compute_tensor *destination,
                                                const compute_tensor *source);
 
@@ -101,7 +101,7 @@ COMPUTE_API compute_status compute_tensor_to_device(const compute_tensor *tensor
 /* Views share the buffer; no element moves. A view keeps the buffer alive. */
 
 /** Elements start, start + step, … (count of them) along `axis`; step ≥ 1. A negative start counts
- * from the end; the rules are those of compute_slice (graph.h). COMPUTE_ERROR_SHAPE for anything
+ * from the end; the rules are as for compute_slice (graph.h). COMPUTE_ERROR_SHAPE for anything
  * outside. */
 COMPUTE_API compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis,
                                                      int64_t start, int64_t count, int64_t step,
@@ -116,8 +116,8 @@ COMPUTE_API compute_status compute_tensor_transpose_view(compute_tensor *tensor,
 COMPUTE_API compute_status compute_tensor_reshape_view(compute_tensor *tensor, compute_shape shape,
                                                        compute_tensor **view);
 
-/** Size-1 and missing leading dimensions repeated, as NumPy broadcasts. Such a view is read-only.
- */
+/** Size-1 and missing leading dimensions repeated, as NumPy broadcasts. Such a view is
+ * read-only. */
 COMPUTE_API compute_status compute_tensor_broadcast_view(compute_tensor *tensor,
                                                          compute_shape shape,
                                                          compute_tensor **view);

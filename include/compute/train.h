@@ -12,16 +12,16 @@
  *   compute_trainer_evaluate(trainer, held_out, &score);
  * @endcode
  * A step (forward, loss, gradients, update) is one plan. With several devices each has a replica of
- * the model and a share of the batch; gradients are summed in a fixed order, so a step equals that
- * of one device on the whole batch up to rounding. Two layers depend on the share: batch norm uses
- * its statistics (the model keeps the first device's), and dropout draws different elements on each
- * device.
+ * the model and a share of the batch. Gradients are summed in a fixed order, so a step equals the
+ * step of one device on the whole batch up to rounding. Two layers depend on the share: batch norm
+ * uses its statistics (the model keeps the first device's), and dropout draws different elements on
+ * each device.
  *
  * With a group of processes (`group` of the options) each rank takes a share of the batch in the
- * same way, and its devices divide that; there, batch norm can use the statistics of the whole
- * batch (COMPUTE_TRAIN_SYNCHRONIZE). Creating, stepping, running, evaluating, saving and loading
- * are then collective calls: all ranks make them alike, and what fails on one of them fails on all,
- * with its rank in the message; a device that fails in the update itself, with the next
+ * same way, and its devices divide that share. There, batch norm can use the statistics of the
+ * whole batch (COMPUTE_TRAIN_SYNCHRONIZE). Creating, stepping, running, evaluating, saving and
+ * loading are then collective calls, which all ranks make alike. A failure on one rank fails all,
+ * with its rank in the message. If a device fails in the update itself, the others fail at the next
  * step or at the end of the run's epoch. */
 #ifndef COMPUTE_TRAIN_H
 #define COMPUTE_TRAIN_H
@@ -110,8 +110,8 @@ typedef struct compute_schedule {
 enum {
   COMPUTE_TRAIN_CHECK_NAN = 1 << 0, /**< a loss that is not finite fails the step, naming the first
                                      * operation with such a result; slower */
-  /** Gradient checkpointing: of a sequential model with n parts, about √n results are kept, and the
-   * others computed again for the backward pass. Other models ignore it. */
+  /** Gradient checkpointing: a sequential model with n parts keeps about √n results, and computes
+   * the others again for the backward pass. Other models ignore it. */
   COMPUTE_TRAIN_RECOMPUTE = 1 << 1,
   /** In a group: batch norm uses the statistics of the whole batch, not of this rank's share. Each
    * rank has one device. Without a group there is nothing to do. */
@@ -119,10 +119,10 @@ enum {
   /** In a group: gradients leave after the backward pass, also where they could leave during it.
    * For comparisons; it is slower. */
   COMPUTE_TRAIN_NO_OVERLAP = 1 << 8,
-  /** In a group: each rank keeps the optimizer's state of a part of the weights, updates them, and
-   * all ranks gather the weights (ZeRO stage 1). The result is the same bits where sums are in
-   * the order of the ranks (not by NCCL), except for the norm that clips gradients, which is summed
-   * in another order. Checkpoints are the same. */
+  /** In a group: each rank keeps the optimizer's state of a part of the weights and updates them;
+   * then all ranks gather the weights (ZeRO stage 1). Where sums are in the order of the ranks (not
+   * by NCCL), the result has the same bits as without the flag, except that the norm for clipping
+   * gradients is summed in another order. Checkpoints are the same. */
   COMPUTE_TRAIN_DIVIDE_STATE = 1 << 9
 };
 
@@ -136,9 +136,9 @@ typedef struct compute_trainer_options {
   compute_schedule schedule;
   double clip_norm;   /**< maximum global norm of the gradients; 0: no limit */
   int32_t accumulate; /**< batches whose gradients make one optimizer step; 0: 1 */
-  /** COMPUTE_F16 or COMPUTE_BF16: activations in this dtype, weights and optimizer in f32; with f16
+  /** COMPUTE_F16 or COMPUTE_BF16: activations in this dtype, weights and optimizer in f32. With f16
    * the loss is scaled, and steps whose gradients overflow are skipped (but count for the
-   * schedule). 0: as the weights. */
+   * schedule). 0: the weights' dtype. */
   compute_dtype precision;
   uint64_t seed;                  /**< of dropout and shuffling */
   compute_device *const *devices; /**< NULL and 0: the default device, in a group the one that it
@@ -151,7 +151,7 @@ typedef struct compute_trainer_options {
                           compute_node seed);
   void *user;
   /** Or NULL. Closed after the trainer is released. All ranks have the same model and options,
-   * apart from devices; the weights become those of rank 0. */
+   * apart from devices; all take rank 0's weights. */
   compute_process_group *group;
   uint64_t reserved[7]; /**< must be zero */
 } compute_trainer_options;
@@ -162,9 +162,9 @@ COMPUTE_API compute_status compute_trainer_create(compute_context *context,
 COMPUTE_API void compute_trainer_release(compute_trainer *trainer); /**< NULL is allowed */
 
 /** One batch: inputs [batch, ...], targets [batch, ...] on any device; in a group, this rank's
- * share of it (compute_trainer_query says which). *loss, of the whole batch, may be NULL, which
- * saves a wait. COMPUTE_ERROR_INDEX for a label out of range, _VALIDATION with CHECK_NAN; the
- * weights are then unchanged. */
+ * share of it (compute_trainer_query). *loss, of the whole batch, may be NULL, which saves a wait.
+ * COMPUTE_ERROR_INDEX for a label out of range, _VALIDATION with CHECK_NAN; the weights are then
+ * unchanged. */
 COMPUTE_API compute_status compute_trainer_step(compute_trainer *trainer,
                                                 const compute_tensor *inputs,
                                                 const compute_tensor *targets, double *loss);
@@ -196,15 +196,15 @@ typedef struct compute_training_score {
   uint64_t reserved[4];
 } compute_training_score;
 
-/** Epochs of shuffled batches; an incomplete last batch is
- * dropped. In a group every rank has the whole dataset, and uses its share of each batch. `score`
- * (may be NULL): of the last epoch, as seen while training. */
+/** Trains for epochs of shuffled batches; an incomplete last batch is dropped. In a group every
+ * rank has the whole dataset, and uses its share of each batch. `score` (may be NULL) covers the
+ * last epoch, as seen while training. */
 COMPUTE_API compute_status compute_trainer_run(compute_trainer *trainer,
                                                const compute_dataset *dataset,
                                                const compute_trainer_run_options *options,
                                                compute_training_score *score);
 
-/** In inference mode, over all items, which the ranks of a group divide. */
+/** The score in inference mode, over all items. The ranks of a group divide them. */
 COMPUTE_API compute_status compute_trainer_evaluate(compute_trainer *trainer,
                                                     const compute_dataset *dataset,
                                                     compute_training_score *score);
@@ -214,11 +214,11 @@ COMPUTE_API compute_status compute_trainer_predict(compute_trainer *trainer,
                                                    const compute_tensor *inputs,
                                                    compute_tensor **results);
 
-/** Weights, statistics, optimizer state, step and seed, as .safetensors or .npz: training continues
- * from a checkpoint bit for bit. The trainer that loads it must have the same model, optimizer,
- * accumulation and precision; otherwise COMPUTE_ERROR_INVALID_ARGUMENT, _SHAPE or _DTYPE names a
- * tensor, and nothing has changed. In a group rank 0 writes, and reads for all; the number of ranks
- * may be another one. */
+/** A checkpoint: weights, statistics, optimizer state, step and seed, as .safetensors or .npz.
+ * Training continues from it bit for bit. The trainer that loads it must have the same model,
+ * optimizer, accumulation and precision; otherwise COMPUTE_ERROR_INVALID_ARGUMENT, _SHAPE or _DTYPE
+ * names a tensor, and nothing has changed. In a group rank 0 writes, and reads for all; the number
+ * of ranks may differ. */
 COMPUTE_API compute_status compute_trainer_save(compute_trainer *trainer, const char *path);
 COMPUTE_API compute_status compute_trainer_load(compute_trainer *trainer, const char *path);
 

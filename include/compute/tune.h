@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * The autotuner: finds the parameters with which generated kernels run fastest on this machine, and
- * stores them in a text file that later programs use. Nothing is tuned unless compute_tune is
- * called, as the program compute-tune does.
+ * The autotuner: finds the fastest parameters of generated kernels on this machine, and stores them
+ * in a text file that later programs use. Only compute_tune tunes; the program compute-tune calls
+ * it.
  *
  * The parameters of a kernel are looked up in this order: COMPUTE_TUNING, the tuning file, the
- * table built into the library (exact device, family, vendor, type), the generator's own choice.
- */
+ * table built into the library (exact device, family, vendor, type), the generator's own choice. */
 #ifndef COMPUTE_TUNE_H
 #define COMPUTE_TUNE_H
 
@@ -16,8 +15,8 @@
 extern "C" {
 #endif
 
-/** Progress of a run. Texts live during the call. Rounds that compare the
- * better candidates again have candidate_index = candidate_count. */
+/** Progress of a run. Texts live during the call. Rounds that compare the better candidates again
+ * have candidate_index = candidate_count. */
 typedef struct compute_tune_progress {
   const char *problem; /**< "gemm f32 1024x1024x1024" */
   uint32_t problem_index, problem_count;
@@ -52,7 +51,7 @@ typedef struct compute_tune_options {
 } compute_tune_options;
 
 /** Measures the candidates of every problem of the suite on `device`, checks their results against
- * the CPU's, and appends the winners to the tuning file: those that beat the default choice by more
+ * the CPU's, and appends the winners to the tuning file. A winner beats the default choice by more
  * than 3 %. A problem without a winner gets an entry without parameters if another entry would
  * otherwise apply to it. `options` may be NULL. A candidate past its limit is not started again,
  * but a running kernel is waited for. Existing kernels keep their parameters.
@@ -67,13 +66,12 @@ COMPUTE_API compute_status compute_tune(compute_device *device,
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT if it does not fit. Thread-safe. */
 COMPUTE_API compute_status compute_tuning_path(compute_context *context, char *path, size_t bytes);
 
-/** compute_tune_export writes the entries of the tuning file that are in effect (of all devices, or
- * of one) to another file, which is created or overwritten; compute_tune_import adds the entries in
- * effect in another file to the tuning file, unless they are there already. Lines that are damaged
- * or of another version of the format are skipped and counted in `skipped`, which may be NULL.
- * Entries of other devices are imported too, and apply only to those. COMPUTE_ERROR_NULL_POINTER,
- * _FILE, _OUT_OF_MEMORY. Thread-safe.
- */
+/** compute_tuning_export writes the entries of the tuning file that are in effect (of all devices,
+ * or of one) to another file, which is created or overwritten. compute_tuning_import adds the
+ * entries in effect in another file to the tuning file, unless they are there already. It skips
+ * lines that are damaged or of another version of the format, and counts them in `skipped`, which
+ * may be NULL. It also imports entries of other devices, which apply only to those.
+ * COMPUTE_ERROR_NULL_POINTER, _FILE, _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_tuning_export(compute_context *context, const char *path,
                                                  const compute_device *device);
 COMPUTE_API compute_status compute_tuning_import(compute_context *context, const char *path,

@@ -3,11 +3,11 @@
  * Validation: every step of every plan is checked while it runs.
  *
  * Each step that a device has run is evaluated again from the same inputs, element by element in
- * double precision, by plain code that shares nothing with any backend, and the results are
- * compared. The tolerance of each element follows from the step itself: the evaluation carries a
- * bound on the rounding error along with each value, so that cancellations and sums of a thousand
- * terms may have the errors that they must, while a wrong element stands out. A step's inputs are
- * the device's own earlier results, so an error is reported where it arises, not where it shows.
+ * double precision, and the results are compared. The plain code for this shares nothing with any
+ * backend. The tolerance of each element follows from the step itself: the evaluation carries a
+ * bound on the rounding error along with each value. So cancellations and sums of a thousand terms
+ * may have their unavoidable errors, while a wrong element is found. A step's inputs are the
+ * device's own earlier results, so an error is reported where it arises, not where it shows.
  *
  * For finding faults, not for production: each step is waited for, its operands are fetched, and
  * the plain evaluation takes up to a thousand times as long as the step. For steps with more work
@@ -45,7 +45,7 @@ typedef struct compute_validation_input {
   uint64_t nans, infinite; /**< among them */
 } compute_validation_input;
 
-/** What was found in one step. Valid only during the callback. */
+/** The finding of one step. Valid only during the callback. */
 typedef struct compute_validation_finding {
   compute_validation_kind kind;
   const char *device;
@@ -71,7 +71,7 @@ typedef struct compute_validation_finding {
 typedef void (*compute_validation_function)(void *user, const compute_validation_finding *finding);
 
 enum {
-  /** Also report steps in which NaN or infinity arises although the device is right. */
+  /** Also report steps that produce NaN or infinity although the device is right. */
   COMPUTE_VALIDATION_ORIGINS = 1 << 0
 };
 
@@ -81,7 +81,7 @@ typedef struct compute_validation_options {
   double tolerance;                     /**< multiplies every tolerance; 0: 1 */
   compute_validation_function function; /**< receives the findings; NULL: they are only logged */
   void *user;
-  uint64_t most_operations; /**< of a step with more work, evenly spaced elements are checked; 0:
+  uint64_t most_operations; /**< a step with more work is checked at evenly spaced elements; 0:
                              * 2^28 */
   uint64_t reserved[6];     /**< must be zero */
 } compute_validation_options;
@@ -103,7 +103,7 @@ typedef struct compute_validation_statistics {
   uint64_t vague;    /**< of these, so ill-conditioned that any number would pass */
   uint64_t findings; /**< outputs of steps that were reported */
   uint64_t replaced; /**< outputs replaced by the plain result */
-  uint64_t skipped;  /**< steps for which memory ran out, and fits, which are not evaluated again */
+  uint64_t skipped;  /**< steps that ran out of memory, and fits, which are not evaluated again */
   uint64_t reserved[10];
 } compute_validation_statistics;
 

@@ -14,6 +14,7 @@
  *
  * Outside the frame, the filtered image is set to zero. A spot is positive, so nothing outside
  * hides a spot at the border. */
+#include "compute/backend/fit_kinds.h"
 #include "compute/spots.h"
 
 #include <math.h>

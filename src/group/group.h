@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #include "compute/distributed.h"
-#include "compute/transport.h"
+#include "compute/backend/transport.h"
 
 typedef enum group_kind {
   GROUP_BARRIER,

@@ -50,8 +50,8 @@ typedef struct list_place {
   uint64_t offset, bytes, count;
 } list_place;
 
-/* Finds the archive's end record: the last offset from which a record extends exactly to the
- * end. */
+/* Finds the archive's end record. It is at the last offset where a record extends exactly to the
+ * end of the file. */
 static compute_status find_end(const zip_file *zip, uint64_t *offset,
                                unsigned char end[ZIP_END_BYTES]) {
   size_t bytes =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU's module with one promise broken, which BROKEN_PROMISE names: compute-conformance must
- * notice (notices.sh). BROKEN_MODULE is the file of the CPU's module. */
+/* The CPU's module with one broken promise, named by BROKEN_PROMISE; compute-conformance must
+ * detect it (notices.sh). BROKEN_MODULE is the path of the CPU's module. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static compute_status enqueue(void *queue, void *kernel, const compute_argument 
   return COMPUTE_OK;
 }
 
-/* ---- Slots that the CPU does not have ------------------------------------------------------ */
+/* ---- Slots that the CPU lacks -------------------------------------------------------------- */
 
 static compute_status mark(void *queue, void **handle) {
   (void)queue;
@@ -114,7 +114,7 @@ static compute_status mark(void *queue, void **handle) {
 static compute_status read_timer(void *device, void *timer, int64_t *nanoseconds) {
   (void)device;
   (void)timer;
-  *nanoseconds = 5; /* since nobody knows when */
+  *nanoseconds = 5; /* without any measurement */
   return COMPUTE_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running a case: what it makes is released when it ends, also by longjmp out of a failure. */
+/* Runs a case and releases its objects at the end, also after a failure's longjmp. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ void case_status(run *r, const char *call, compute_status actual, compute_status
   services_forget(&r->services);
 }
 
-/* ---- Things -------------------------------------------------------------------------------- */
+/* ---- Objects ------------------------------------------------------------------------------- */
 
 static uint32_t keep(run *r, int kind, void *handle) {
   EXPECT(r, r->thing_count < CASE_THINGS, "the case makes too many things");
@@ -74,7 +74,7 @@ static void release_thing(run *r, uint32_t i) {
   }
 }
 
-/* Work first: queues wait before anything that they use goes. */
+/* Queues first: they wait for their work before any object that it uses is released. */
 static void release_things(run *r) {
   for (uint32_t i = 0; i < r->thing_count; i++)
     if (r->things[i].kind == QUEUE) r->backend->queue_wait(r->things[i].handle);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-conformance: whether a backend keeps the promises of compute/backend.h.
+/* compute-conformance checks that a backend keeps the promises of compute/backend.h.
  *
- * The suite opens the module as the core does and then calls its vtable itself, with services of
- * its own that count what the module takes, note what it says, and can fail. A case is a function;
- * whatever it makes through the calls below is released when it ends, however it ends. */
+ * The suite opens the module like the core and then calls its vtable directly. Its own services
+ * count the module's allocations, record its messages, and can fail. A case is a function. All
+ * objects that it makes through the calls below are released when it ends, in whatever way. */
 #ifndef BACKEND_CONFORMANCE_H
 #define BACKEND_CONFORMANCE_H
 
@@ -20,20 +20,20 @@ typedef enum outcome { OUTCOME_PASSED, OUTCOME_REFUSED, OUTCOME_FAILED } outcome
 const char *outcome_name(outcome which);
 
 typedef enum extent {
-  EXTENT_QUICK,   /* the fewest kernels */
-  EXTENT_DEFAULT, /* a share of the kernels where each takes a compiler */
+  EXTENT_QUICK,   /* the minimum of kernels */
+  EXTENT_DEFAULT, /* all kernels, or a share if each needs a compiler */
   EXTENT_FULL     /* all */
 } extent;
 
-/* The module under test: the core's copy of its vtable, with NULL for slots that it lacks. */
+/* The module under test: the core's copy of its vtable, with NULL for missing slots. */
 typedef struct subject {
   const compute_backend *backend;
-  const compute_services *core;   /* the services of the context that loaded it */
-  uint32_t index;                 /* of the device */
+  const compute_services *core;   /* services of the context that loaded it */
+  uint32_t index;                 /* index of the device */
   const conformance_hooks *hooks; /* NULL: none */
   extent extent;
   uint64_t seed;
-  uint32_t spread; /* of the kernels one in so many */
+  uint32_t spread; /* runs one kernel in so many */
 } subject;
 
 /* A running case. */
@@ -43,7 +43,7 @@ typedef struct run {
   watched_services services;
   void *instance, *device;
   outcome outcome;
-  char words[CASE_WORDS]; /* why it was refused, or what is wrong */
+  char words[CASE_WORDS]; /* reason of the refusal, or the error */
   jmp_buf end;
   struct {
     int kind;
@@ -57,10 +57,10 @@ typedef struct conformance_case {
   const char *name; /* "memory/alignment" */
   void (*function)(run *r, const void *user);
   const void *user;
-  bool own_device; /* opens instance and device itself */
+  bool own_device; /* opens its own instance and device */
 } conformance_case;
 
-/* Calls `add` with every case, in the order in which they run. */
+/* Calls `add` with every case in the order of execution. */
 typedef void (*case_visitor)(const conformance_case *c, void *user);
 void module_cases(case_visitor add, void *user);
 void memory_cases(case_visitor add, void *user);
@@ -68,7 +68,7 @@ void queue_cases(case_visitor add, void *user);
 void kernel_cases(case_visitor add, void *user, bool compiles); /* compiles: fewer fits */
 void fault_cases(case_visitor add, void *user, const conformance_hooks *hooks);
 
-/* Runs one case; its outcome and words are in `r`. */
+/* Runs one case; `r` gets its outcome and message. */
 void case_run(run *r, const conformance_case *c);
 
 /* ---- For cases ----------------------------------------------------------------------------- */
@@ -77,25 +77,25 @@ void case_run(run *r, const conformance_case *c);
 _Noreturn void case_fail(run *r, const char *format, ...) COMPUTE_PRINTF(2, 3);
 _Noreturn void case_refuse(run *r, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
-/* The condition holds, or the case fails with these words. */
+/* Fails the case with this message unless the condition holds. */
 #define EXPECT(r, condition, ...)                                                                  \
   do {                                                                                             \
     if (!(condition)) case_fail(r, __VA_ARGS__);                                                   \
   } while (0)
 
-/* The call gives this status, and if that is an error, the module has said why. */
+/* Checks that the call returns this status, and that the module explained an error. */
 void case_status(run *r, const char *call, compute_status actual, compute_status expected);
 #define EXPECT_OK(r, call)             case_status(r, #call, call, COMPUTE_OK)
 #define EXPECT_STATUS(r, call, status) case_status(r, #call, call, status)
 
-/* The module offers these slots, or the case is refused. */
+/* Refuses the case if the module lacks a slot. */
 #define NEEDS(r, slot)                                                                             \
   do {                                                                                             \
     if (!(r)->backend->slot) case_refuse(r, "the module does not offer " #slot);                   \
   } while (0)
 
-/* Make things that are released when the case ends; the first two ask for a kernel's descriptor
- * that is supported, or refuse the case with the module's reason. */
+/* Make objects that are released when the case ends. case_kernel refuses the case with the module's
+ * reason if the descriptor is not supported. */
 void *case_queue(run *r);
 compute_memory *case_memory(run *r, uint64_t bytes);
 void *case_kernel(run *r, const compute_kernel_descriptor *d);
@@ -103,15 +103,15 @@ void *case_event(run *r, void *queue);
 void *case_timer(run *r, void *queue);
 void *case_host_memory(run *r, uint64_t bytes);
 void *case_recording(run *r, void *recording);
-void *case_buffer(run *r, size_t bytes); /* the C library's, zeroed */
+void *case_buffer(run *r, size_t bytes); /* from the C library, zeroed */
 
-/* Copies between host and the beginning of a memory, waited for. */
+/* Copy between the host and a memory, from `offset` on, and wait. */
 void case_upload(run *r, void *queue, const compute_memory *memory, uint64_t offset,
                  const void *data, uint64_t bytes);
 void case_download(run *r, void *queue, const compute_memory *memory, uint64_t offset, void *data,
                    uint64_t bytes);
 
-/* y = 2 x + 1 over `count` f32: the kernel with which queues are tested. */
+/* y = 2 x + 1 over `count` f32: the kernel for the tests of queues. */
 enum { AFFINE_COUNT = 1000 };
 void *case_affine(run *r);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Failures: of the module's memory, through the services; of its driver, through hooks. After each
- * of them the module must have reported an error with words, have left nothing, and work again. */
+/* Failures of the module's memory (through the services) and of its driver (through hooks). After
+ * each failure the module must have reported an error with a message, have left nothing behind, and
+ * work again. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,12 +9,12 @@
 
 enum { FIRST_FAILURES = 6, GROWTH_PERCENT = 40, MOST_FAILURES = 100000 };
 
-/* Of one kind the first failures, then ever fewer. */
+/* The first failures of each kind, then ever fewer. */
 static int64_t next_failure(int64_t nth) {
   return nth < FIRST_FAILURES ? nth + 1 : nth + 1 + nth * GROWTH_PERCENT / 100;
 }
 
-/* What is made to fail. */
+/* The failing function. */
 typedef struct fault {
   bool memory; /* services->allocate; else the driver's `call` */
   const char *call;
@@ -68,8 +69,8 @@ static void expect_nothing_left(run *r, const run *own, const char *when) {
          when, text);
 }
 
-/* The device after a failure: it works; if it is lost, it says so until it is brought back, and
- * where it cannot be, a new instance works. */
+/* Checks the device after a failure. It works, or it is lost: then it reports this until
+ * device_recover succeeds. If it cannot be recovered, a new instance works. */
 static void expect_recovery(run *r, run *own, const char *when) {
   bool right = false;
   char words[SERVICES_WORDS];
@@ -82,16 +83,16 @@ static void expect_recovery(run *r, run *own, const char *when) {
   }
   services_said(&own->services, words);
   if (s == COMPUTE_ERROR_DEVICE_LOST || s == COMPUTE_ERROR_UNSUPPORTED) return;
-  if (s == COMPUTE_ERROR_COMPILATION) return; /* the compiler is not asked twice about one text */
+  if (s == COMPUTE_ERROR_COMPILATION) return; /* the compiler caches its failures */
   EXPECT(r, !s, "%s: the device is useless afterwards: %s: %s", when, compute_status_name(s),
          words);
   EXPECT(r, right, "%s: wrong numbers afterwards", when);
 }
 
-/* The instance whose calls fail. A case that ends in the middle leaves it open. */
+/* The instance whose calls fail. It is static because a case that fails leaves it open. */
 static run failing;
 
-/* Returns how many calls have failed; −1: this cannot be made to fail. */
+/* Returns the number of failed calls; −1: this cannot fail. */
 static int64_t fail_once(run *r, const fault *f, int64_t nth) {
   char when[160];
   bool right = false;
@@ -127,12 +128,12 @@ static void expect_a_new_one_works(run *r, const char *when) {
   expect_nothing_left(r, &own, "a new instance");
 }
 
-/* The first call fails, the second, … until there is none that could. */
+/* Fails the first call, the second, … until no call is left to fail. */
 static void sweep(run *r, const void *user) {
   const fault *f = user;
   int64_t nth = 1, failed;
   subject_close(&failing);
-  expect_a_new_one_works(r, "before any failure"); /* and caches are filled */
+  expect_a_new_one_works(r, "before any failure"); /* also fills the caches */
   while ((failed = fail_once(r, f, nth)) > 0 && nth < MOST_FAILURES) nth = next_failure(nth);
   EXPECT(r, nth > 1 || f->call || f->memory, "the hooks made no call of the driver fail");
   if (failed < 0) snprintf(r->words, sizeof r->words, "the hooks cannot make it fail like that");
@@ -147,8 +148,8 @@ static void no_hooks(run *r, const void *user) {
   case_refuse(r, "no hooks: --hooks names a library that makes the driver fail");
 }
 
-/* The device is lost in the middle of work and brought back: what was made before stays lost and
- * can be released, what is made now works. */
+/* The device is lost during work and recovered. Earlier objects stay lost and can be released; new
+ * objects work. */
 static void a_lost_device_is_brought_back(run *r, const void *user) {
   static run own;
   char words[SERVICES_WORDS];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kernel of the samples: what the device computes is what the double-precision reference
- * says, nothing else is written to, and the same input gives the same bits. */
+/* Every kernel of the samples: the device's result matches the double-precision reference, no other
+ * byte is written, and the same input gives the same bits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "compute/backend/fit_kinds.h"
 
 #include "backend/conformance.h"
 #include "core/kernel/kernel.h"
@@ -18,7 +20,7 @@ typedef struct launch {
   compute_argument argument[COMPUTE_MAX_OPERANDS];
 } launch;
 
-/* The host's side of the last case, which may have ended in the middle. */
+/* The host's side of the last case, which a failure may have interrupted. */
 static launch current;
 
 static launch *launch_make(run *r, const sample_kernel *s, bool shift) {
@@ -75,7 +77,7 @@ static void check_words(run *r, void *kernel) {
   EXPECT(r, text[0], "kernel_describe says nothing");
 }
 
-/* Again, on the same queue: the same bits. */
+/* A second run on the same queue gives the same bits. */
 static void check_again(launch *l, void *kernel) {
   const uint32_t inputs = l->host.sample->descriptor.input_count;
   for (uint32_t i = inputs; i < l->host.count; i++)
@@ -87,7 +89,7 @@ static void check_again(launch *l, void *kernel) {
            "output %u has other bits when the kernel runs again", i - inputs);
 }
 
-/* FIT: some ROIs on their own come to the bits that they have among others. */
+/* FIT: an ROI fitted alone gives the same bits as among others. */
 static void check_alone(launch *l) {
   const sample_kernel *s = l->host.sample;
   const compute_fit_problem *p = &compute_fit_of(&s->descriptor)->problem;
@@ -163,12 +165,12 @@ static void check_tuning(launch *l, const compute_tuning *tuning, const char *wh
   launch_check(l, which);
 }
 
-/* The kernel cut up in the ways that the sample names. */
+/* Runs the kernel with the sample's tunings. */
 static void check_tunings(run *r, const void *user) {
   const sample_kernel *s = user;
   char which[40];
   NEEDS(r, kernel_prepare_tuned);
-  case_kernel(r, &s->descriptor); /* or it is refused */
+  case_kernel(r, &s->descriptor); /* or refuse the case */
   launch *l = launch_make(r, s, false);
   EXPECT(r, sample_memory_expect(&l->host), "the reference does not know this kernel");
   for (uint32_t i = 0; i < s->tuning_count; i++) {
@@ -179,7 +181,7 @@ static void check_tunings(run *r, const void *user) {
 
 /* ---- Constant inputs ----------------------------------------------------------------------- */
 
-/* Inputs 0 and 1 never change: the kernel may ask for them packed, and computes the same. */
+/* With constant inputs 0 and 1, the kernel may ask for packed copies; the result is the same. */
 static void check_packed(run *r, const void *user) {
   const sample_kernel *s = user;
   compute_argument packed[COMPUTE_MAX_OPERANDS];
@@ -206,9 +208,9 @@ static void check_packed(run *r, const void *user) {
   launch_check(l, "packed: ");
 }
 
-/* ---- Indices outside ----------------------------------------------------------------------- */
+/* ---- Indices out of range ------------------------------------------------------------------ */
 
-/* Whether the module reported this place, or none in particular. */
+/* Checks that the module reported this place, or no particular one. */
 static void check_place(run *r, int64_t place, int64_t wrong) {
   uint32_t label;
   int64_t index, offset;
@@ -220,7 +222,7 @@ static void check_place(run *r, int64_t place, int64_t wrong) {
   EXPECT(r, label == 77 || label == 0, "the index outside is reported for label %u, not 77", label);
 }
 
-/* One index lies outside: the launch or the wait fails, once; the queue works afterwards. */
+/* One index is out of range: the launch or the wait fails once; the queue works afterwards. */
 static void check_outside(run *r, const void *user) {
   const sample_kernel *s = user;
   void *kernel = case_kernel(r, &s->descriptor);
@@ -255,7 +257,7 @@ static void check_outside(run *r, const void *user) {
   launch_check(l, "after indices outside: ");
 }
 
-/* ---- All of them --------------------------------------------------------------------------- */
+/* ---- List of cases ------------------------------------------------------------------------- */
 
 typedef struct adding {
   case_visitor add;

@@ -21,7 +21,7 @@ enum { HANG_SECONDS = 900, KINDS = 64 };
 
 /* ---- Arguments ----------------------------------------------------------------------------- */
 
-/* "NAME:0" from "…/libcompute-NAME.so"; NULL if that is not what the file is called. */
+/* Makes "NAME:0" from "…/libcompute-NAME.so"; NULL if the file has another name. */
 static const char *device_of(const char *module, char *text, size_t bytes) {
   const char *slash = strrchr(module, '/'), *file = slash ? slash + 1 : module;
   const size_t length = strlen(file), prefix = strlen("libcompute-"), suffix = strlen(".so");
@@ -32,7 +32,7 @@ static const char *device_of(const char *module, char *text, size_t bytes) {
   return text;
 }
 
-/* The device of the command line, or that of --module; NULL with a message. */
+/* The device of the command line, or the first of --module; NULL with a message. */
 static const char *device_wanted(const options *o) {
   static char device[80];
   const char *of_module = o->module ? device_of(o->module, device, sizeof device) : NULL;
@@ -53,7 +53,8 @@ static const char *device_wanted(const options *o) {
 
 /* ---- The module ---------------------------------------------------------------------------- */
 
-/* The folder of --module before, and the installed modules after, those of the environment. */
+/* Sets the search path of modules: the folder of --module, the environment's folders, the installed
+ * modules. */
 static bool set_path(const options *o) {
   char program[PATH_MAX], installed[2 * PATH_MAX] = "", folder[PATH_MAX] = "";
   static char path[8 * PATH_MAX];
@@ -76,7 +77,7 @@ static bool set_path(const options *o) {
   return setenv("COMPUTE_BACKEND_PATH", path, 1) == 0;
 }
 
-/* The file that the core has loaded a backend from; NULL: none. */
+/* The file from which the core has loaded a backend; NULL: none. */
 static const char *file_of(compute_context *context, const char *backend) {
   const compute_probe *probe;
   for (size_t i = 0; (probe = compute_probe_at(context, i)); i++)
@@ -84,7 +85,7 @@ static const char *file_of(compute_context *context, const char *backend) {
   return NULL;
 }
 
-/* As the core does: slots past the module's struct_size are NULL. */
+/* Like the core: slots past the module's struct_size are NULL. */
 static bool load(const char *path, compute_backend *vtable) {
   void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   void *symbol = module ? dlsym(module, COMPUTE_BACKEND_ENTRY) : NULL;
@@ -99,7 +100,7 @@ static bool load(const char *path, compute_backend *vtable) {
   return given;
 }
 
-/* Finds the module by opening the device as any program would; then the core lets go of it. */
+/* Finds the module by opening the device like any program; the core then closes it. */
 static bool find(const char *name, subject *s, compute_backend *vtable) {
   compute_context *context = NULL;
   if (compute_open(&context, &(compute_open_options){.device = name})) {
@@ -129,7 +130,7 @@ static bool find_hooks(const char *library, subject *s) {
   return false;
 }
 
-/* ---- Which cases run ----------------------------------------------------------------------- */
+/* ---- Selection of cases -------------------------------------------------------------------- */
 
 static uint64_t number_of(const char *text, uint64_t otherwise) {
   return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
@@ -154,7 +155,7 @@ typedef struct session {
   progress_bar progress;
   report report;
   run run;
-  char kinds[KINDS][CASE_NAME]; /* of kernels that have been run: the first of each always is */
+  char kinds[KINDS][CASE_NAME]; /* kinds run so far: the first kernel of each always runs */
   size_t kind_count;
 } session;
 
@@ -164,7 +165,7 @@ static bool is_selected(const options *o, const char *name) {
   return strstr(name, o->filter);
 }
 
-/* Up to the last '/' of "kernel/gemm/1x64 f32". */
+/* The kind is the name up to its last '/': "kernel/gemm" of "kernel/gemm/1x64 f32". */
 static bool is_new_kind(session *s, const char *name) {
   const size_t length = (size_t)(strrchr(name, '/') - name);
   for (size_t i = 0; i < s->kind_count; i++)
@@ -174,12 +175,12 @@ static bool is_new_kind(session *s, const char *name) {
   return true;
 }
 
-/* Cases of which there are many are shared out over the days. */
+/* Large groups of cases are distributed over the days. */
 static bool is_in_share(session *s, const char *name) {
   const bool kernel = !strncmp(name, "kernel/", 7), index = !strncmp(name, "index outside/", 14);
   const bool call = !strncmp(name, "fault/fails/", 12) || !strncmp(name, "fault/lost in/", 14);
   uint64_t hash = UINT64_C(0xcbf29ce484222325), spread = s->subject->spread;
-  if (!strncmp(name, "tuning/", 7)) return spread == 1; /* several compilations for each */
+  if (!strncmp(name, "tuning/", 7)) return spread == 1; /* several compilations each */
   if (!kernel && !index && !call) return true;
   for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
   if (call && spread > 8) spread = 8;
@@ -189,7 +190,7 @@ static bool is_in_share(session *s, const char *name) {
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-static char at_work[CASE_NAME + 8]; /* the case, for the handler of signals */
+static char at_work[CASE_NAME + 8]; /* name of the case, for the signal handler */
 
 static void die(int number) {
   static const char crashed[] = ": crashed\n", hangs[] = ": does not end\n";
@@ -245,7 +246,7 @@ static void run_case(const conformance_case *c, void *user) {
   if (s->options->verbose)
     printf("%-8s %s%s%s\n", outcome_name(r->outcome), r->name, r->words ? ": " : "",
            r->words ? r->words : "");
-  /* What a failed case has left must not disturb the next. */
+  /* The leftovers of a failed case must not disturb the next case. */
   if (s->run.outcome == OUTCOME_FAILED && !c->own_device && s->run.device) {
     s->run.services.live = 0;
     subject_close(&s->run);
@@ -294,7 +295,7 @@ int main(int argc, char **argv) {
   if (o.expect && !report_expect(&all.report, o.expect)) return 2;
   if (o.hooks && !find_hooks(o.hooks, &tested)) return 2;
   if (!find(device, &tested, &vtable)) return 2;
-  compute_context *core = NULL; /* for its services: it has not opened the module under test */
+  compute_context *core = NULL; /* for its services; it does not open the module under test */
   if (compute_open(&core, &(compute_open_options){.backends = "cpu", .device = "cpu"})) {
     option_say(&conformance_program, "%s", compute_error_message(NULL));
     return 2;

@@ -89,7 +89,7 @@ static void memory_can_be_had_again_and_again(run *r, const void *user) {
   }
 }
 
-/* Copies from and to wrapped memory; what lies around it stays as it is. */
+/* Copies from and to wrapped memory; the bytes around it are unchanged. */
 static void wrap(run *r, unsigned char *data, size_t bytes) {
   unsigned char *back = case_buffer(r, bytes), *whole = case_buffer(r, bytes + 2 * PAGE);
   void *queue = case_queue(r);
@@ -127,8 +127,8 @@ static void memory_of_the_host_is_wrapped_or_refused(run *r, const void *user) {
 
 /* ---- Memory shared with others ------------------------------------------------------------- */
 
-/* Adopted under the name that it was exported with, it is the same memory, which lives on when the
- * second name for it is gone. */
+/* Memory adopted by its exported name is the same memory. It outlives the release of the adopted
+ * name. */
 static void memory_is_shared_by_its_name(run *r, const void *user) {
   (void)user;
   NEEDS(r, memory_export);
@@ -213,7 +213,7 @@ static void the_callers_is_registered_once_at_a_time(run *r, const void *user) {
   free(mine);
 }
 
-/* A busy machine may finish the copies before they can be asked about; not every time. */
+/* A busy machine may finish the copies before the query, but not every time. */
 static void copies_of_it_are_not_waited_for(run *r, const void *user) {
   enum { ATTEMPTS = 20, TURNS = 8 };
   (void)user;

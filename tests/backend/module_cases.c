@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a module says of itself and of its devices, and that it can be opened twice. */
+/* A module's description of itself and of its devices; two instances at once. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -165,7 +165,7 @@ static void an_unknown_kind_is_refused(run *r, const void *user) {
   EXPECT_STATUS(r, r->backend->kernel_prepare(r->device, &d, &kernel), COMPUTE_ERROR_UNSUPPORTED);
 }
 
-/* A reason that does not fit is cut off. */
+/* A reason that does not fit is truncated. */
 static void a_reason_keeps_to_its_room(run *r, const void *user) {
   static const compute_operand operand = {.dtype = COMPUTE_F32, .stride = {1}};
   const compute_kernel_descriptor d = {.struct_size = sizeof d,
@@ -230,7 +230,8 @@ static void two_instances_live_side_by_side(run *r, const void *user) {
   subject_close(&second);
 }
 
-/* A core of ABI …0 offers what comes before `generate`: the module works with less, or says no. */
+/* A core of ABI minor 0 has only the slots before `generate`: the module works with these, or
+ * refuses with a reason. */
 static void an_older_core_is_served_or_told_so(run *r, const void *user) {
   static run own;
   char words[SERVICES_WORDS];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# compute-conformance notices each promise that a module breaks, and names the case. broken.c is the
+# compute-conformance detects each promise that a module breaks, and names the case. broken.c is the
 # module. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 build=$2 scratch=$3

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of compute-conformance, and what its manual page says besides. */
+/* The options of compute-conformance and the other parts of its manual page. */
 #include "backend/options.h"
 
 #define AT(field) offsetof(options, field)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the command line of compute-conformance said. */
+/* The parsed command line of compute-conformance. */
 #ifndef BACKEND_OPTIONS_H
 #define BACKEND_OPTIONS_H
 

@@ -13,11 +13,11 @@ enum { BYTES = 1 << 20, PLACES = 4, ROOM = 30000, ITEM_BYTES = AFFINE_COUNT * 4 
 
 /* ---- Order --------------------------------------------------------------------------------- */
 
-/* Memories on the device, and what they hold by the host's reckoning. */
+/* Memories on the device and their expected contents, computed on the host. */
 typedef struct walk {
   run *r;
   test_random random;
-  void *queue, *kernel; /* NULL: the device runs none */
+  void *queue, *kernel; /* NULL: no kernel on this device */
   compute_memory *memory[PLACES];
   float *host[PLACES], *read;
 } walk;
@@ -184,7 +184,7 @@ static void an_event_is_complete_when_the_work_before_it_is(run *r, const void *
   }
 }
 
-/* Waiting for an event is enough to read what the kernel before it has written. */
+/* After waiting for an event, the results of the kernel before it can be read. */
 static void waiting_for_an_event_runs_the_work(run *r, const void *user) {
   const compute_backend *b = r->backend;
   (void)user;
@@ -205,7 +205,7 @@ static void waiting_for_an_event_runs_the_work(run *r, const void *user) {
 
 /* ---- Timers -------------------------------------------------------------------------------- */
 
-/* Clocks that are not tied at all, or in other units, are off by far more than this. */
+/* Independent clocks, or clocks in other units, differ by far more than this. */
 static const int64_t minute = 60000000000;
 
 static int64_t now(void) {
@@ -259,7 +259,7 @@ static void a_timer_waits_for_the_work_before_it(run *r, const void *user) {
   for (int i = 0; i < 8; i++) EXPECT_OK(r, r->backend->upload(queue, &at, data, BYTES));
   void *last = case_timer(r, queue);
   EXPECT_OK(r, r->backend->timer_read(r->device, last, &end));
-  memset(data, 0, BYTES); /* it has been read */
+  memset(data, 0, BYTES); /* the upload has already read it */
   EXPECT_OK(r, r->backend->timer_read(r->device, first, &start));
   EXPECT(r, end > start, "8 MiB were copied in no time");
   case_download(r, queue, at.memory, 0, back, BYTES);
@@ -398,7 +398,7 @@ static void devices_copy_to_each_other(run *r, const void *user) {
   const uint32_t count = r->backend->device_count(r->instance);
   if (count < 2) case_refuse(r, "the module has one device only");
   EXPECT_OK(r, r->backend->device_open(r->instance, r->subject->index ? 0 : 1, &peer));
-  /* The peer must be closed however the copy ends. */
+  /* The peer must be closed, however the copy ends. */
   jmp_buf outer;
   volatile bool ended = true;
   memcpy(&outer, &r->end, sizeof outer);
@@ -411,14 +411,14 @@ static void devices_copy_to_each_other(run *r, const void *user) {
   if (ended) longjmp(r->end, 1);
 }
 
-/* ---- Users' kernels ------------------------------------------------------------------------ */
+/* ---- Custom kernels ------------------------------------------------------------------------ */
 
 static const char scale[] = "KERNEL void scale(GLOBAL float *x, f32 by, i32 n) {\n"
                             "  i32 i = (i32)GLOBAL_ID_X;\n"
                             "  if (i < n) x[i] *= by;\n"
                             "}\n";
 
-/* The dialect's definitions, and `source` after them. */
+/* Prepends the dialect's definitions to `source`. */
 static char *portable(run *r, const char *source) {
   compute_target target = {.struct_size = sizeof target};
   NEEDS(r, custom_build);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The report: a line for each case that was not as expected, reasons of refusals with their number,
- * and the two files. */
+/* The report: a line for each unexpected case, the reasons of refusals with their counts, and the
+ * two files. */
 #include "backend/report.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ static void *grown(void *list, size_t count, size_t *capacity, size_t size) {
 
 /* ---- Expectations -------------------------------------------------------------------------- */
 
-/* "refused kernel/gemm/... # reason": false if that is not what the line is. */
+/* Parses "refused kernel/gemm/... # reason"; returns false for any other line. */
 static bool parse(const char *line, expectation *e) {
   static const outcome outcomes[] = {OUTCOME_PASSED, OUTCOME_REFUSED, OUTCOME_FAILED};
   for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++) {
@@ -74,7 +74,7 @@ bool report_expect(report *r, const char *path) {
   return good;
 }
 
-/* The first entry that matches a name counts; −1: none. */
+/* Returns the first entry that matches a name; −1: none. */
 static int64_t find(const report *r, const char *name) {
   for (size_t i = 0; i < r->expectation_count; i++)
     if (fnmatch(r->expectations[i].pattern, name, 0) == 0) return (int64_t)i;
@@ -106,7 +106,7 @@ const result *report_add(report *r, const char *name, outcome which, const char 
 
 /* ---- Printing ------------------------------------------------------------------------------ */
 
-/* Reasons, most frequent first as far as it is cheap: each with the first case that has it. */
+/* Prints the reasons, roughly the most frequent first, each with its first case. */
 static void print_refusals(const report *r) {
   enum { SHOWN = 20 };
   size_t shown = 0, reasons = 0;
@@ -172,7 +172,7 @@ bool report_write_json(const report *r, const char *path) {
     json_t *row = json_pack("{s:s, s:s, s:b}", "case", one->name, "outcome",
                             outcome_name(one->outcome), "expected", one->as_wished);
     if (row && one->words) {
-      /* Not json_string: the core, which is in this program, has a function of that name. */
+      /* Not json_string: this program contains the core, which has a function of that name. */
       json_t *words = json_stringn(one->words, strlen(one->words)); /* NULL: not UTF-8 */
       json_object_set_new(row, "words", words ? words : json_null());
     }
@@ -199,7 +199,8 @@ static bool same_group(const result *a, const result *b) {
   return length == group_length(b->name) && !strncmp(a->name, b->name, length);
 }
 
-/* Whether all cases of the group had the outcome, and this is the first of at least two. */
+/* Returns true if all cases of the group had this outcome, and this is the first of at least
+ * two. */
 static bool stands_for_group(const report *r, size_t i, bool *covered) {
   size_t members = 0;
   bool first = true;

@@ -38,7 +38,7 @@ void services_arm(watched_services *s, int64_t nth, bool onward) {
   s->onward = onward;
 }
 
-/* ---- What the module says ------------------------------------------------------------------ */
+/* ---- Messages of the module ---------------------------------------------------------------- */
 
 static compute_status fail(void *host, compute_status status, int64_t native_code,
                            const char *remedy, const char *format, ...) {
@@ -107,7 +107,7 @@ bool services_index(watched_services *s, uint32_t *label, int64_t *index, int64_
   return there;
 }
 
-/* ---- What is handed on --------------------------------------------------------------------- */
+/* ---- Forwarded calls ----------------------------------------------------------------------- */
 
 static int32_t thread_count(void *host) {
   return core_of(host)->thread_count(core_of(host)->host);
@@ -152,7 +152,7 @@ static compute_tuning_source tuning_lookup(void *host, const compute_target *tar
   return core_of(host)->tuning_lookup(core_of(host)->host, target, d, tuning);
 }
 
-/* What comes from here goes back by release, and is counted like the rest. */
+/* This memory is returned by release, so it is counted like the rest. */
 static void *cache_load(void *host, const compute_cache_part *parts, uint32_t part_count,
                         size_t *bytes) {
   watched_services *s = host;

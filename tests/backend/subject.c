@@ -19,7 +19,7 @@ compute_status subject_open(run *r) {
     r->instance = NULL;
     return status;
   }
-  /* A driver that fails may show fewer devices than before. */
+  /* A failing driver may show fewer devices than before. */
   if (r->backend->device_count(r->instance) <= r->subject->index)
     status = r->services.services.fail(&r->services, COMPUTE_ERROR_NO_DEVICE, 0, NULL,
                                        "device %u is not there", r->subject->index);
@@ -40,7 +40,7 @@ void subject_close(run *r) {
 
 enum { COUNT = 3000, BYTES = COUNT * 4, ROWS = 30, COLUMNS = 100 };
 
-/* Everything that the job holds, so that there is one way out. */
+/* All objects of the job, so that there is one clean-up. */
 typedef struct job {
   const compute_backend *backend;
   void *device, *queue, *other, *event, *timer, *recording, *map, *sum, *host;
@@ -50,7 +50,7 @@ typedef struct job {
   float x[COUNT], y[COUNT], sums[ROWS];
 } job;
 
-/* NULL stays where the device cannot run it. */
+/* Leaves NULL if the device cannot run the kernel. */
 static compute_status prepare(job *j, const compute_kernel_descriptor *d, void **kernel) {
   char reason[200];
   if (!j->backend->supports(j->device, d, reason, sizeof reason)) return COMPUTE_OK;
@@ -132,7 +132,7 @@ static compute_status compute(job *j) {
   return s;
 }
 
-/* y once more, into the host's memory that the device copies to fastest, from x as such memory. */
+/* Copies y through page-locked host memory, the device's fastest, and x from registered memory. */
 static compute_status copy_pinned(job *j) {
   const compute_backend *b = j->backend;
   const compute_argument at = {&j->memory[1], 0};
@@ -141,7 +141,7 @@ static compute_status copy_pinned(job *j) {
   if (!s && b->host_register) {
     s = b->host_register(j->device, j->x, BYTES);
     j->registered = !s;
-    /* A driver that has failed to let go of it still has it. */
+    /* After a failed unregister, the driver still has the memory registered. */
     if (s == COMPUTE_ERROR_UNSUPPORTED || s == COMPUTE_ERROR_INVALID_STATE) s = COMPUTE_OK;
   }
   if (!s) s = b->upload(j->queue, &(compute_argument){&j->memory[0], 0}, j->x, BYTES);
@@ -151,7 +151,7 @@ static compute_status copy_pinned(job *j) {
   return s;
 }
 
-/* x becomes 2 x + 1 in a recording. */
+/* Replaces x by 2 x + 1 in a recording. */
 static compute_status record(job *j) {
   const compute_backend *b = j->backend;
   const compute_argument at[2] = {{&j->memory[0], 0}, {&j->memory[2], 0}};
@@ -188,7 +188,7 @@ static bool is_right(const job *j) {
   for (int i = 0; i < COUNT; i++)
     if (j->y[i] != (j->map ? 2 * j->x[i] + 1 : j->x[i])) return false;
   for (int row = 0; row < ROWS && j->sum; row++) {
-    float sum = 0; /* of small whole numbers: exact in any order */
+    float sum = 0; /* sum of small integers: exact in any order */
     for (int i = 0; i < COLUMNS; i++) sum += j->y[row * COLUMNS + i];
     if (j->sums[row] != sum) return false;
   }

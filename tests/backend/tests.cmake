@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# compute-conformance on every device that a machine without an accelerator has: the CPU with each
-# instruction set, the null device, which must refuse, OpenCL on PoCL and CUDA on the fake driver.
-# tests/external_backend/run.sh runs it on a module from outside the tree. CMakeLists.txt includes
-# this file.
+# Runs compute-conformance on every device of a machine without an accelerator: the CPU with each
+# instruction set, the null device (which refuses most cases), OpenCL on PoCL, and CUDA on the fake
+# driver. tests/external_backend/run.sh runs it on a module from outside the tree. CMakeLists.txt
+# includes this file.
 
-# The test conformance_NAME runs the suite on a device, with the arguments and environment given
+# The test conformance_NAME runs the suite on a device, with the given arguments and environment,
 # and the expectations of expect/FILE.txt.
 function(compute_add_conformance name device expect labels)
   cmake_parse_arguments(given "" "" "ARGUMENTS;ENVIRONMENT" ${ARGN})
@@ -25,7 +25,7 @@ if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
 endif()
 
-# Without --full the days take turns, as with the variants in opencl.cmake and cuda.cmake.
+# Without --full they alternate daily, like the variants in opencl.cmake and cuda.cmake.
 foreach(set ${instruction_sets})
   compute_add_conformance(cpu_${set} cpu cpu "default;full;odd" ENVIRONMENT COMPUTE_CPU_ISA=${set})
 endforeach()
@@ -34,7 +34,7 @@ if(TARGET opencl_layer)
   compute_add_conformance(opencl opencl:0 opencl "default;full;even"
     ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${opencl_environment}
     "POCL_EXTRA_BUILD_FLAGS=${opencl_builtins}")
-  # With all of PoCL's own declarations.
+  # With all of PoCL's declarations.
   compute_add_conformance(opencl_gpu opencl:0 opencl_gpu "full"
     ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${opencl_environment} COMPUTE_TEST_LAYER=gpu=1
     POCL_EXTRA_BUILD_FLAGS=)

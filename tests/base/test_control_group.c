@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How control groups of both versions limit threads and memory, read from made-up files. */
+/* Limits of threads and memory from control groups of both versions, read from made-up files. */
 #include "support/harness/test.h"
 
 #include <string.h>
@@ -137,7 +137,7 @@ static void the_own_group_limits_memory(void **state) {
   assert_true(memory_of("0::/a\n").limit == UINT64_MAX);
 }
 
-/* The smallest limit may be of one group, and the least that is left of another. */
+/* The smallest limit and the smallest remaining amount may belong to different groups. */
 static void each_group_up_to_the_root_limits_memory(void **state) {
   (void)state;
   write_file(ROOT "/a/b/memory.max", "300\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Error details: kept per thread and per context, and gone with either. */
+/* Error details are kept per thread and per context, and disappear with either. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "support/harness/failing_allocator.h"
 
-/* error.c knows a context by its address alone, so any address serves. */
+/* error.c uses only the address of a context, so any address serves. */
 static char place[3];
 #define CONTEXT(i) ((const compute_context *)(const void *)&place[i])
 
@@ -205,7 +205,7 @@ static void without_memory_the_thread_still_knows(void **state) {
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
-/* Nor is it given what another thread then leaves in the context. */
+/* It also does not get the error that another thread then leaves in the context. */
 static void without_memory_a_thread_reads_no_other_ones_error(void **state) {
   (void)state;
   failing_allocator_install();
@@ -218,7 +218,7 @@ static void without_memory_a_thread_reads_no_other_ones_error(void **state) {
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
-/* A message about memory that names no size has the one of the request that failed, once. */
+/* An out-of-memory message without a size gets the size of the failed request, once. */
 static void a_failed_request_leaves_its_size(void **state) {
   (void)state;
   failing_allocator_install();

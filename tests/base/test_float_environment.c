@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The library computes in the default floating-point environment, and its callers keep theirs. */
+/* The library computes in the default floating-point environment and does not change the callers'
+ * environments. */
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
@@ -23,7 +24,7 @@ static compute_status divide_in_default(void *argument) {
   result[0] = one_third();
   result[1] = (float)(1 / zero); /* raises an exception */
   volatile long double one = 1, three = 3;
-  one = one / three; /* and on x86 one more, in another unit */
+  one = one / three; /* on x86, one more in another unit */
   return COMPUTE_OK;
 }
 
@@ -74,8 +75,7 @@ static void threads_start_by_default_whatever_their_creator_does(void **state) {
   }
 }
 
-/* ---- Whole calls ------------------------------------------------------------------------------
- */
+/* ---- Whole calls --------------------------------------------------------------------------- */
 
 typedef struct work {
   compute_context *context;
@@ -92,8 +92,8 @@ static compute_status set_upward(void *user, const compute_call_arguments *a, in
   return COMPUTE_OK;
 }
 
-/* Constants that are folded, eager calls, an optimizer, and a step after a callback that changes
- * the rounding mode. */
+/* Folded constants, eager calls, an optimizer, and a step after a callback that changes the
+ * rounding mode. */
 static compute_status compute_thirds(void *argument) {
   work *w = argument;
   compute_device *device = compute_default_device(w->context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON as the library writes and reads it: what is written is read back, and nothing that a writer
- * must not write is accepted. */
+/* JSON written by the library is read back unchanged, and the reader accepts nothing that a writer
+ * must not write. */
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static json_input input_of(char *text) {
   return (json_input){text, text, text + strlen(text)};
 }
 
-/* The string that is written for `words` and then read. */
+/* Writes `words` as a string and reads it again. */
 static void check_string(const char *words, const char *written, const char *read) {
   text_buffer text = {0};
   json_put_string(&text, words);
@@ -57,7 +57,7 @@ static void members_and_numbers(void **state) {
   text_release(&text);
 }
 
-/* Where a locale with a comma is installed; without one there is nothing to see. */
+/* Needs a locale with a decimal comma; without one, this test shows nothing. */
 static void numbers_have_a_point_in_every_locale(void **state) {
   (void)state;
   static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE.utf8"};

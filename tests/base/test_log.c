@@ -78,7 +78,7 @@ static void a_message_is_one_line(void **state) {
 
 /* ---- COMPUTE_LOG, which is read once per process: each case in a child --------------------- */
 
-/* What a child with COMPUTE_LOG=value writes to standard error when it logs one line per level. */
+/* The standard error of a child with COMPUTE_LOG=value that logs one line per level. */
 static void child_output(const char *value, char *text, size_t bytes) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
@@ -160,7 +160,7 @@ static void a_receiver_is_not_called_after_it_was_replaced(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      /* First, while the variable has not been read in this process. */
+      /* First: this process must not have read the variable yet. */
       cmocka_unit_test(the_variable_chooses_the_level),
       cmocka_unit_test(an_unknown_level_is_explained),
       cmocka_unit_test_teardown(lines_up_to_the_level_arrive, silence),

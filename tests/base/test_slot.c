@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots: contents are made once, also by threads at the same time, and released once, stage by
- * stage. */
+/* Slots: contents are made once, even by concurrent threads, and released once, stage by stage. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -45,7 +44,7 @@ static void contents_go_in_their_stage(void **state) {
   slots_release(&table, SLOT_HOLDS_OBJECTS);
   assert_int_equal(released, 2);
   assert_null(slot_get(&table, &early));
-  assert_non_null(slot_offer(&table, &early, make())); /* anew */
+  assert_non_null(slot_offer(&table, &early, make())); /* made again */
   slots_release(&table, SLOT_USES_DEVICES);
   assert_ptr_equal(slot_get(&table, &late), second);
   slots_release(&table, SLOT_STANDS_ALONE);
@@ -69,7 +68,7 @@ static void *offer(void *argument) {
 
 static void threads_get_the_same_content(void **state) {
   (void)state;
-  static room_slot fresh[4]; /* their numbers are contended for, too */
+  static room_slot fresh[4]; /* threads also compete for their numbers */
   made = released = 0;
   for (int round = 0; round < ROUNDS; round++) {
     room_slot *s = &fresh[round % 4];

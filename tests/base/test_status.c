@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Status codes and versions: every code has a text and an identifier of its own. */
+/* Status codes and versions: every code has a unique text and identifier. */
 #include "support/harness/test.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread pool: every task once, own shares first, by workers that do not mix; no deadlock
- * whoever calls it. What the address sanitizer and ThreadSanitizer say about it counts as much as
- * the checks here. */
+/* The thread pool: every task runs once, workers take their shares first and never mix, and no
+ * caller causes a deadlock. The address sanitizer and ThreadSanitizer also check these tests. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -20,7 +19,7 @@
 typedef struct loop_record {
   thread_pool *pool;
   int32_t workers;
-  int64_t plain_sum;         /* of worker 0 alone, not atomic: the pool must order it */
+  int64_t plain_sum;         /* of worker 0 only, not atomic: the pool must order the accesses */
   int64_t result[TASKS_MAX]; /* written by tasks, not atomic */
   atomic_int inside[64];     /* tasks running as worker i */
   atomic_int wrong;
@@ -96,7 +95,7 @@ enum { ORDER_WORKERS = 4, ORDER_TASKS = 500 };
 
 typedef struct order_record {
   _Atomic bool disordered;
-  int64_t last_of[ORDER_WORKERS]; /* tasks, numbered from the worker's own share on */
+  int64_t last_of[ORDER_WORKERS]; /* tasks, numbered from the start of the worker's share */
 } order_record;
 
 static void note_order(void *argument, int64_t task, int32_t worker) {
@@ -107,7 +106,7 @@ static void note_order(void *argument, int64_t task, int32_t worker) {
   r->last_of[worker] = number;
 }
 
-/* So a worker takes another's task only when its own share is done. */
+/* A worker takes another worker's task only after its share is done. */
 static void each_worker_goes_round_from_its_own_share(void **state) {
   (void)state;
   thread_pool *pool = thread_pool_create(ORDER_WORKERS);
@@ -125,7 +124,7 @@ static void wait_then_note(void *argument, int64_t task, int32_t worker) {
   note(argument, task, worker);
 }
 
-/* The shares of workers that are late, or do not come at all, are not left behind. */
+/* Workers that are late or absent do not leave their shares undone. */
 static void nobody_waits_for_a_share(void **state) {
   (void)state;
   thread_pool *pool = thread_pool_create(8);
@@ -253,7 +252,7 @@ static void without_memory_there_is_no_pool_and_no_leak(void **state) {
 }
 
 #ifndef __SANITIZE_THREAD__
-/* A forked child has no workers any more, only their data. */
+/* A forked child has the workers' data, but no workers. */
 static void a_forked_child_works_alone(void **state) {
   (void)state;
   thread_pool *pool = thread_pool_create(3);
@@ -262,7 +261,7 @@ static void a_forked_child_works_alone(void **state) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    alarm(300); /* a hang, not a slow machine */
+    alarm(300); /* ends a hang, not a slow machine */
     atomic_int_fast64_t sum = 0;
     thread_pool_run(pool, 50, add_task, &sum);
     thread_pool_release(pool);
@@ -290,7 +289,7 @@ static void the_affinity_mask_limits_the_threads(void **state) {
   assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-static cpu_set_t allowed; /* of the process when the workers started */
+static cpu_set_t allowed; /* of the process at the start of the workers */
 
 static void check_affinity(void *argument, int64_t task, int32_t worker) {
   cpu_set_t now;
@@ -302,7 +301,7 @@ static void check_affinity(void *argument, int64_t task, int32_t worker) {
     atomic_fetch_add(&record.wrong, 1);
 }
 
-/* Sleepers that are woken on their caller's CPU leave it, and may return to it later. */
+/* A sleeping worker that wakes on its caller's CPU moves to another one, and may return later. */
 static void workers_may_run_anywhere_after_they_moved(void **state) {
   (void)state;
   cpu_set_t one;

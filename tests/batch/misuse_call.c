@@ -7,7 +7,7 @@
 #include "batch/misuse.h"
 #include "support/harness/schedule.h"
 
-/* Small whole numbers, so that every device has the same sums. */
+/* Small integers, so that every device has the same sums. */
 float misuse_input(int port, int64_t item, int element) {
   return (float)((item * 7 + element * 3 + port * 11) % 97);
 }
@@ -38,7 +38,7 @@ static bool happens(const misuse_trouble *trouble, int64_t first, int64_t items)
   return trouble != NULL && trouble->item >= first && trouble->item < first + items;
 }
 
-/* While the run is under way, these are refused. */
+/* These calls are refused during the run. */
 static void call_back(misuse_run *run) {
   compute_batch_device_info info;
   const compute_batch_sink sinks[MISUSE_PORTS] = {
@@ -77,7 +77,7 @@ void misuse_build(void *user, compute_graph *graph, int64_t items, const compute
   }
 }
 
-/* The work by hand: read, compute, write. */
+/* Computes without a graph: read, compute, write. */
 static compute_status work(const misuse_case *c, const compute_batch_step *step) {
   const size_t count = (size_t)(step->items * c->width), bytes = count * sizeof(float);
   float *sum = malloc(bytes + 1), *other = malloc(bytes + 1);
@@ -124,7 +124,7 @@ static void fill(const misuse_run *run, int port, int64_t first, int64_t items, 
     for (int e = 0; e < run->of->width; e++) *to++ = misuse_input(port, first + i, e);
 }
 
-/* Of a run that is to be cancelled: long before. */
+/* A limit for runs that must be cancelled: they end long before it. */
 #define MOST_READS 200000
 
 static int64_t lie(const misuse_run *run, int64_t items) {
@@ -195,7 +195,7 @@ compute_status misuse_write(void *user, int64_t first, int64_t items, const void
   }
   p->next = first + items;
   if (happens(misuse_find(run, CANCEL_IN_SINK, p->number), first, items)) {
-    lower_cut(run, p->next); /* this batch is delivered still */
+    lower_cut(run, p->next); /* this batch is still delivered */
     compute_batch_cancel(run->batch);
   }
   return COMPUTE_OK;

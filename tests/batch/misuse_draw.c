@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Everything about a case follows from its seed here; what threads make of it is up to them. */
+/* A seed determines everything about a case here, except the order of threads. */
 #include <stdio.h>
 
 #include "batch/misuse.h"
@@ -8,7 +8,7 @@ static int64_t draw(test_random *random, int64_t low, int64_t high) {
   return test_random_integer(random, low, high);
 }
 
-/* True once in `n` times. */
+/* Returns true once in `n` times. */
 static bool once_in(test_random *random, int64_t n) {
   return draw(random, 1, n) == 1;
 }
@@ -35,7 +35,7 @@ void misuse_draw_case(const misuse_round *round, uint64_t seed, misuse_case *dra
   c->batch = once_in(&random, 20) ? 0 : draw(&random, 1, once_in(&random, 2) ? 4 : 40);
   c->slots = slots[draw(&random, 0, 6)];
   c->memory = once_in(&random, 4) ? (uint64_t)draw(&random, 1, 4000) : 0;
-  /* Not every device computes by itself. */
+  /* Not every device can compute everything. */
   c->fallback = others || c->all_devices || once_in(&random, 2) ? COMPUTE_FALLBACK_SILENT
                                                                 : COMPUTE_FALLBACK_STRICT;
   c->runs = (int)draw(&random, 1, MISUSE_RUNS);
@@ -56,12 +56,12 @@ static void draw_ways(test_random *random, misuse_run *run) {
   }
 }
 
-/* Files of items without bytes have no end. */
+/* A file of items without bytes has no end. */
 static bool has_end(const misuse_run *run, int port) {
   return run->source[port] == WAY_CALL || (run->source[port] == WAY_FILE && run->of->width > 0);
 }
 
-/* The port of a trouble of this kind: one that can have it, or −1. */
+/* Draws a port for a trouble of this kind, or returns −1. */
 static int draw_port(test_random *random, const misuse_run *run, misuse_kind kind) {
   const misuse_case *c = run->of;
   const bool sink = kind == SINK_FAILS || kind == CANCEL_IN_SINK;
@@ -133,7 +133,7 @@ static bool draw_trouble(test_random *random, const misuse_run *run, misuse_trou
   return true;
 }
 
-/* A run that only ends when it is cancelled, and something that is bound to do that. */
+/* A run that ends only when it is cancelled, and a trouble that certainly cancels it. */
 static void draw_endless(test_random *random, misuse_run *run) {
   const misuse_case *c = run->of;
   misuse_trouble t = {.kind = CANCEL_AT_UNLOCK, .status = COMPUTE_ERROR_CANCELLED};
@@ -145,7 +145,7 @@ static void draw_endless(test_random *random, misuse_run *run) {
   if (once_in(random, 2)) {
     t.kind = THREAD_CANCELS;
     t.item = -1;
-  } else if (once_in(random, 2)) { /* the caller has few */
+  } else if (once_in(random, 2)) { /* the caller's thread has few unlocks */
     t.item = draw(random, 1, 3);
   } else {
     t.port = c->by_step ? (int)draw(random, 1, 2) : 1;
@@ -193,7 +193,7 @@ const misuse_trouble *misuse_find(const misuse_run *run, misuse_kind kind, int p
   return NULL;
 }
 
-/* ---- In words ------------------------------------------------------------------------------ */
+/* ---- Messages ------------------------------------------------------------------------------ */
 
 void misuse_describe(const misuse_case *c, const misuse_run *run, char text[MISUSE_TEXT]) {
   static const char *const kinds[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes iterators as cases say, runs them, and judges what came of it. */
+/* Makes the iterators of cases, runs them, and checks the results. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "batch/misuse.h"
 #include "support/harness/schedule.h"
 
-/* ---- What is wrong ------------------------------------------------------------------------- */
+/* ---- Errors -------------------------------------------------------------------------------- */
 
 static pthread_mutex_t wrong_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char wrong_text[2 * MISUSE_TEXT];
@@ -58,7 +58,7 @@ static bool is_short_of_memory(compute_status s) {
   return s == COMPUTE_ERROR_OUT_OF_MEMORY || s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
 }
 
-/* What a failing allocation or driver may lead to. */
+/* Statuses that a failing allocation or driver may cause. */
 static bool is_fault(compute_status s) {
   return is_short_of_memory(s) || s == COMPUTE_ERROR_DEVICE_LOST ||
          s == COMPUTE_ERROR_COMPILATION || s == COMPUTE_ERROR_LAUNCH ||
@@ -85,13 +85,13 @@ static bool may_end_with(const misuse_run *run, compute_status status) {
          (run->of->builder_fails && is_of_builder(status));
 }
 
-/* Of a single trouble that is bound to come, the status and the items are known. */
+/* For a single trouble that certainly happens, the status and the items are known. */
 static void judge_single(const misuse_run *run, compute_status status, int64_t items) {
   const misuse_trouble *t = &run->trouble[0];
   const int64_t cut = atomic_load(&run->cut);
   switch (t->kind) {
   case SOURCE_ENDS:
-    if (run->until_end) { /* the others say so; a single source ends whenever it likes */
+    if (run->until_end) { /* a source that ends is only an error if another one has more */
       int ends = 0;
       for (int i = 0; i < run->of->inputs; i++)
         ends += run->source[i] == WAY_CALL || (run->source[i] == WAY_FILE && run->of->width > 0);
@@ -117,7 +117,7 @@ static void judge_single(const misuse_run *run, compute_status status, int64_t i
   default: return;
   }
   const bool lies_last = t->kind == SOURCE_LIES && cut == INT64_MAX;
-  if (lies_last) return; /* only a call that is answered in full lies */
+  if (lies_last) return; /* only a fully answered call has a false count */
   if (status != t->status || items != (cut == INT64_MAX ? t->item : cut))
     misuse_wrong(run, "%s after %lld items instead of %lld: %s", compute_status_name(status),
                  (long long)items, (long long)(cut == INT64_MAX ? t->item : cut),
@@ -169,7 +169,7 @@ static void check_results(const misuse_run *run, const compute_batch_result *res
     if (run->sink[i] == WAY_FILE) check_file(run, i, result->items);
     if (run->sink[i] != WAY_CALL) continue;
     const int64_t next = run->sink_port[i].next;
-    /* A sink may have had what a later one then refused. */
+    /* One sink may have accepted items that a later sink refused. */
     if (next < result->items || (next > result->items && !has_kind(run, SINK_FAILS)))
       misuse_wrong(run, "sink %d has %lld of %lld items", i, (long long)next,
                    (long long)result->items);
@@ -196,7 +196,7 @@ static void judge(const misuse_run *run, compute_status status,
     misuse_wrong(run, "%s without a reason: %s", compute_status_name(status),
                  compute_error_message(run->round->context));
   if (status != COMPUTE_OK) check_message(run, status);
-  check_results(run, result, status); /* whose calls leave errors of their own */
+  check_results(run, result, status); /* the calls in it change the error */
   if (run->endless && status == COMPUTE_OK) misuse_wrong(run, "an endless run has ended");
   if (run->trouble_count == 1 && !run->round->faults && !run->of->builder_fails)
     judge_single(run, status, result->items);
@@ -286,7 +286,7 @@ static void wait_a_while(int64_t microseconds) {
   if (microseconds > 0) nanosleep(&(struct timespec){0, microseconds * 1000}, NULL);
 }
 
-/* The run is under way as soon as anybody can see it. */
+/* Waits until the run is visible to other threads. */
 static void wait_for_run(const misuse_run *run) {
   compute_batch_device_info info;
   while (!atomic_load(&run->over) &&
@@ -303,7 +303,7 @@ static void *cancel_from_thread(void *argument) {
   return NULL;
 }
 
-/* A run of nothing: it is either refused, or under way when the other one begins. */
+/* A run of no items: it is refused, or in progress when the other run starts. */
 static void *run_from_thread(void *argument) {
   misuse_run *run = argument;
   const misuse_trouble *t = misuse_find(run, THREAD_RUNS, 0);
@@ -319,7 +319,7 @@ static void *run_from_thread(void *argument) {
   return NULL;
 }
 
-/* ---- Calls that make no sense -------------------------------------------------------------- */
+/* ---- Invalid calls ------------------------------------------------------------------------- */
 
 static compute_status broken_create(const misuse_round *round, compute_batch_options options,
                                     int64_t which, compute_batch **batch) {
@@ -351,7 +351,7 @@ static void refuse_create(const misuse_round *round, const misuse_case *c,
   compute_batch *batch = NULL;
   const int64_t which = (int64_t)(c->seed % 15);
   const compute_status s = broken_create(round, *options, which, &batch);
-  /* Items without bytes may be as many as they like. */
+  /* Any number of items without bytes is valid. */
   if (which == 12 && c->width == 0) {
     compute_batch_release(batch);
     return;

@@ -47,7 +47,7 @@ compute_tensor *rows_make_weights(void) {
 int rows_open_group(void **state) {
   make_data();
   test_group_open(state);
-  /* The truth: all items in one run. */
+  /* The reference: all items in one run. */
   compute_tensor *w = rows_make_weights();
   compute_batch *batch;
   compute_batch_options options = rows_two_outputs(w);

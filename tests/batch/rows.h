@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the batch iterator share: items of one row, a function of them with two
- * outputs, and sources and sinks that judge what they are asked for. */
+/* Shared by the tests of the batch iterator: items of one row, a function of them with two outputs,
+ * and sources and sinks that check their calls. */
 #ifndef BATCH_ROWS_H
 #define BATCH_ROWS_H
 
@@ -10,7 +10,7 @@
 
 enum { ROWS_WIDTH = 5, ROWS_ITEMS = 1003 };
 
-/* The items, and what the function makes of all of them in one run. */
+/* The items, and the function's results for all of them in one run. */
 extern float rows_data[ROWS_ITEMS * ROWS_WIDTH];
 extern float rows_wanted[ROWS_ITEMS * ROWS_WIDTH], rows_wanted_sum[ROWS_ITEMS];
 
@@ -26,18 +26,18 @@ void rows_pause(double milliseconds);
 compute_batch_options rows_two_outputs(compute_tensor *parameter);
 compute_tensor *rows_make_weights(void);
 
-/* Another thread, which cancels while item 100 is being read, however slow either of them is. */
+/* Another thread that cancels during the read of item 100, whatever the timing. */
 typedef struct rows_canceller {
   compute_batch *batch;
   atomic_bool reached, cancelled;
 } rows_canceller;
 
 typedef struct rows_stream {
-  int64_t next;          /* calls come in order */
+  int64_t next;          /* calls must be in order */
   int64_t fail_at;       /* item; negative: never */
   int64_t end;           /* items of a source */
   compute_status status; /* of the failure */
-  double delay;          /* at most, milliseconds */
+  double delay;          /* maximum, in milliseconds */
   unsigned seed;
   bool wrong;
   compute_batch *cancel; /* at fail_at, instead of failing */
@@ -48,8 +48,8 @@ typedef struct rows_stream {
 compute_status rows_read(void *user, int64_t first, int64_t items, void *to, int64_t *count);
 compute_status rows_check(void *user, int64_t first, int64_t items, const void *from);
 
-/* An iterator of rows_two_outputs between the two. Closing checks that neither saw anything wrong.
- */
+/* An iterator of rows_two_outputs between the source and the sink. Closing it checks that neither
+ * saw an error. */
 typedef struct rows_setting {
   compute_batch *batch;
   compute_tensor *parameter;

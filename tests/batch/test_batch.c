@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The batch iterator: what comes out, in which order, and how a run ends. */
+/* The batch iterator: its results, their order, and the end of a run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "batch/batch.h"
 #include "batch/rows.h"
 
-/* Runs all items, array to array, and compares every bit. */
+/* Runs all items from array to array, and compares every bit. */
 static void check_arrays(const compute_batch_options *options, compute_batch_result *result) {
   float *out = calloc(ROWS_ITEMS * ROWS_WIDTH, sizeof *out), *sum = calloc(ROWS_ITEMS, sizeof *sum);
   compute_batch *batch;
   compute_device *cpu;
   assert_ok(compute_device_by_name(test_context, "cpu", &cpu));
   assert_ok(compute_batch_create(test_context, options, &batch));
-  for (int round = 0; round < 2; round++) { /* the second run finds slots and plans */
+  for (int round = 0; round < 2; round++) { /* the second run reuses slots and plans */
     memset(out, 0, ROWS_ITEMS * ROWS_WIDTH * sizeof *out);
     assert_ok(
         compute_batch_run(batch,
@@ -24,7 +24,7 @@ static void check_arrays(const compute_batch_options *options, compute_batch_res
                               .sinks = (compute_batch_sink[]){{.array = out}, {.array = sum}}},
                           result));
     assert_memory_equal(out, rows_wanted, sizeof rows_wanted);
-    /* GPUs sum few rows in another order than many. */
+    /* GPUs sum a few rows in another order than many. */
     if (compute_default_device(test_context) == cpu)
       assert_memory_equal(sum, rows_wanted_sum, sizeof rows_wanted_sum);
     for (int i = 0; i < ROWS_ITEMS; i++) assert_float_equal(sum[i], rows_wanted_sum[i], 1e-5);
@@ -53,8 +53,7 @@ static void results_depend_on_neither_batch_size_nor_slots(void **state) {
   compute_tensor_release(w);
 }
 
-/* The default device, the CPU, and the default device once more. The parameter lies on one of them.
- */
+/* The default device, the CPU, and the default device again. The parameter is on one of them. */
 static void results_do_not_depend_on_who_took_part(void **state) {
   (void)state;
   compute_device *cpu;
@@ -66,7 +65,7 @@ static void results_do_not_depend_on_who_took_part(void **state) {
   compute_batch_options options = rows_two_outputs(w);
   options.batch = 50;
   options.devices = devices;
-  options.device_count = first == cpu ? 3 : 1; /* other devices round in their own way */
+  options.device_count = first == cpu ? 3 : 1; /* other devices round differently */
   check_arrays(&options, &result);
   compute_tensor_release(w);
 }
@@ -98,7 +97,7 @@ static void a_run_ends_with_its_source(void **state) {
     assert_int_equal(result.items, ends[i]);
     assert_int_equal(t.sink.next, ends[i]);
   }
-  /* A source that was said to have more is an error, after what it had. */
+  /* A source with fewer items than promised is an error, after its items were delivered. */
   t.source.end = 250;
   assert_fails(rows_setting_run(&t, ROWS_ITEMS, &result), COMPUTE_ERROR_INVALID_ARGUMENT);
   test_check_message(test_context, "ended after 250 of 1003 items");
@@ -138,7 +137,7 @@ static void a_failing_source_ends_the_run_behind_what_it_gave(void **state) {
     assert_int_equal(t.sink.next, at[i]);
   }
   t.source.fail_at = -1;
-  assert_ok(rows_setting_run(&t, ROWS_ITEMS, &result)); /* the iterator is as good as new */
+  assert_ok(rows_setting_run(&t, ROWS_ITEMS, &result)); /* the iterator still works */
   rows_setting_close(&t);
 }
 
@@ -191,7 +190,7 @@ static void files_hold_what_arrays_do(void **state) {
   assert_int_equal(fgetc(file), EOF);
   fclose(file);
   assert_memory_equal(read, rows_wanted, sizeof rows_wanted);
-  /* A file with half an item behind the whole ones. */
+  /* A file with half an item after the complete ones. */
   file = fopen(in, "ab");
   fwrite(rows_data, 1, 6, file);
   fclose(file);
@@ -245,13 +244,13 @@ static void memory_does_not_grow_with_the_data(void **state) {
   compute_tensor_release(w);
 }
 
-/* As many items as the caller wants, but not more than there is room for; one is always taken. */
+/* A batch has as many items as the caller wants, limited by the memory, but at least one. */
 static void memory_limits_a_given_batch(void **state) {
   (void)state;
   static const struct {
     int64_t batch;
     uint64_t memory;
-    bool whole; /* all of them have room */
+    bool whole; /* memory for all of them */
   } cases[] = {{10, 1 << 20, true},
                {100000, 1 << 20, false},
                {INT64_C(1) << 31, 1 << 20, false},
@@ -280,7 +279,7 @@ static void memory_limits_a_given_batch(void **state) {
   compute_tensor_release(w);
 }
 
-/* Runs of other numbers of items end in other batches, whose plans do not stay for ever. */
+/* Runs of different lengths end in different last batches, whose plans are not kept forever. */
 static void plans_of_last_batches_do_not_pile_up(void **state) {
   (void)state;
   compute_tensor *w = rows_make_weights();

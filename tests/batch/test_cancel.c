@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling a run between any two steps of the iterator's own: at each moment at which the thread
- * that runs it holds no lock. */
+/* Cancels a run between any two steps of the iterator: whenever the running thread holds no
+ * lock. */
 #include <string.h>
 
 #include "support/harness/schedule.h"
@@ -36,7 +36,8 @@ static void cancel(void *argument) {
   compute_batch_cancel(((few_items *)argument)->batch);
 }
 
-/* From when the run can be seen until it is over; each time the iterator's own locks are free. */
+/* From the moment when the run is visible until its end; the iterator's locks are free each
+ * time. */
 static void a_run_can_be_cancelled_at_any_moment(void **state) {
   (void)state;
   enum { ITEMS = 20, MOMENTS = 400 };
@@ -64,7 +65,7 @@ static void a_run_can_be_cancelled_at_any_moment(void **state) {
                               .sources = (compute_batch_source[]){{.read = give_nothing}},
                               .sinks = (compute_batch_sink[]){{.write = count_items, .user = &f}}},
                           &result);
-    ended = schedule_unlocks() < nth; /* the moment did not come */
+    ended = schedule_unlocks() < nth; /* the moment did not occur */
     schedule_call_at_unlock(0, NULL, NULL);
     assert_int_equal(result.items, f.delivered);
     if (s != COMPUTE_ERROR_CANCELLED && (s != COMPUTE_OK || result.items != ITEMS || nth < 4))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A run of batches in which the n-th host allocation fails, for n = 1, 2, …: each time a clean
- * status or the right result, no thread that hangs, and nothing left behind. */
+/* A batch run in which the n-th host allocation fails, for n = 1, 2, …: each time a clean status or
+ * the right result, no hanging thread, and nothing left behind. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static compute_status read_items(void *user, int64_t first, int64_t items, void 
   return COMPUTE_OK;
 }
 
-/* Two lanes, a smaller last batch, a callback and an array. */
+/* Two devices, a smaller last batch, a callback and an array. */
 static compute_status stream(compute_context *context, compute_batch_result *result) {
   const float weights[WIDTH] = {1, 2, 4};
   compute_device *device = compute_default_device(context);
@@ -70,8 +70,8 @@ static void check_complete(int64_t items) {
   }
 }
 
-/* What the threads allocate depends on their timing, so the sweep goes on for a while after the
- * first run without a failure. */
+/* The threads' allocations depend on timing, so the sweep continues for a while after the first run
+ * without a failure. */
 static void any_allocation_may_fail(void **state) {
   (void)state;
   int clean = 0;
@@ -97,7 +97,7 @@ static void any_allocation_may_fail(void **state) {
     } else if (compute_error_message(context)[0] == '\0') {
       fail_msg("allocation %lld: %s without a message", (long long)nth, compute_status_name(s));
     }
-    assert_ok(stream(context, &result)); /* the context is as good as before */
+    assert_ok(stream(context, &result)); /* the context still works */
     assert_ok(compute_close(context));
     if (failing_allocator_live() != live)
       fail_msg("allocation %lld: %lld blocks leaked", (long long)nth,
@@ -116,7 +116,7 @@ static void count_warnings(void *user, compute_log_level level, const char *modu
   if (level <= COMPUTE_LOG_WARNING) atomic_fetch_add(&warnings, 1);
 }
 
-/* The pool has room for a few items only. The default policy warns, as COMPUTE_FALLBACK_WARN. */
+/* The pool has memory for only a few items. The default policy is COMPUTE_FALLBACK_WARN. */
 static void a_budget_makes_batches_smaller(void **state) {
   (void)state;
   enum { MANY = 20000, WIDE = 64 };
@@ -135,7 +135,7 @@ static void a_budget_makes_batches_smaller(void **state) {
                                    .input_count = 1,
                                    .output_count = 1,
                                    .batch = MANY};
-  /* A misaligned array cannot be worked on in place. */
+  /* A misaligned array cannot be used in place. */
   char *shifted = malloc(MANY * WIDE * sizeof *many + 1);
   memcpy(shifted + 1, many, MANY * WIDE * sizeof *many);
   for (int policy = COMPUTE_FALLBACK_DEFAULT; policy <= COMPUTE_FALLBACK_STRICT; policy++) {

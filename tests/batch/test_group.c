@@ -32,8 +32,7 @@ static void fill(float *items) {
   for (int i = 0; i < ITEMS * WIDTH; i++) items[i] = (float)i;
 }
 
-/* ---- Arrays and callbacks ----------------------------------------------------------------------
- */
+/* ---- Arrays and callbacks ------------------------------------------------------------------ */
 
 static void share_arrays(loopback_rank *self) {
   float in[ITEMS * WIDTH], out[ITEMS * WIDTH];
@@ -66,7 +65,7 @@ static void each_rank_has_its_part_of_the_arrays(void **state) {
     loopback_run(size, share_arrays, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* Fails at item 7, which is one of rank 1 of 2. */
+/* Fails at item 7, which belongs to rank 1 of 2. */
 static compute_status read_until_seven(void *user, int64_t first, int64_t items, void *data,
                                        int64_t *count) {
   float *to = data;
@@ -89,7 +88,7 @@ static void fail_alone(loopback_rank *self) {
     o.sources = &failing;
     RANK_CHECK(self, compute_batch_run(batch, &o, NULL) == COMPUTE_ERROR_FILE);
     RANK_CHECK(self, loopback_says(self, self->rank == 1 ? "failed at item" : "rank 1: "));
-    /* What is wrong on one rank at the start. */
+    /* An error at the start on one rank. */
     o.sources = self->rank == 1 ? &missing : &array;
     RANK_CHECK(self, compute_batch_run(batch, &o, NULL) == COMPUTE_ERROR_FILE);
     o.sources = &array;
@@ -116,8 +115,7 @@ static void what_fails_on_one_rank_fails_on_all(void **state) {
   loopback_run(2, fail_alone, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files --------------------------------------------------------------------------------- */
 
 #define IN_FILE  TEST_SCRATCH_DIR "/items"
 #define OUT_FILE TEST_SCRATCH_DIR "/results"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches under random use and misuse: iterators with random options on random devices, whose
- * sources, sinks and steps fail, deliver less, lie, wait and cancel, from several threads at once,
- * while allocations and drivers fail. Every run returns; its status is what the callbacks did;
- * items arrive once and in order up to the failure; nothing is left afterwards.
+/* Batches under random use and misuse: iterators with random options on random devices. Their
+ * sources, sinks and steps fail, deliver fewer items, report false counts, wait and cancel, from
+ * several threads at once, while allocations and drivers fail. Every run returns. Its status
+ * follows from the callbacks. Items arrive once and in order up to the failure. Nothing is left
+ * afterwards.
  *
- * Each day has its own seeds, and a failure prints the one to repeat: COMPUTE_TEST_SEED=n
- * COMPUTE_TEST_LONG=1 runs that round alone. COMPUTE_TEST_LONG=20000 makes 20,000 runs. When a
+ * Each day has different seeds, and a failure prints the seed: COMPUTE_TEST_SEED=n
+ * COMPUTE_TEST_LONG=1 repeats that round alone. COMPUTE_TEST_LONG=20000 makes 20,000 runs. If a
  * round does not end, the stacks of all threads are printed. COMPUTE_TEST_DEVICE adds a device,
- * whose driver then fails too. */
+ * whose driver then also fails. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static char when[160];
 
 /* ---- Runs that do not end ------------------------------------------------------------------ */
 
-static atomic_int_fast64_t rounds; /* begun */
+static atomic_int_fast64_t rounds; /* started */
 
 static int64_t seconds_of(clockid_t clock) {
   struct timespec now;
@@ -38,8 +39,8 @@ static int64_t seconds_of(clockid_t clock) {
   return now.tv_sec;
 }
 
-/* How long a round takes on a busy machine proves nothing. What does: that for a long time no
- * thread has come to a lock, or that the round has used as much of the processor. */
+/* On a busy machine, a long round proves nothing. A hang is certain if no thread has taken a lock
+ * for a long time, or if the round has used that much processor time. */
 static void *watch(void *unused) {
   int64_t round = 0, locks = 0, still = 0, used = 0;
   (void)unused;
@@ -47,7 +48,7 @@ static void *watch(void *unused) {
     nanosleep(&(struct timespec){1, 0}, NULL);
     const int64_t work = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     const bool next = atomic_load(&rounds) != round;
-    /* Seconds are counted, not read from a clock, which goes on while the machine stands still. */
+    /* Counts seconds instead of reading a clock, which continues while the machine is suspended. */
     still = next || schedule_locks() != locks ? 0 : still + 1;
     if (next) used = work;
     round = atomic_load(&rounds);
@@ -133,7 +134,7 @@ static void check_failure(void) {
   if (misuse_failure(text)) fail_msg("%s: %s", when, text);
 }
 
-/* The context works as before, and has nothing of the iterators. */
+/* The context still works, and holds nothing of the iterators. */
 static void end_round(void) {
   failing_allocator_arm(0, false);
   (void)run_driver_disarm();
@@ -147,7 +148,7 @@ static void end_round(void) {
                (unsigned long long)pool.blocks_active);
   }
   current.faults = false;
-  current.device_count = 2; /* the other one may be lost */
+  current.device_count = 2; /* the other device may be lost */
   misuse_carry_out(&current, seed_of_round * 64 + 63, 0);
   check_failure();
   assert_ok(compute_close(current.context));
@@ -169,7 +170,7 @@ static void every_run_returns_and_is_right(void **state) {
   (void)state;
   const uint64_t seed = number("COMPUTE_TEST_SEED", (uint64_t)(time(NULL) / 86400) * 1000000);
   const int64_t runs = (int64_t)number("COMPUTE_TEST_LONG", RUNS / (uint64_t)test_samples());
-  compute_context *keeper; /* of the modules: AddressSanitizer loses memory with each one loaded */
+  compute_context *keeper; /* keeps modules: AddressSanitizer leaks memory for each module loaded */
   failing_allocator_install();
   assert_ok(compute_open(&keeper, &(compute_open_options){.backends = "cpu,null"}));
   print_message("COMPUTE_TEST_SEED=%llu\n", (unsigned long long)seed);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The batch iterator while it runs: progress, times, cancelling, and other threads. */
+/* The batch iterator during a run: progress, times, cancelling, and other threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "batch/rows.h"
 
-/* ---- Progress ---------------------------------------------------------------------------------
- */
+/* ---- Progress ------------------------------------------------------------------------------ */
 
 typedef struct watcher {
   int calls;
@@ -62,7 +61,7 @@ static void progress_is_told_now_and_then_and_may_cancel(void **state) {
 
 enum { TIMED_BATCHES = 12 };
 
-/* What each part sleeps for, and what was said of it during the run. */
+/* The pauses of each part, and the times reported during the run. */
 typedef struct timed {
   compute_batch *batch;
   double pauses[3]; /* milliseconds of source, step and sink */
@@ -92,7 +91,7 @@ static compute_status timed_write(void *user, int64_t first, int64_t items, cons
   return compute_batch_times_get(t->batch, &t->seen);
 }
 
-/* Busy for as long as it slept at least, and for no longer than the run. */
+/* Each part is busy at least for its pauses, and at most for the whole run. */
 static void check_times(const timed *t, const compute_batch_times *times, int batches) {
   const double busy[] = {times->reading, times->computing, times->writing};
   for (int i = 0; i < 3; i++) {
@@ -118,7 +117,7 @@ static void times_say_what_each_part_took(void **state) {
                                    &t.batch));
     assert_ok(compute_batch_times_get(t.batch, &times));
     assert_true(times.seconds == 0 && times.reading == 0 && times.computing == 0);
-    for (int run = 0; run < 2; run++) { /* the second one begins at 0 again */
+    for (int run = 0; run < 2; run++) { /* the second run starts at 0 again */
       compute_batch_result result;
       assert_ok(compute_batch_run(
           t.batch,
@@ -150,7 +149,7 @@ static void a_sink_may_cancel(void **state) {
   test_check_message(test_context, "410 items are complete");
   assert_int_equal(result.items, 410);
   t.sink.fail_at = -1;
-  compute_batch_cancel(t.batch); /* without a run: nothing */
+  compute_batch_cancel(t.batch); /* without a run: no effect */
   assert_ok(rows_setting_run(&t, ROWS_ITEMS, &result));
   rows_setting_close(&t);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The batch iterator with steps of the caller's own and several inputs, and what it refuses. */
+/* The batch iterator with custom steps and several inputs, and the options that it refuses. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct step_state {
   atomic_int in_place, calls;
 } step_state;
 
-/* Copies, with a pause that differs. */
+/* Copies, with a varying pause. */
 static compute_status copy_step(void *user, const compute_batch_step *step) {
   step_state *s = user;
   unsigned seed = (unsigned)step->first + s->seed;
@@ -27,7 +27,7 @@ static compute_status copy_step(void *user, const compute_batch_step *step) {
   if (s->delay > 0) rows_pause(s->delay * (rand_r(&seed) % 100) / 100);
   if (s->fail_at >= step->first && s->fail_at < step->first + step->items)
     return COMPUTE_ERROR_INVALID_STATE;
-  /* A copy does not go through the step's queue, on which the upload may still be under way. */
+  /* A copy does not use the step's queue, where the upload may still be in progress. */
   compute_status status = step->queue ? compute_queue_wait(step->queue) : COMPUTE_OK;
   return status ? status : compute_tensor_copy(step->outputs[0], step->inputs[0]);
 }
@@ -39,7 +39,7 @@ static compute_status last_step(void *user, const compute_batch_step *step) {
   return status ? status : compute_tensor_copy(step->outputs[0], step->inputs[1]);
 }
 
-/* There is nothing to do. */
+/* Nothing to compute. */
 static compute_status no_step(void *user, const compute_batch_step *step) {
   (void)user;
   (void)step;
@@ -71,7 +71,7 @@ static compute_status run_copy(compute_batch *batch, float *out, compute_batch_r
       result);
 }
 
-/* null:0 has memory of its own, as a GPU has. */
+/* null:0 has separate memory, like a GPU. */
 static void steps_on_several_devices_keep_the_order(void **state) {
   (void)state;
   compute_device *cpu, *null;
@@ -164,7 +164,7 @@ static void inputs_of_several_kinds_go_together(void **state) {
   assert_int_equal(result.items, ROWS_ITEMS);
   for (int i = 0; i < ROWS_ITEMS * ROWS_WIDTH; i++)
     assert_true(out[i] == rows_data[i] * (float)factors[i / ROWS_WIDTH]);
-  /* Two sources that end at different items. */
+  /* Two sources with different ends. */
   rows_stream other = {.fail_at = -1, .end = 400};
   source = (rows_stream){.fail_at = -1, .end = ROWS_ITEMS};
   const compute_batch_port rows[] = {rows_port[0], rows_port[0]};
@@ -202,13 +202,13 @@ static compute_status read_numbers(void *user, int64_t first, int64_t items, voi
   return fails ? COMPUTE_ERROR_INVALID_STATE : COMPUTE_OK;
 }
 
-/* What is read before a failure is delivered, and for that every source must have been read. */
+/* Items read before a failure are delivered, so every source must have been read that far. */
 static void what_one_source_gave_before_it_failed_is_read_from_the_others(void **state) {
   (void)state;
   static const struct {
     rows_stream first;
     number_stream second;
-    int64_t items; /* complete */
+    int64_t items; /* complete items */
     compute_status status;
     const char *message;
   } cases[] = {
@@ -265,7 +265,7 @@ static void what_one_source_gave_before_it_failed_is_read_from_the_others(void *
   compute_batch_release(batch);
 }
 
-/* A file of nothing has as many such items as one likes. */
+/* An empty file has any number of items without bytes. */
 static void a_file_of_items_without_bytes_has_no_end(void **state) {
   (void)state;
   static const char in[] = TEST_SCRATCH_DIR "/empty";
@@ -294,7 +294,7 @@ static void a_file_of_items_without_bytes_has_no_end(void **state) {
   assert_ok(compute_batch_run(batch, &run, &result));
   assert_int_equal(result.items, 45);
   compute_batch_release(batch);
-  /* Beside a source that ends, it ends with that. */
+  /* Together with a source that ends, it ends with that source. */
   options.input_count = 2;
   options.outputs = rows_port;
   options.step = last_step;
@@ -375,7 +375,7 @@ static void what_makes_no_sense_is_refused(void **state) {
   refuses(o, COMPUTE_ERROR_SHAPE);
   test_check_message(test_context, "must be f64");
   compute_tensor_release(w);
-  /* Runs. */
+  /* A valid run. */
   rows_setting t;
   rows_setting_open(&t, 10, 1);
   const compute_batch_sink discard[] = {{.discard = true}, {.discard = true}};

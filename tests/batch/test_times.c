@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The times of an iterator, asked for by a thread that is held up between one look at the clock and
- * the next: no part of a run has taken longer than the run. */
+/* The times of an iterator, queried by a thread that is delayed between two reads of the clock: no
+ * part of a run takes longer than the run. */
 #include <string.h>
 #include <time.h>
 
@@ -10,7 +10,7 @@ enum { ITEMS = 40, BATCH = 10, HELD_UP_MS = 30 };
 
 static _Thread_local bool held_up;
 
-/* The linker's names. */
+/* Names made by the linker's --wrap. */
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
@@ -23,7 +23,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
 typedef struct asker {
   compute_batch *batch;
   int asked;
-  compute_batch_times worst; /* the times whose longest part is longest, beside the run */
+  compute_batch_times worst; /* the times with the largest excess over the run */
 } asker;
 
 static double longest(const compute_batch_times *times) {
@@ -54,8 +54,8 @@ static compute_status copy_step(void *user, const compute_batch_step *step) {
   return compute_tensor_copy(step->outputs[0], step->inputs[0]);
 }
 
-/* The source asks while it reads, the first time right when the run has begun: it is busy for
- * nearly as long as the run. */
+/* The source queries the times while it reads, first right after the start. So it is busy for
+ * nearly the whole run. */
 static void no_part_takes_longer_than_the_run(void **state) {
   (void)state;
   compute_context *context;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# bench/peers/compare.py measures, and table.py makes tables, whatever engines are there: libcompute is.
+# bench/peers/compare.py measures, and pages.py makes pages, whatever engines are there: libcompute is.
 # ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
-peers=$tree/bench/peers file=$scratch/peers.json page=$scratch/page.md
+peers=$tree/bench/peers file=$scratch/peers.json pages=$scratch/pages
 
 source "$tree/tests/support/harness/needs.sh"
 fail() { echo "FAILED: $*"; exit 1; }
@@ -17,16 +17,16 @@ measure() { # ROWS
 }
 measure train_mlp_b128 | tee "$scratch/first"
 grep -q '^train_mlp_b128 .* ms' "$scratch/first" || fail "training steps are not measured"
-# Single operations need numpy and onnx; without them compare.py says so.
+# Single operations need numpy and onnx; compare.py reports it if they are missing.
 measure 'sgemm_64,no_such_row' | tee "$scratch/second"
 grep -Eq '^sgemm_64 .* ms|left out: No module named' "$scratch/second" || fail "no operation and no reason"
 grep -q '"row": "train_mlp_b128"' "$file" || fail "an earlier record is lost"
 
-printf 'Before\n<!-- peers: peers.json -->\n<!-- /peers -->\nafter\n' >"$page"
-! python3 "$peers/table.py" --page "$page" --check 2>/dev/null || fail "a page without its table passes"
-python3 "$peers/table.py" --page "$page"
-python3 "$peers/table.py" --page "$page" --check
-grep -q '^| train_mlp_b128 | ' "$page" && grep -q '^after$' "$page" || fail "not the table: $(cat "$page")"
-
-# The tables in the tree are those of the files in the tree.
-python3 "$peers/table.py" --page "$tree/docs/internals/performance.md" --check
+# The folder of a machine becomes a page.
+mkdir -p "$scratch/results/machine"
+cp "$file" "$scratch/results/machine/peers.json"
+make_pages() { python3 "$tree/bench/pages.py" --results "$scratch/results" --pages "$pages" "$@"; }
+! make_pages --check >/dev/null || fail "a machine without its page passes"
+make_pages
+make_pages --check
+grep -q '^| train_mlp_b128 | ' "$pages/machine.md" || fail "not the table: $(cat "$pages/machine.md")"

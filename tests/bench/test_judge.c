@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Wrong is not slow: what compute-bench makes of a number and what is allowed. */
+/* A wrong result is not a slow result: the verdicts of compute-bench for a number and its
+ * tolerance. */
 #include <math.h>
 #include <string.h>
 

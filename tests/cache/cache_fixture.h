@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the disk cache share: a folder of their own that starts empty, and entries by a
+/* Shared helpers of the disk cache tests: a separate folder that starts empty, and entries with a
  * text as their key. */
 #ifndef CACHE_FIXTURE_H
 #define CACHE_FIXTURE_H
@@ -53,7 +53,7 @@ static inline void limit_to(uint64_t bytes) {
   setenv("COMPUTE_CACHE_LIMIT", text, 1);
 }
 
-/* Files of the cache's folder whose names begin so. */
+/* Counts the files in the cache's folder with this prefix. */
 static inline size_t files_named(const char *prefix) {
   DIR *stream = opendir(KERNELS);
   size_t count = 0;
@@ -116,7 +116,7 @@ static inline void *load(disk_cache *cache, const char *key, size_t *bytes) {
   return disk_cache_load(cache, &part, 1, bytes);
 }
 
-/* Whether the key is there, with just these bytes. */
+/* Returns true if the cache has the key with exactly these bytes. */
 static inline bool finds(disk_cache *cache, const char *key, const void *data, size_t bytes) {
   size_t got = 77;
   void *found = load(cache, key, &got);
@@ -153,7 +153,8 @@ static inline disk_cache *create(void) {
 
 /* ---- Processes ----------------------------------------------------------------------------- */
 
-/* Runs in a process of its own, for what cannot be undone; the test fails if it does. */
+/* Runs `body` in a separate process, for changes that cannot be undone. A failure fails the
+ * test. */
 static inline void in_another_process(int (*body)(void)) {
   fflush(NULL);
   const pid_t child = fork();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries of the disk cache that are not what was stored, or not ours: a miss each, whatever the
- * bytes, and gone afterwards. */
+/* Damaged or foreign entries of the disk cache: whatever their bytes are, each one is a miss and is
+ * removed. */
 #include "cache/cache_fixture.h"
 
 /* ---- Damage -------------------------------------------------------------------------------- */
 
-/* Puts these bytes in the place of the entry: they are refused, counted and gone, and the entry can
- * be stored again. */
+/* Replaces the entry by these bytes: they are refused, counted and removed, and the entry can be
+ * stored again. */
 static void check_damage(disk_cache *cache, const char *key, const void *file, size_t bytes) {
   char path[NAME_BYTES];
   write_bytes(path_of(key, path), file, bytes);
@@ -20,7 +20,7 @@ static void check_damage(disk_cache *cache, const char *key, const void *file, s
   assert_int_equal(after.hits, before.hits);
 }
 
-/* A small entry as bytes of a file. */
+/* The file of a small entry. */
 static size_t entry_bytes(const char *key, const char *data, unsigned char *file) {
   const compute_cache_part part = part_of(key);
   entry_key made;
@@ -55,12 +55,12 @@ static void a_flipped_bit_anywhere_is_a_miss(void **state) {
     file[bit / 8] ^= (unsigned char)(1U << bit % 8);
   }
   char path[NAME_BYTES];
-  write_bytes(path_of("key", path), file, whole); /* the test's own idea of an entry is right */
+  write_bytes(path_of("key", path), file, whole); /* the test's own entry is valid */
   assert_true(finds(cache, "key", "payload", 7));
   disk_cache_release(cache);
 }
 
-/* Random bytes, in which some fields are what they should be, so that all checks are reached. */
+/* Random bytes with some valid fields, so that all checks are reached. */
 static void any_bytes_are_survived(void **state) {
   (void)state;
   static const struct {
@@ -102,7 +102,7 @@ static void a_false_length_allocates_nothing(void **state) {
   disk_cache *cache = create();
   store(cache, "key", "payload", 7);
   entry_bytes("key", "payload", file);
-  file[16 + 4] = 16; /* 64 GiB and a bit, and a file with a hole of that size */
+  file[16 + 4] = 16; /* slightly over 64 GiB, and a sparse file of this size */
   char path[NAME_BYTES];
   write_bytes(path_of("key", path), file, ENTRY_HEADER_BYTES);
   if (truncate(path, ((off_t)16 << 32) + 7 + ENTRY_HEADER_BYTES) == 0) {
@@ -114,7 +114,7 @@ static void a_false_length_allocates_nothing(void **state) {
   disk_cache_release(cache);
 }
 
-/* ---- Files that are not ours --------------------------------------------------------------- */
+/* ---- Foreign files ------------------------------------------------------------------------- */
 
 static void a_link_is_refused_and_its_target_left_alone(void **state) {
   (void)state;
@@ -127,7 +127,7 @@ static void a_link_is_refused_and_its_target_left_alone(void **state) {
   assert_false(exists(path));
   assert_true(exists(ROOT "/elsewhere"));
   assert_int_equal(counters(cache).damaged, 1);
-  /* A store replaces a link; it does not write through it. */
+  /* A store replaces a symbolic link and does not write through it. */
   assert_int_equal(symlink(ROOT "/elsewhere", path), 0);
   assert_int_equal(truncate(ROOT "/elsewhere", 3), 0);
   store(cache, "key", "payload", 7);
@@ -148,7 +148,7 @@ static void what_is_no_file_is_refused_without_waiting(void **state) {
   assert_false(exists(path));
   assert_int_equal(mkdir(path_of("folder", path), 0700), 0);
   assert_false(finds(cache, "folder", "", 0));
-  store(cache, "folder", "payload", 7); /* cannot replace it, and does not mind */
+  store(cache, "folder", "payload", 7); /* cannot replace it, without an error */
   assert_false(finds(cache, "folder", "", 0));
   assert_int_equal(files_named("new-"), 0);
   assert_int_equal(counters(cache).damaged, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The disk cache: found again by its whole key, in the right place, and quietly off where it cannot
- * work. */
+/* The disk cache: an entry is found again by its whole key, in the right folder. The cache switches
+ * itself off silently if it cannot work. */
 #include <sys/syscall.h>
 
 #include "cache/cache_fixture.h"
@@ -16,7 +16,7 @@ static void what_is_stored_is_found_again_later(void **state) {
   disk_cache *cache = create();
   assert_string_equal(disk_cache_folder(cache), KERNELS);
   assert_false(finds(cache, "a", "", 0));
-  assert_false(exists(ROOT)); /* looking makes nothing */
+  assert_false(exists(ROOT)); /* a lookup creates nothing */
   store(cache, "a", "binary\0with zeros", 17);
   store(cache, "empty", NULL, 0);
   store(cache, "large", large, LARGE);
@@ -86,7 +86,7 @@ static void a_boundary_between_parts_counts(void **state) {
   disk_cache_release(cache);
 }
 
-/* ---- Where and whether --------------------------------------------------------------------- */
+/* ---- Choice of the folder ------------------------------------------------------------------ */
 
 static int log_lines;
 
@@ -96,7 +96,7 @@ static void count_line(void *user, compute_log_level level, const char *module, 
   if (level == COMPUTE_LOG_INFO && strstr(words, "disk cache")) log_lines++;
 }
 
-/* The cache finds and stores nothing, says so once, and nothing else happens. */
+/* The cache finds and stores nothing, and logs the reason once. */
 static void check_off(void) {
   log_lines = 0;
   compute_log_set(count_line, NULL, COMPUTE_LOG_INFO);
@@ -116,7 +116,7 @@ static void without_a_usable_folder_it_is_off(void **state) {
   (void)state;
   assert_int_equal(mkdir(ROOT, 0700), 0);
   write_bytes(ROOT "/file", "x", 1);
-  setenv("COMPUTE_CACHE_DIR", ROOT "/file", 1); /* a file where the folder should be */
+  setenv("COMPUTE_CACHE_DIR", ROOT "/file", 1); /* a file in place of the folder */
   check_off();
   setenv("COMPUTE_CACHE_DIR", ROOT "/file/below", 1);
   check_off();
@@ -147,8 +147,8 @@ static void a_folder_that_others_may_write_is_not_used(void **state) {
   assert_int_equal(files_named(""), 0);
 }
 
-/* Permissions do not hold root back, unless it gives up this right. Another user could not reach
- * the folder where the tree lies in root's home. */
+/* Permissions do not restrict root, unless it drops this capability. Another user could not reach
+ * the folder if the tree is in root's home. */
 static bool permissions_hold(void) {
   enum { VERSION_3 = 0x20080522, DAC_OVERRIDE = 1 };
   struct {
@@ -215,7 +215,7 @@ static void the_folder_is_the_first_absolute_path_of_three(void **state) {
     assert_int_equal(stat(made[i], &status), 0);
     assert_int_equal(status.st_mode & 07777, 0700);
   }
-  setenv("HOME", ROOT "/nobody", 1); /* a home that does not exist is not made */
+  setenv("HOME", ROOT "/nobody", 1); /* a missing home is not created */
   check_off();
   assert_false(exists(ROOT "/nobody"));
   unsetenv("HOME");

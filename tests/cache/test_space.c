@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The disk cache keeps within its limit, survives a full disk, and is shared by threads and
- * processes that may die at any time. */
+/* The disk cache stays within its limit, survives a full disk, and is shared by threads and
+ * processes that may end at any time. */
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -138,7 +138,7 @@ static void only_stale_leftovers_are_removed(void **state) {
                {KERNELS "/new-1-2-5", -100000, false},
                {KERNELS "/notes.txt", 100000, true}};
   disk_cache *cache = create();
-  store_block(cache, "first"); /* looks through the folder, and not again for a long time */
+  store_block(cache, "first"); /* scans the folder, then not again for a long time */
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     write_bytes(files[i].path, "half", 4);
     set_age(files[i].path, files[i].age);
@@ -154,11 +154,11 @@ static void only_stale_leftovers_are_removed(void **state) {
   disk_cache_release(cache);
 }
 
-/* ---- Several at once ----------------------------------------------------------------------- */
+/* ---- Threads and processes ----------------------------------------------------------------- */
 
 enum { PROCESSES = 4, THREADS = 3, ROUNDS = 300, KEYS = 40 };
 
-/* A payload that can be told from all others by its key, of varying length. */
+/* A payload of varying length that is unique for its key. */
 static size_t payload_of(int key, unsigned char *data) {
   const size_t bytes = (size_t)(key * 997 % 9000);
   for (size_t i = 0; i < bytes; i++) data[i] = (unsigned char)((size_t)key * 31 + i * 7);
@@ -204,7 +204,7 @@ static int hammer_by_threads(void) {
 static void processes_and_threads_share_a_folder(void **state) {
   (void)state;
   pid_t children[PROCESSES];
-  limit_to(48 * BLOCK); /* less than all of it, so that entries also go while they are read */
+  limit_to(48 * BLOCK); /* so that entries are also evicted while they are read */
   fflush(NULL);
   for (int i = 0; i < PROCESSES; i++) {
     children[i] = fork();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of compute-fit share: arrays and pictures in their files, and runs of the program in
-a folder of its own."""
+"""Shared helpers of the compute-fit tests: arrays and pictures in their files, and runs of the
+program in a separate folder."""
 import array
 import ast
 import json
@@ -12,14 +12,14 @@ import tempfile
 import unittest
 import zlib
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from test_programs import HANG  # noqa: E402 pylint: disable=wrong-import-position
 
 TYPES = {"<f4": "f", "<u2": "H", "<i4": "i", "|u1": "B", "<f8": "d", "<i8": "q"}
 
 
 def write_npy(path, code, shape, values):
-    """A .npy of the dtype `code` ("<f4") with `values`, a flat list."""
+    """Writes a .npy of the dtype `code` ("<f4") with `values`, a flat list."""
     head = f"{{'descr': '{code}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
     with open(path, "wb") as file:
@@ -29,7 +29,8 @@ def write_npy(path, code, shape, values):
 
 
 def read_npy(path):
-    """(shape, flat values) of a .npy of one number, (shape, list of dicts) of records."""
+    """Returns (shape, flat values) of a .npy of numbers, or (shape, list of dicts) of one with
+    records."""
     with open(path, "rb") as file:
         data = file.read()
     size = struct.unpack("<H", data[8:10])[0]
@@ -45,7 +46,7 @@ def read_npy(path):
 
 
 def png_rows(data, width):
-    """The rows of a PNG of three bytes a pixel."""
+    """The rows of a PNG with three bytes per pixel."""
     packed, at = b"", 8
     while at < len(data):
         length, kind = struct.unpack(">I4s", data[at : at + 8])
@@ -64,8 +65,8 @@ def png_rows(data, width):
 
 
 def written(*names):
-    """Those whose kind of file this compute-fit was built for."""
-    missing = {".tif": "TIFF", ".hdf5": "HDF5", ".raw": "YAML"}  # which describes it
+    """The files whose format this build of compute-fit supports."""
+    missing = {".tif": "TIFF", ".hdf5": "HDF5", ".raw": "YAML"}  # YAML describes .raw
     for library in os.environ["FORMATS"].split():
         missing = {ending: needed for ending, needed in missing.items() if needed != library}
     return [name for name in names if not name.endswith(tuple(missing))]

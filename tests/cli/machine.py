@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What tests of programs need of the machine around them, and cannot take for granted: a terminal, permissions that
-hold for root, too, and a path where nothing is."""
+"""Conditions that program tests need and that a machine may lack: a terminal, permissions that restrict root, and a
+path that does not exist."""
 import atexit
 import ctypes
 import os
@@ -10,7 +10,7 @@ import unittest
 
 
 def open_terminal(test):
-    """The two ends of a terminal. The test is skipped where there are none, as in a bare chroot."""
+    """The two ends of a terminal. Skips the test if there are none, as in a bare chroot."""
     try:
         return pty.openpty()
     except OSError as error:
@@ -27,15 +27,16 @@ def may_lose_rights():
 
 
 def permissions_hold():
-    """For preexec_fn: root no longer writes where permissions forbid it. Another user could not reach a tree in
-    root's home. Only where may_lose_rights()."""
+    """For preexec_fn: permissions restrict root from now on. Another user could not reach a tree in root's
+    home. Only if may_lose_rights()."""
     drop, dac_override = 24, 1
     if ctypes.CDLL(None, use_errno=True).prctl(drop, dac_override, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
 def nowhere(*below):
-    """A path where nothing is, in a folder of this process: any other might be there on some machine."""
+    """A path that does not exist, in a folder of this process. Any other path might exist on some
+    machine."""
     if not nowhere.folder:
         nowhere.folder = tempfile.TemporaryDirectory()
         atexit.register(nowhere.folder.cleanup)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""compute-fit as a user runs it: every subcommand, its JSON and files, wrong usage and bad input,
-interrupted runs that go on. Needs nothing but Python itself; what its files look like to other
-programs is looked at elsewhere."""
+"""compute-fit from a user's view: every subcommand, its JSON and files, wrong usage and bad input,
+and interrupted runs that resume. Needs only Python itself; other tests read its files with other
+programs."""
 import json
 import math
 import os
@@ -17,7 +17,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from fit_fixture import Base, png_rows, read_npy, write_npy, written  # noqa: E402 pylint: disable=wrong-import-position
 from machine import may_lose_rights, open_terminal, permissions_hold  # noqa: E402 pylint: disable=wrong-import-position
 from test_programs import HANG, run  # noqa: E402 pylint: disable=wrong-import-position
@@ -265,7 +265,7 @@ class Stack(Base):
         self.assertEqual({r["x"] for r in read_npy(self.path("q.npy"))[1]}, {3.0})
 
     def test_camera_units(self):
-        """Counts per electron is one over electrons per count; offsets are taken off."""
+        """Counts per electron is the inverse of electrons per count; offsets are subtracted."""
         camera = ["--camera", "scmos", "--offset", "100", "--variance", "1"]
         self.stack(2000, *camera, "--gain", "0.5")
         for name, gain in (("a", ["--gain", "0.5"]), ("b", ["--gain-adu-per-electron", "2"])):
@@ -314,8 +314,8 @@ class Stack(Base):
             self.assertAlmostEqual(b["y"], a["y"] + 5, 5)
 
     def test_maps_of_the_frame_belong_to_the_pixels_of_a_stack_with_corners(self):
-        """An offset that rises in the frame: taking it from the wrong pixels moves every spot.
-        Maps of the ROI's size are taken for the ROI wherever it lies."""
+        """With an offset that rises across the frame, a wrong offset would move every spot. Maps of
+        the ROI's size belong to the ROI, wherever it is."""
         def placed(row, column):
             return [v + 2 * (row + i) + 3 * (column + j) for v, (i, j) in zip(plain, pixels)]
         pixels = [(i, j) for i in range(7) for j in range(7)]
@@ -387,7 +387,8 @@ class Movie(Base):
         self.assertAlmostEqual(max(bars), 100 / 108 * 64, delta=1)  # 100 nm
 
     def check_scales(self, root):
-        """Both histograms count fits from 0, in steps of 1, 2 or 5; it can be read in the dark."""
+        """Both histograms count fits from 0 in steps of 1, 2 or 5, and are readable in dark
+        mode."""
         space = "{http://www.w3.org/2000/svg}"
         self.assertIn("prefers-color-scheme:dark", root.find(space + "style").text)
         self.assertTrue(root.find(space + "title").text)
@@ -415,7 +416,7 @@ class Movie(Base):
         self.assertEqual(self.bytes_of("found.npy"), self.bytes_of("again.npy"))
 
     def test_maps_of_the_frame_belong_to_its_pixels(self):
-        """Offsets and gains that rise along rows and columns in different ways."""
+        """Offsets and gains that rise differently along rows and columns."""
         pixels = [(i, j) for i in range(96) for j in range(64)]
         write_npy(self.path("offset.npy"), "<f4", (96, 64), [100 + i + 3 * j for i, j in pixels])
         write_npy(self.path("gain.npy"), "<f4", (96, 64), [0.5 + i / 96 for i, j in pixels])
@@ -632,11 +633,12 @@ class BadInput(Base):
 
 
 class Resume(Base):
-    """Runs that are slow on purpose: Newton's method with hundreds of steps."""
+    """Slow runs: Newton's method with hundreds of steps."""
     SLOW = ("--solver", "newton", "--iterations", "500", "--threads", "1", "--checkpoint", "0.01")
 
     def half_way(self, name, how):
-        """Starts a slow run, ends it by the signal `how`; its exit status and words. Another one if it was too fast for that."""
+        """Starts a slow run and ends it with the signal `how`. Returns its exit status and output. Repeats this if the
+        run was too fast."""
         for _ in range(10):
             process = self.start("fit", *self.input, "-o", name, *self.SLOW, "--force")
             deadline = time.monotonic() + HANG
@@ -719,7 +721,7 @@ class Judgement(Base):
         for case in report["cases"]:
             self.assertTrue(all(case["passed"].values()))
             self.assertIn("std_over_crlb", case["parameters"]["x"])
-        # Least squares does not reach the bound where the background is low.
+        # Least squares does not attain the bound if the background is low.
         process = self.start("validate", "--rois", "4000", "--model", "XYNB", "--solver",
                              "least-squares", "--photons", "1000", "--background", "1")
         output, _ = process.communicate()

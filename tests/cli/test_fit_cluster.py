@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""compute-fit with several processes: the output of 1 to 4 ranks is that of one process, byte for byte, also after a
-rank was killed and the run resumed; failures say where they were. Once for each MPI that is installed.
+"""compute-fit with several processes: the output of 1 to 4 ranks equals the output of one process byte for byte,
+also after a killed rank and a resumed run. Failures name their rank. Once for each installed MPI.
 
     test_fit_cluster.py openmpi|mpich Same|Killed"""
 import contextlib
@@ -18,20 +18,20 @@ import time
 import unittest
 import zlib
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from fit_fixture import write_npy  # noqa: E402 pylint: disable=wrong-import-position
 from test_programs import HANG, run  # noqa: E402 pylint: disable=wrong-import-position
 
 PROGRAM = os.path.join(os.environ["PROGRAMS"], "compute-fit")
 TRANSPORTS = os.path.join(os.environ["PROGRAMS"], "..", "lib", "compute")
-# Ranks share the processors of one machine, and its network does not matter.
+# The ranks share the processors of one machine, and its network does not matter.
 ENVIRONMENT = {**os.environ, "COMPUTE_THREADS": "1", "COMPUTE_BACKENDS": "cpu", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl": "self,vader",
                "OMPI_MCA_hwloc_base_binding_policy": "none",
                # the launcher of Open MPI 5 is PRRTE
                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 
-SLOW = {"COMPUTE_CPU_ISA": "scalar"}  # so that there is a middle
+SLOW = {"COMPUTE_CPU_ISA": "scalar"}  # slow enough to be interrupted
 
 
 def content(path):
@@ -57,7 +57,7 @@ def ranks_of(path):
 
 
 def frames_in(output):
-    """How many frames an incomplete output has."""
+    """The number of frames in an incomplete output."""
     try:
         return json.loads(content(output + ".incomplete.json"))["frames"]
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def frames_in(output):
 
 
 def write_broken_tiff(path, broken, pages=40, side=48):
-    """A TIFF with a compressed strip for each page, that of page `broken` all zeros."""
+    """A TIFF with one compressed strip per page; the strip of page `broken` is all zeros."""
     good, size, body = zlib.compress(bytes(2 * side * side)), 2 + 8 * 12 + 4, b""
     first, directories = 8 + pages * size, b""
     for page in range(pages):
@@ -79,14 +79,15 @@ def write_broken_tiff(path, broken, pages=40, side=48):
         file.write(struct.pack("<2sHI", b"II", 42, 8) + directories + body)
 
 
-# Options with which a launcher lets other ranks live when one dies, and whether it waits for them then.
+# Launcher options that let other ranks survive a dead one, and whether the launcher then waits for
+# them.
 LAUNCHERS = {"openmpi": (("--enable-recovery",), True), "mpich": (("-disable-auto-cleanup",), False)}
 MPI = sys.argv[1]
 LAUNCHER, (SURVIVORS, WAITS) = "mpirun." + MPI, LAUNCHERS[MPI]
 
 
 class Cluster:
-    """Inputs, and runs by the launcher."""
+    """Inputs, and runs through the launcher."""
 
     @classmethod
     def setUpClass(cls):
@@ -122,7 +123,7 @@ class Cluster:
         subprocess.run([PROGRAM, "fit", *arguments, "-o", one, "--force", "--quiet"], env=ENVIRONMENT, check=True)
         status, out, err = self.end(self.begin(ranks, *arguments, "-o", many, "--force"))
         self.assertEqual(status, 0, err)
-        self.assertEqual(out.count("written"), 1, out)  # one rank speaks
+        self.assertEqual(out.count("written"), 1, out)  # one rank prints
         self.assertEqual(content(one), content(many), f"{ranks} ranks, {arguments}")
 
 
@@ -141,7 +142,7 @@ class Same(Cluster, unittest.TestCase):
         self.check_same(3, "csv", self.stack, "--roi-stack", "--truth", self.truth)
 
     def test_frames_of_many_rois_are_taken_whole(self):
-        # More than a message holds: in the frames of a block together, and in one frame.
+        # More than one message holds: in the frames of a block together, and in one frame.
         draw, counts = random.Random(6), [5000] * 6 + [9000] + [10] * 90
         rows = [(frame, draw.randrange(0, 40), draw.randrange(0, 50)) for frame, count in enumerate(counts) for _ in range(count)]
         corners = write_npy(self.path("many_corners.npy"), "<i4", (len(rows), 3), [value for row in rows for value in row])
@@ -182,7 +183,7 @@ class Same(Cluster, unittest.TestCase):
 
 
     def begin_each(self, *arguments, **variables):
-        """Each rank in a folder of its own, called like its number."""
+        """Each rank in a separate folder, named by its number."""
         shell = f'cd {self.folder.name}/${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} && exec "$0" "$@"'
         return subprocess.Popen([LAUNCHER, "-n", "3", "sh", "-c", shell, PROGRAM, "fit", *arguments], text=True,
                                 env={**ENVIRONMENT, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -228,7 +229,7 @@ class Killed(Cluster, unittest.TestCase):
         return movie, one
 
     def kill(self, rank, output, options=(), **variables):
-        """A run of three ranks, of which one is killed in the middle. Another one if it was too fast for that."""
+        """A run of three ranks; one is killed in the middle. Repeats this if the run was too fast."""
         movie, one = self.slow_movie()
         arguments = (movie, "-o", output, "--quiet", "--model", "XYNBSXSY")
         for _ in range(10):

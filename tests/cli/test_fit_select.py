@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What compute-fit fit writes, and of which part of a movie: statuses, conditions, significance,
-saturated pixels, regions and frames, the pixel size from a file's metadata. Needs nothing but Python
-itself."""
+"""The selection and output of compute-fit fit: statuses, conditions, significance, saturated pixels,
+regions and frames, and the pixel size from a file's metadata. Needs only Python itself."""
 import math
 import os
 import struct
 import sys
 import unittest
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from fit_fixture import Base, read_npy, write_npy, written  # noqa: E402 pylint: disable=wrong-import-position
 
 
@@ -111,7 +110,7 @@ class Rows(Base):
                                 mask)
 
     def compare_with_ratio(self, rows, pixels, mask=(1,) * 49):
-        """The likelihood ratio itself, from the pixels."""
+        """Computes the likelihood ratio from the pixels."""
         for r in rows:
             d = [pixels[49 * r["roi"] + k] for k in range(49) if mask[k]]
             flat = sum(d) / len(d)
@@ -206,10 +205,10 @@ class Part(Base):
 
 
 def tiff(path, *pages):
-    """Images of 16 x 16 pixels of u16: a description, a resolution and its unit of each page."""
+    """Images of 16 x 16 pixels of u16. Each page has a description, a resolution and its unit."""
     data = b"II*\0"
     for description, resolution, unit in pages:
-        at = len(data) + 4  # behind the place of this page's directory
+        at = len(data) + 4  # after the offset of this page's directory
         text = description.encode() + b"\0" if description else b""
         entries = [(256, 3, 1, 16), (257, 3, 1, 16), (258, 3, 1, 16), (259, 3, 1, 1), (262, 3, 1, 1),
                    (273, 4, 1, at), (277, 3, 1, 1), (278, 3, 1, 16), (279, 4, 1, 512),
@@ -261,7 +260,7 @@ class PixelSize(Base):
                           ((None, (100000, 1), 3), 100), ((None, (72, 1), 2), None),
                           (("ImageJ=1.53\n", (1, 1), 1), None), (nothing, None)):
             self.look_at(nm, first)
-            self.look_at(nm, first, nothing)  # the first of several pages says it
+            self.look_at(nm, first, nothing)  # the first of several pages has it
         self.look_at(None, nothing, (ome.format("65", "nm"), (100000, 1), 3))
         self.assertEqual(self.unit_and_scale("--pixel-size", "50"), "nm")
         if "YAML" in os.environ["FORMATS"]:

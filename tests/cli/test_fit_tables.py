@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""compute-fit render, link, drift and calibrate on tables with known truth. Needs nothing but Python
-itself; the last class compares with Picasso where a Python that has it is named by PICASSO_PYTHON."""
+"""compute-fit render, link, drift and calibrate on tables with known truth. Needs only Python itself.
+The last class compares with Picasso if PICASSO_PYTHON names a Python that has it."""
 import math
 import os
 import random
@@ -13,7 +13,7 @@ import sys
 import unittest
 import xml.etree.ElementTree
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from fit_fixture import Base, png_rows, read_npy, written  # noqa: E402 pylint: disable=wrong-import-position
 from test_programs import ROOT  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -24,7 +24,7 @@ HEIGHTS = (("z", "<f8", "d"), ("z_std", "<f4", "f"))
 
 
 def write_table(path, rows, fields=FIELDS):
-    """A .npy of records as compute-fit fit writes them, and a column that nothing knows."""
+    """A .npy of records like those of compute-fit fit, with an additional unknown column."""
     descr = [(name, code) for name, code, _ in fields]
     head = f"{{'descr': {descr}, 'fortran_order': False, 'shape': ({len(rows)},), }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
@@ -35,8 +35,8 @@ def write_table(path, rows, fields=FIELDS):
 
 
 def blinks(frames, emitters, seed=1, starts=2.0, size=60, drift=lambda f: (0, 0), apart=0):
-    """Localisations of emitters that light up for some frames again and again, sorted by frame; each
-    with the number of its event."""
+    """Localisations of emitters that light up repeatedly for some frames, sorted by frame. Each one
+    has the number of its event."""
     r = random.Random(seed)
     places = []
     while len(places) < emitters:
@@ -89,7 +89,7 @@ class Link(Base):
             row["truth"] = row["event"]
         write_table(self.path("t.npy"), rows)
         self.fit("link", "t.npy", "-o", "l.npy", "--quiet")
-        # Two events of one emitter have the same place: their difference shows the error.
+        # Two events of one emitter have the same place: their difference is the error.
         by_place = {}
         for row in read_npy(self.path("l.npy"))[1]:
             by_place.setdefault(rows[row["roi"]]["event"][0], []).append(row)
@@ -125,7 +125,7 @@ class Link(Base):
             self.fit("link", "t.npy", "-o", "l.npy", "--max-dark", str(dark), "--max-distance",
                      "0.5", "--quiet", "--force")
             self.assertEqual([r["length"] for r in read_npy(self.path("l.npy"))[1]], lengths)
-        # What is linked may be linked again, with more dark frames.
+        # A linked table may be linked again, with more dark frames.
         self.fit("link", "t.npy", "-o", "one.npy", "--max-dark", "0", "--max-distance", "0.5", "--quiet")
         self.fit("link", "one.npy", "-o", "two.npy", "--max-dark", "9", "--max-distance", "0.5",
                  "--quiet")
@@ -149,7 +149,7 @@ def curve(f, frames):
 
 
 def with_heights(rows, drift, seed=3):
-    """Heights in micrometres: each emitter's, and the drift."""
+    """Heights in micrometres: each emitter's height, and the drift."""
     r = random.Random(seed)
     heights = {}
     for row in rows:
@@ -308,7 +308,7 @@ class Interrupted(Base):
             output = self.path("o.yaml" if command[0] == "calibrate" else "o.npy" if command[0] == "render" else "o.csv")
             process = subprocess.Popen([os.path.join(os.environ["PROGRAMS"], "compute-fit"), *command, pipe, "-o", output],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            with open(pipe, "wb"):  # opens when the command waits for its table
+            with open(pipe, "wb"):  # returns when the command waits for its table
                 process.send_signal(signal.SIGTERM)
                 process.communicate(timeout=60)
             self.assertEqual(process.returncode, -signal.SIGTERM, command)
@@ -420,7 +420,7 @@ class Formats(Base):
         for name in written("l.csv", "l.hdf5"):
             self.fit("fit", "m.npy", "-o", name, "--quiet", "--pixel-size", "120", "--outputs",
                      "usual")
-        # A distance of next to nothing links nothing, so that the tables stay what they are.
+        # A distance near 0 links nothing, so that the tables stay unchanged.
         for name in written("l.npy", "l.csv", "l.hdf5"):
             copy = "copy_" + name
             more = ("--pixel-size", "120") if name.endswith("csv") else ()
@@ -511,7 +511,7 @@ class Calibrate(Base):
         self.assertAlmostEqual(report["gamma"], t["gamma"], delta=0.01)
         self.assertLess(report["residual"], 0.1)
         self.assertGreater(report["used"], 0.9 * report["widths"])
-        # The curves matter, whatever their terms: within 1 % where there are data.
+        # The curves matter, whatever their terms are: within 1 % where there are data.
         for axis, sign in ((0, -1), (1, 1)):
             for z in (-0.55, -0.3, -0.1, 0, 0.2, 0.4, 0.55):
                 def width(gamma, depth, sigma, a, b, z=z, sign=sign):
@@ -521,7 +521,7 @@ class Calibrate(Base):
                 found = width(report["gamma"], report["depth"], report["sigma"][axis],
                               report["a"][axis], report["b"][axis], z + 0.6 - report["zero"])
                 self.assertAlmostEqual(found / true, 1, delta=0.01, msg=f"axis {axis}, z {z}")
-        # The fit takes the file, and finds z with it.
+        # The fit accepts the file, and finds z with it.
         self.fit("simulate", "--rois", "2000", "--roi", "13", "--z=-0.4:0.4", "--photons", "3000",
                  "-o", "s.npy", "--truth", "z.npy", "--quiet", *model)
         report = self.json("fit", "s.npy", "--roi-stack", "--model", "XYZNB", "--astigmatism",
@@ -544,8 +544,8 @@ class Calibrate(Base):
         self.assertAlmostEqual(report["zero"], 0.6, delta=0.01)
         self.assertGreaterEqual(report["beads"], 8)
         self.assertLess(max(report["moved"]), 0.01)
-        # Other spots of the same optics: z within 3 nm on average, with hardly more than the
-        # spread of a fit that knows the optics, and goodness of fit as that of a good model.
+        # Other spots of the same optics: z is within 3 nm on average. The spread is hardly larger
+        # than that of a fit with known optics, and the goodness of fit is that of a right model.
         self.fit("simulate", "--model", "XYZNB", "--rois", "4000", "--roi", "13", "--z=-0.4:0.4",
                  "--photons", "2000", "--background", "20", "-o", "s.npy", "--truth", "z.npy",
                  "--quiet", *model)
@@ -556,13 +556,13 @@ class Calibrate(Base):
         for name, bias in (("x", 0.01), ("y", 0.01), ("z", 0.003)):
             self.assertLess(abs(truth[name]["bias"]), bias, name)
             self.assertLess(abs(truth[name]["std_over_crlb"] - 1), 0.05, name)
-        # The same bytes with any number of threads, and with batches of any size.
+        # The same bytes for any number of threads and any batch size.
         for options in (("--threads", "1"), ("--threads", "3", "--batch", "77")):
             self.fit("fit", "s.npy", "--roi-stack", "--calibration", "spline.yaml", "-o", "again.npy",
                      "--force", "--quiet", *options)
             with open(self.path("z_fit.npy"), "rb") as one, open(self.path("again.npy"), "rb") as two:
                 self.assertEqual(one.read(), two.read(), options)
-        # A movie of spots with that spline, found and fitted.
+        # A movie of spots with this spline, found and fitted.
         self.fit("simulate", "--movie", "--calibration", "spline.yaml", "--frames", "20", "--size",
                  "96", "--spots", "3", "--z=-0.3:0.3", "--photons", "4000", "-o", "m.npy",
                  "--truth", "mt.npy", "--quiet")

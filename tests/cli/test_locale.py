@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The programs in a German and a Turkish environment: what they write for machines has the same bytes as in the locale C."""
+"""The programs in a German and a Turkish environment: their machine-readable output has the same bytes as in the locale
+C."""
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from fit_fixture import written  # noqa: E402 pylint: disable=wrong-import-position
 from test_programs import DIGITS, HANG  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -24,7 +25,7 @@ STEPS = (
 
 
 def make_locale(name, folder):
-    """Whether `folder` has the locale now."""
+    """Makes the locale in `folder`. Returns True on success."""
     language, codes = name.split(".")
     done = subprocess.run(["localedef", "-i", language, "-f", codes, os.path.join(folder, name)],
                           capture_output=True, check=False)
@@ -33,7 +34,7 @@ def make_locale(name, folder):
 
 class Locale(unittest.TestCase):
     def files_in(self, **variables):
-        """{name: bytes} of what the steps write, their standard output included."""
+        """{name: bytes} of all files that the steps write, and of their standard output."""
         with tempfile.TemporaryDirectory() as folder:
             for number, (program, *arguments) in enumerate(STEPS):
                 done = subprocess.run([os.path.join(os.environ["PROGRAMS"], program), *arguments], cwd=folder,

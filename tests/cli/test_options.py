@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Command lines of all programs: what --help, manual pages and completions say, and what is said of wrong
-arguments. All of it is made from the tables of options."""
+"""Command lines of all programs: --help, manual pages, completions, and the messages about wrong
+arguments. The tables of options generate all of them."""
 import os
 import re
 import shutil
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from test_programs import ROOT, run  # noqa: E402 pylint: disable=wrong-import-position
 
 SHARE = os.path.join(os.path.dirname(os.environ["PROGRAMS"]), "share")
@@ -35,7 +35,7 @@ def page(program, kind, name):
 
 class Options(unittest.TestCase):
     def refused(self, program, *arguments):
-        """The message of a command line that is refused."""
+        """The message about a refused command line."""
         result = run(program, *arguments)
         self.assertEqual(result.returncode, 2, f"{program} {arguments}: {result.stderr}")
         self.assertEqual(result.stdout, "")
@@ -168,7 +168,7 @@ class Pages(unittest.TestCase):
                     self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def complete(self, line, folder=None):
-        """What bash proposes after a line, as readline would ask for it."""
+        """The completions that bash offers after a line, requested like readline."""
         program = line.split()[0]
         script = ("source \"$1\"; COMP_LINE=$2 COMP_POINT=${#2}; compopt() { :; }; _${3//-/_}; "
                   "printf '%s\\n' \"${COMPREPLY[@]}\"")

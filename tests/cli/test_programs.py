@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""compute-info, compute-bench and the examples, run as a user runs them.
+"""compute-info, compute-bench and the examples from a user's view.
 
-The folder of the programs stands in the variable PROGRAMS, that of the examples in EXAMPLES.
+The variable PROGRAMS gives the folder of the programs, EXAMPLES that of the examples.
 """
 import fcntl
 import gzip
@@ -18,7 +18,7 @@ import tempfile
 import termios
 import unittest
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from machine import nowhere, open_terminal  # noqa: E402 pylint: disable=wrong-import-position
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -28,7 +28,7 @@ STATES = {"loaded", "no device", "missing library", "wrong ABI", "not a module",
 RECORD = {"suite", "case", "device", "dtype", "ms", "ms_p10", "ms_p90", "gflops", "gbytes_s",
           "max_rel_err", "ok"}
 PEER = {"peer", "peer_ms", "speedup"}
-HANG = 600  # seconds after which a program hangs, and is not just slow on a busy machine
+HANG = 600  # seconds after which a program counts as hung, even on a busy machine
 
 
 def run(program, *arguments, folder="PROGRAMS", **variables):
@@ -64,7 +64,7 @@ class Info(unittest.TestCase):
         self.assertIn("compute", cpu[0]["capabilities"])
         self.assertGreater(cpu[0]["memory_total"], 0)
         self.assertEqual(sum(d["default"] for d in report["devices"]), 1)
-        # The first of a name is the one in use; an installation may offer duplicates after it.
+        # The first module of a name is in use; an installation may offer duplicates after it.
         modules = {m["name"]: m for m in reversed(report["modules"])}
         self.assertEqual(modules["cpu"]["state"], "loaded")
         for module in modules.values():
@@ -125,8 +125,8 @@ class Info(unittest.TestCase):
             self.assertIn(name, program.stderr)
 
     def test_every_variable_of_libcompute_refuses_a_bad_value(self):
-        """Above or elsewhere: a new variable needs a row there. A compiler is looked for when a
-        kernel is built (tests/custom); a folder of dumps that cannot be used is a warning (tests/plan)."""
+        """A new variable needs a row above, or an exception: a compiler is needed only to build a kernel
+        (tests/custom), and an unusable folder of dumps is a warning (tests/plan)."""
         names = {v["name"] for v in self.report()["variables"] if v["name"].startswith("COMPUTE_")}
         with open(__file__, encoding="utf-8") as file:
             tested = set(re.findall(r'\("(COMPUTE_\w+)", (?:"|nowhere)', file.read()))
@@ -172,7 +172,7 @@ class Info(unittest.TestCase):
                 return self.cuda_lines("--pci", bus)
             self.assertNotIn(remedy, self.cuda_lines("--pci", bus))
             self.assertNotIn(remedy, device("0x8086", "0x030000"))
-            self.assertNotIn(remedy, device("0x10de", "0x040300"))  # the sound of such a card
+            self.assertNotIn(remedy, device("0x10de", "0x040300"))  # the audio function of such a card
             self.assertIn(remedy, device("0x10de", "0x030000"))
             self.assertIn(remedy, device("0x10de", "0x030200"))
         self.assertNotIn(remedy, self.cuda_lines("--pci", nowhere()))
@@ -204,12 +204,12 @@ class Info(unittest.TestCase):
 
 
 def module(report, name):
-    """The first module of a name: that in use."""
+    """The first module with this name, which is in use."""
     return next(m for m in report["modules"] if m["name"] == name)
 
 
 class OpenCL(unittest.TestCase):
-    """What a user sees of the OpenCL backend, with PoCL and without anything."""
+    """The OpenCL backend from a user's view, with PoCL and without any driver."""
 
     def info(self, expected=0, **variables):
         result = run("compute-info", "--json", **variables)
@@ -217,7 +217,7 @@ class OpenCL(unittest.TestCase):
         return json.loads(result.stdout)
 
     def check_absence(self, state, words, **variables):
-        """No device, a reason in words, a remedy, and the CPU works."""
+        """There is no device, but a reason, a remedy, and a working CPU."""
         report = self.info(**variables)
         found = module(report, "opencl")
         self.assertEqual(found["state"], state)
@@ -334,7 +334,7 @@ class Bench(unittest.TestCase):
         self.assertIn("--prepare measures nothing", result.stderr)
 
     def planted(self, what, *arguments):
-        """A run with something planted in its only case: (process, its last line, the record)."""
+        """A run with a planted error in its only case: (process, its last line, the record)."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "bench.json")
             result = run("compute-bench", "--quick", "--peers", "none", "--device", "cpu",
@@ -369,7 +369,7 @@ class Bench(unittest.TestCase):
                                              "allowed": 1e-6, "least": False, "text": text})
 
     def test_a_case_whose_program_fails_repeats_its_last_words(self):
-        """Without libtiff it is skipped, with the package that brings it."""
+        """Without libtiff the case is skipped, and the message names the package."""
         for script, words in (("echo first >&2; echo 'compute-fit: no room' >&2; exit 3",
                                "compute-fit failed: compute-fit: no room"),
                               ("exit 3", "compute-fit failed: exit status 3"),
@@ -427,7 +427,7 @@ class Bench(unittest.TestCase):
             self.assertEqual([r["case"] for r in data["records"]][:2], ["open_first", "open_again"])
 
     def on_terminal(self, *arguments, columns=80, **variables):
-        """What a terminal shows of a run with something planted in its only case."""
+        """The terminal output of a run with a planted error in its only case."""
         master, slave = open_terminal(self)
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environment = {**os.environ, "TERM": "xterm", **variables}
@@ -603,7 +603,7 @@ class Examples(unittest.TestCase):
             for path in nowhere("x.png"), damaged.name:
                 result = run("example_read_text", "a.onnx", "b.onnx", path, folder="EXAMPLES")
                 self.assertEqual(result.returncode, 1)
-                self.assertRegex(result.stderr, r"^read_text: \w.*\w")  # the words are libpng's
+                self.assertRegex(result.stderr, r"^read_text: \w.*\w")  # libpng's message
 
     def test_own_kernel_draws_or_says_what_is_missing(self):
         alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu",

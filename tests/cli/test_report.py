@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/report.py and bench/draw.py: what they show of runs of this version and of earlier ones."""
+"""bench/report.py and bench/draw.py: their pages for results of this and of earlier versions."""
 import glob
 import json
 import os
@@ -21,7 +21,7 @@ ROW = {"suite": "matmul", "case": "matmul_64", "device": "cpu", "dtype": "f32", 
 
 
 def result_files():
-    """The stored results that are compute-bench's."""
+    """The stored results of compute-bench."""
     paths = sorted(glob.glob(os.path.join(BENCH, "results", "*", "bench*.json")))
     return [path for path in paths if "picasso" not in path]
 
@@ -36,7 +36,7 @@ def sizes(text):
 
 
 def boxes(drawing):
-    """(left, right, y, words) of each text, as wide as it would be in a wide font."""
+    """(left, right, y, words) of each text, with the width that it has in a wide font."""
     for text in xml.fromstring(drawing).iter(TEXT):
         style, words = text.get("style"), "".join(text.itertext())
         wide, x = 0.56 * sizes(style)[0] * len(words), float(text.get("x"))
@@ -54,13 +54,13 @@ class Pages(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def start(self, program, *arguments):
-        """With Python's own library and nothing else."""
+        """Uses only Python's standard library."""
         return subprocess.run([sys.executable, "-S", os.path.join(BENCH, program), *arguments],
                               capture_output=True, text=True, check=False,
                               env={**os.environ, "PYTHONIOENCODING": "utf-8"})
 
     def page(self, data, *options):
-        """The page, and what was printed."""
+        """The page and the printed output."""
         source, target = self.path("b.json"), self.path("r.html")
         with open(source, "w", encoding="utf-8") as file:
             json.dump(data, file)
@@ -111,7 +111,7 @@ class Report(Pages):
         self.assertNotIn("<details", page)
 
     def test_tables_say_a_limit_only_where_there_is_one(self):
-        """The streaming speed is the memory's: what stays in the caches may exceed it."""
+        """The streaming limit is the memory's: cached data may exceed it."""
         limits = {"stream_add_gbytes_s": 40.0, "fma_f32_gflops": 100.0}
         cached = {**ROW, "suite": "elementwise", "case": "add_1M", "ms": 0.14, "gbytes_s": 86.8}
         streamed = {**cached, "case": "add_10M", "ms": 4.0, "gbytes_s": 30.0}
@@ -208,7 +208,7 @@ class Report(Pages):
             self.assertLessEqual(set(re.findall(r"(?:fill|stroke): (#\w+)", drawing)), dark)
         widths = {int(w) for w in re.findall(r'<svg [^>]* width="(\d+)"', page)}
         self.assertEqual(len(widths), 2)
-        self.assertLess(min(widths), 366)  # of a telephone with 390
+        self.assertLess(min(widths), 366)  # on a telephone with 390
         self.assertNotRegex(page, r"svg \{[^}]*(max-)?width")
         self.assertGreaterEqual(min(sizes(page.partition("</style>")[0])), 11)
         self.assertIn("Picasso 0.11.3, gaussmle", page)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""compute-run on small models, which are written here byte by byte, as a user runs it."""
+"""compute-run from a user's view, on small models that this file writes byte by byte."""
 import io
 import json
 import os
@@ -12,7 +12,7 @@ import unittest
 import zipfile
 import zlib
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from test_programs import run  # noqa: E402 pylint: disable=wrong-import-position
 
 FLOAT, INT64, STRING = 1, 7, 8
@@ -73,7 +73,7 @@ def values_of(data):
 
 
 def png(rows):
-    """A picture of [red, green, blue] in rows."""
+    """A picture of rows of [red, green, blue]."""
     def chunk(name, data):
         return (struct.pack(">I", len(data)) + name + data
                 + struct.pack(">I", zlib.crc32(name + data)))
@@ -83,7 +83,7 @@ def png(rows):
             + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b""))
 
 
-# y = x + w, for x of any number of rows.
+# y = x + w, for x with any number of rows.
 SUM = model([node("Add", ["x", "w"], ["y"])], [port("x", FLOAT, ["rows", 3])],
             [port("y", FLOAT, ["rows", 3])], [numbers("w", [10, 20, 30])])
 # z = a · b
@@ -185,7 +185,7 @@ class Run(unittest.TestCase):
         self.bad(1, "cannot read", path, "-i", self.file("r.png", b"no picture"))
 
     def test_pictures_are_judged_by_their_size_before_they_are_read(self):
-        def huge(rows, columns):  # with as good as no pixels
+        def huge(rows, columns):  # with almost no pixels
             content = png([[[0, 0, 0]]])
             header = struct.pack(">4sIIBBBBB", b"IHDR", columns, rows, 8, 2, 0, 0, 0)
             return content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]
@@ -204,7 +204,7 @@ class Run(unittest.TestCase):
     def test_files_that_others_may_write_are_not_mapped(self):
         path = self.file("m.onnx", model(
             [node("Add", ["x", "w"], ["y"])], [port("x", FLOAT, [64])], [port("y", FLOAT, [64])],
-            [numbers("w" * (i + 1), [0] * 64) for i in range(8)]))  # one of them aligned, at least
+            [numbers("w" * (i + 1), [0] * 64) for i in range(8)]))  # at least one of them is aligned
         for mode, options, shared in ((0o600, [], False), (0o666, [], True), (0o666, ["--map"], False)):
             os.chmod(path, mode)
             text = self.good(path, *options)

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The example digits_cnn and the program of docs/guide/training.md, as a user builds and runs them: trained
-on each device, saved, loaded in another process, and the saved weights read by readers that are not
-ours.
+"""The example digits_cnn and the program of docs/guide/training.md, built and run like a user's: trained on
+each device, saved, and loaded in another process. Independent readers also read the saved weights.
 
-The folder of the example stands in the variable EXAMPLES, that of the build in BUILD; CC compiles.
+The variable EXAMPLES gives the folder of the example, BUILD that of the build; CC compiles.
 """
 import ast
 import json
@@ -40,7 +39,7 @@ def scratch(name):
 
 
 def read_table(path):
-    """What the program itself held: {name: (dtype, shape, values)}"""
+    """The program's own values: {name: (dtype, shape, values)}"""
     tensors = {}
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -51,7 +50,7 @@ def read_table(path):
 
 
 def read_safetensors(path):
-    """The same of a safetensors file, by the format's description."""
+    """The same from a safetensors file, by the format's description."""
     with open(path, "rb") as file:
         data = file.read()
     length, = struct.unpack("<Q", data[:8])
@@ -69,7 +68,7 @@ def read_safetensors(path):
 
 
 def read_npz(path):
-    """The same of an .npz file, by the format's description."""
+    """The same from an .npz file, by the format's description."""
     tensors = {}
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
@@ -86,7 +85,7 @@ def read_npz(path):
 
 
 def f32(values):
-    """Each value as the f32 next to it."""
+    """Each value rounded to f32."""
     return list(struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}f", *values)))
 
 
@@ -171,7 +170,7 @@ class Cpu(Training):
 
 class Elsewhere(Training):
     def learn_and_move(self):
-        """What was trained on the device is as good on the CPU."""
+        """A network trained on the device is as good on the CPU."""
         weights, _, accuracy = self.learn()
         moved = example("--device", "cpu", "--predict", weights, DIGITS)
         self.assertEqual(LAST.search(moved.stdout).group(1), accuracy)
@@ -185,14 +184,14 @@ class OpenCL(Elsewhere):
 
 
 class Cuda(Elsewhere):
-    device, epochs = "cuda:0", "7"  # a stand-in for the GPU that takes its time
+    device, epochs = "cuda:0", "7"  # simulates a slow GPU
 
     def test_it_learns_on_the_device_and_the_weights_move(self):
         self.learn_and_move()
 
 
 class Document(unittest.TestCase):
-    """docs/guide/training.md, whose programs are what it says."""
+    """docs/guide/training.md: its programs do as the text promises."""
 
     def programs(self):
         with open(os.path.join(ROOT, "docs", "guide", "training.md"), encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""compute-tune as a user runs it. What needs a device with generated kernels runs on opencl:0 and is
-left out where there is none."""
+"""compute-tune from a user's view. Tests that need a device with generated kernels use opencl:0, and
+are skipped without it."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ import tempfile
 import unittest
 import zlib
 
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 from machine import open_terminal  # noqa: E402 pylint: disable=wrong-import-position
 from test_programs import HANG, run  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -144,7 +144,7 @@ class Tune(unittest.TestCase):
             env={**os.environ, "COMPUTE_TUNING_FILE": self.file})
         os.close(slave)
         shown = ""
-        while "/" not in shown:  # the first drawing of progress
+        while "/" not in shown:  # the first display of progress
             shown += os.read(master, 4096).decode()
         self.assertRegex(shown, r"\r\[[#.]{16}\]   \d%  \[1/")
         process.send_signal(signal.SIGINT)

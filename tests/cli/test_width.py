@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the programs print for people fits into 80 columns where there is no wider terminal.
+"""The programs' output for people fits into 80 columns unless the terminal is wider.
 
 ctest sets PROGRAMS, the folder of the programs."""
 import os
@@ -34,7 +34,7 @@ class Width(unittest.TestCase):
         for command in commands:
             for option in ("--help", "--help-all"):
                 status, text = run(*command, option)
-                if option == "--help":  # the other is there only where it shows more
+                if option == "--help":  # the other option exists only where it shows more
                     self.assertEqual(status, 0, command)
                 self.check(text, " ".join(command + (option,)))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# A process in a control group of 300 MB gets an error instead of being killed. The group is made of files
-# in a mount namespace of the test's own, under the names that /proc/self/cgroup has: no real group is
-# made or changed. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where that cannot be.
+# A process in a control group of 300 MB gets an error before the kernel kills it. The group consists of
+# files in a private mount namespace, under the names in /proc/self/cgroup: no real group is created or
+# changed. Started by ctest: TREE BUILD_DIR SCRATCH_DIR. Exits with 77 where this is impossible.
 set -euo pipefail
 tree=$1 build=$2 folder=$3
 fail() { echo "$1"; cat "$folder/output"; exit 1; }
@@ -12,7 +12,7 @@ mkdir -p "$folder"
 "$CC" -std=c11 -D_GNU_SOURCE -I"$tree/include" "$tree/tests/context/fills.c" -L"$build/lib" -lcompute \
   -Wl,-rpath,"$build/lib" -o "$folder/fills"
 
-# within VERSION LIMIT USED FILE-CACHE: the program, where the folder above that of its group has these.
+# within VERSION LIMIT USED FILE-CACHE: runs the program; the folder above its group's has these values.
 within() {
   unshare -m bash -s "$folder/fills" "$@" >"$folder/output" 2>&1 <<'END'
   program=$1 version=$2 limit=$3 used=$4 cache=$5
@@ -46,7 +46,7 @@ for version in 1 2; do
   ((status == 0)) || fail "version $version: status $status"
   ran=1
   grep -q "^total 300000000 free 260000000$" "$folder/output" || fail "version $version: the memory is not that of the group"
-  # Of the account of a real group what is touched grows; here only what was taken is counted.
+  # A real group's account grows with touched memory; here only the library's own count grows.
   grep -q "^1[2-5] tensors, then COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY$" "$folder/output" || fail "version $version: no error"
   within $version 300000000 295000000 0 || fail "version $version: a group that is full: no error"
   grep -q "^0 tensors" "$folder/output" || fail "version $version: a group that is full has room"

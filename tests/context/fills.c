@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints the CPU's memory, and how many tensors of 20 MB it takes until one is refused. Exit status
- * 0 if one is, and the context closes. */
+/* Prints the CPU's memory and the number of 20 MB tensors until one is refused. The exit status is
+ * 0 if one is refused and the context closes. */
 #include <compute/compute.h>
 #include <stdio.h>
 

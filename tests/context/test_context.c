@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: opening, choosing devices, closing, and failing on the way without a trace. */
+/* Contexts: opening, choosing devices, closing, and failures in between without leaks. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -55,7 +55,7 @@ static void without_options_the_best_device_that_computes_is_default(void **stat
     last = other.priority;
     const bool cpu = strcmp(other.name, "cpu") == 0;
     cpu_seen |= cpu;
-    /* What others fall back to is told by a capability, not by its name. */
+    /* A capability marks the fallback device, not its name. */
     assert_int_equal((other.capabilities & COMPUTE_CAPABILITY_HOST) != 0, cpu);
     if (other.capabilities & COMPUTE_CAPABILITY_COMPUTE) {
       assert_true(other.priority <= info.priority);

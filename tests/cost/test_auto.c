@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans placed by cost, on the CPU and on a device whose speed is known exactly: the null device
- * with the CPU's kernels behind it, and as much waiting as a test asks for. */
+/* Plans placed by cost on the CPU and on a device of known speed: the null device with the CPU's
+ * kernels and adjustable delays. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static compute_device *cpu, *fast;
 static const compute_backend *null_backend;
 static compute_backend fake;
 
-/* What the device refuses, and how long it takes for what. */
+/* The refusals of the device, and its delays. */
 static bool refuses[8];
 static double launch_seconds, copy_seconds;
 static int launches, uploads, downloads, questions;
@@ -115,7 +115,7 @@ static void set_rate(device_costs *c, work_class class, double launch, double pe
                                  .seconds = {launch + 1 / per_second, launch + 1e9 / per_second}};
 }
 
-/* A device on which everything but products goes at `rate`. */
+/* A device that runs everything except products at `rate`. */
 static device_costs make_costs(double launch, double rate, double products) {
   device_costs c = {.launch = launch, .wait = launch};
   for (work_class class = 0; class < WORK_UPLOAD; class ++)
@@ -168,7 +168,7 @@ static void the_crossing_point_is_where_the_figures_say(void **state) {
   device_costs here = make_costs(1e-9, 1e15, 1e9), there = make_costs(1e-9, 1e15, 1e11);
   set_copies(&there, 10e-6, 1e9);
   put_costs(&here, &there);
-  /* Below 32, products are priced as if they were larger: by 1 + 8 / n. */
+  /* Below 32, products are priced higher by the factor 1 + 8 / n. */
   const double factor = 1 + 8.0 / 25;
   int64_t crossing = 2;
   while (1.98 * factor * pow((double)crossing, 3) <
@@ -214,7 +214,7 @@ static void run_twice_alike(const compute_graph *g, const compute_node *inputs, 
   compute_plan_release(plain);
 }
 
-/* softmax(x · w1) · w2, products on the one device, the softmax on the other. */
+/* softmax(x · w1) · w2: the products on one device, the softmax on the other. */
 static void one_plan_uses_both_devices_when_that_is_fastest(void **state) {
   (void)state;
   device_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
@@ -245,7 +245,7 @@ static void one_plan_uses_both_devices_when_that_is_fastest(void **state) {
   compute_graph_release(g);
 }
 
-/* The softmax would be faster on the CPU, but not by as much as two copies cost. */
+/* The softmax would be faster on the CPU, but by less than the cost of two copies. */
 static void a_chain_stays_together_where_copies_cost_more(void **state) {
   (void)state;
   device_costs here = make_costs(1e-6, 1e9, 1e7), there = make_costs(1e-6, 5e8, 1e12);
@@ -292,7 +292,7 @@ static void a_device_that_is_slower_anyway_is_not_asked(void **state) {
   assert_int_equal(questions, 0);
 }
 
-/* What a run takes is shown beside what was predicted. */
+/* The explanation shows the measured time of a run beside the prediction. */
 static void measured_times_stand_in_the_explanation(void **state) {
   (void)state;
   device_costs here = make_costs(1e-6, 1e6, 1e6), there = make_costs(1e-6, 1e12, 1e12);
@@ -318,7 +318,7 @@ static void measured_times_stand_in_the_explanation(void **state) {
   compute_graph_release(g);
 }
 
-/* Measuring finds the delays that the device has. */
+/* The measurement finds the device's delays. */
 static void measuring_finds_what_a_launch_and_a_copy_cost(void **state) {
   (void)state;
   compute_device_costs costs;
@@ -374,7 +374,7 @@ static device_costs draw_costs(void) {
   return c;
 }
 
-/* The same kernels run on either device, so every placement must give the same bits. */
+/* The same kernels run on both devices, so every placement must give the same bits. */
 static void wherever_steps_run_the_results_are_the_same(void **state) {
   (void)state;
   int used = 0, shared = 0;
@@ -404,7 +404,7 @@ static void wherever_steps_run_the_results_are_the_same(void **state) {
   assert_true(used > 20 && used < 140 && shared > 10);
 }
 
-/* Parameters stay where they are, whoever computes their new values. */
+/* Parameters stay on their devices, whichever device computes the new values. */
 static void parameters_are_assigned_where_they_lie(void **state) {
   (void)state;
   for (int round = 0; round < 16; round++) {
@@ -439,7 +439,7 @@ static void parameters_are_assigned_where_they_lie(void **state) {
   }
 }
 
-/* Views, constants, inputs as outputs, sizes of 0: little or nothing to place. */
+/* Views, constants, inputs as outputs, and sizes of 0 leave little or nothing to place. */
 static void graphs_without_work_are_placed_too(void **state) {
   (void)state;
   for (int round = 0; round < 8; round++) {
@@ -461,12 +461,12 @@ static void graphs_without_work_are_placed_too(void **state) {
     compute_plan *plan = compile_for(g, out, 4, NULL, COMPUTE_PLAN_AUTO);
     if (!(round & 1)) {
       run_twice_alike(g, in, 1, out, 4, plan);
-    } else { /* the CPU's plan cannot reach the parameter's device */
+    } else { /* the CPU's plan has no access to the parameter's device */
       assert_ptr_equal(compute_plan_device(plan), fast);
       compute_binding b[5] = {{.node = in[0]}};
       for (int i = 0; i < 5; i++) {
         if (i > 0) b[i].node = out[i - 1];
-        /* one of another device than the plan's ports live on */
+        /* One tensor is on another device than the plan's ports. */
         assert_ok(compute_tensor_full(i == 2 ? fast : cpu, COMPUTE_F32, COMPUTE_SHAPE(8, 8), 1,
                                       &b[i].tensor));
       }
@@ -485,7 +485,7 @@ static void graphs_without_work_are_placed_too(void **state) {
   }
 }
 
-/* ---- Memory that runs short ------------------------------------------------------------------ */
+/* ---- Lack of memory -------------------------------------------------------------------------- */
 
 static int set_up_failing(void **state) {
   failing_allocator_install();
@@ -512,7 +512,7 @@ static compute_status place_run_and_explain(const compute_graph *g, compute_node
   return status;
 }
 
-/* Whichever request fails: a clean error and nothing kept, and then it works. */
+/* Any request may fail: the error is reported, nothing leaks, and the next attempt works. */
 static void a_failing_allocation_is_an_error_and_no_more(void **state) {
   (void)state;
   device_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
@@ -527,7 +527,7 @@ static void a_failing_allocation_is_an_error_and_no_more(void **state) {
   assert_ok(place_run_and_explain(g, b[1].node, b));
   int64_t failures = 1, nth = 1;
   for (; failures > 0 && nth < 10000; nth++) {
-    kernel_cache_forget(fast->kernels); /* whose entries would hide what may fail */
+    kernel_cache_forget(fast->kernels); /* cached entries would hide allocations that may fail */
     failing_allocator_arm(nth, false);
     compute_status status = place_run_and_explain(g, b[1].node, b);
     failures = failing_allocator_failures();

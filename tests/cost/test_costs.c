@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Curves of costs, and the lines that keep them. */
+/* Cost curves, and the lines of the file that stores them. */
 #include <math.h>
 #include <string.h>
 
@@ -115,7 +115,7 @@ static void a_full_set_of_points_fits_into_a_line(void **state) {
   assert_true(costs_line_parse(line, length - 1, key, &read));
 }
 
-/* What is no good line is passed over; of the good ones the last counts. */
+/* Invalid lines are skipped; the last valid one counts. */
 static void the_last_good_line_counts(void **state) {
   (void)state;
   char text[4 * COSTS_LINE_BYTES];
@@ -127,7 +127,7 @@ static void the_last_good_line_counts(void **state) {
   used += costs_line_print(key, "m", &second, text + used);
   assert_true(costs_text_find(text, used, key, &found));
   assert_true(same(&found, &second));
-  text[used - 4] ^= 1; /* damaged: the one before is in force */
+  text[used - 4] ^= 1; /* damaged: the line before takes effect */
   assert_true(costs_text_find(text, used, key, &found));
   assert_true(same(&found, &first));
   assert_false(costs_text_find(text, used, key + 2, &found));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cheapest placement of units on two devices: against every placement there is. */
+/* The cheapest placement of units on two devices, compared with all possible placements. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static uint32_t draw_place(void) {
   return draw(4) == 0 ? PLACEMENT_ON_ACCELERATOR : PLACEMENT_ON_CPU;
 }
 
-/* Values made by units or given from outside, read by later units or taken to the outside. */
+/* Values that units make or receive from outside; later units or the outside read them. */
 static void make(sample *s, uint32_t units) {
   uint32_t readers = 0, values = 1 + draw(2 * units);
   for (uint32_t i = 0; i < units; i++) {
@@ -93,7 +93,7 @@ static void what_costs_the_same_stays_on_the_cpu(void **unused) {
   assert_int_equal(on[0] + on[1], 0);
 }
 
-/* Alone neither unit would be worth the copies; together they are. */
+/* Neither unit alone is worth the copies; both together are. */
 static void a_chain_is_moved_as_a_whole(void **unused) {
   (void)unused;
   unsigned char on[2];
@@ -134,7 +134,7 @@ static void a_large_plan_is_placed_in_no_time(void **unused) {
     reader[2 * i + 1] = i + 1 + draw(UNITS - i > 21 ? 20 : 1);
   }
   int64_t total = solve(unit, UNITS, value, UNITS, reader, on);
-  /* Nothing is gained by moving any one unit alone. */
+  /* Moving any single unit gains nothing. */
   const placement_problem p = {unit, UNITS, value, UNITS, reader};
   for (uint32_t i = 0; i < UNITS; i += 250) {
     on[i] ^= 1;
@@ -147,9 +147,9 @@ static void a_large_plan_is_placed_in_no_time(void **unused) {
   free(on);
 }
 
-/* The first half is better off on the CPU, the second on the accelerator, and the copy between them
- * is as dear as what very many units would lose elsewhere: that has to be added up along the whole
- * chain. */
+/* The first half is cheaper on the CPU, the second half on the accelerator. The copy between them
+ * costs as much as very many units lose on the wrong device, so costs must be summed along the
+ * whole chain. */
 static void a_long_chain_is_cut_where_it_should_be(void **unused) {
   (void)unused;
   enum { UNITS = 100000, COPY = 1000000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The micro-kernel of bf16 for AMX, emulated; compiled for AVX512-BF16. */
+/* The emulated AMX micro-kernel of bf16; compiled for AVX512-BF16. */
 #include "amx_emulated.h"
 
 #define AMX_MULTIPLY(sums, a, b) amx_multiply_bf16(sums, a, b)

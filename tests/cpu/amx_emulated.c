@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* AMX's instructions by Intel's description of them (Software Developer's Manual, volume 2), as far
- * as gemm/isa/gemm_amx.h uses them: what a processor would refuse ends the test. */
+/* Emulates AMX's instructions by Intel's description (Software Developer's Manual, volume 2), as
+ * far as gemm/isa/gemm_amx.h uses them. An operation that a processor would refuse ends the
+ * test. */
 #include "amx_emulated.h"
 
 #include <math.h>
@@ -86,7 +87,7 @@ static void multiply(int sums, int a, int b,
     }
 }
 
-/* Words side by side, and one below the other. */
+/* Copies words next to each other, and one below the other. */
 static uint32_t add_bytes(uint32_t sum, const void *a, const void *b, int words) {
   for (int k = 0; k < words; k++) {
     uint32_t x, y;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* AMX's instructions, emulated, and the micro-kernels of the library made with them. */
+/* Emulated AMX instructions, and the library's micro-kernels that use them. */
 #ifndef TEST_AMX_EMULATED_H
 #define TEST_AMX_EMULATED_H
 
@@ -18,7 +18,7 @@ void amx_store(int tile, void *to, int64_t step);
 void amx_multiply_bytes(int sums, int a, int b);
 void amx_multiply_bf16(int sums, int a, int b);
 
-/* Adds to `sum` four products of unsigned and signed bytes. */
+/* Adds four products of unsigned and signed bytes to `sum`. */
 uint32_t amx_add_dot(uint32_t sum, uint32_t a, uint32_t b);
 
 #define GEMM_AMX_EMULATED

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs samples of CONV (support/samples/sample_convolutions.h) on the CPU and compares every
- * element of their outputs, and all that lies beside them, with the plain double-precision
- * convolution. */
+/* Runs samples of CONV (support/samples/sample_convolutions.h) on the CPU. It compares every output
+ * element, and all bytes around them, with the plain double-precision convolution. */
 #ifndef CPU_CONV_FIXTURE_H
 #define CPU_CONV_FIXTURE_H
 
@@ -15,7 +14,7 @@
 enum { OPERANDS = COMPUTE_MAX_OPERANDS };
 
 typedef struct memory {
-  unsigned char *data[OPERANDS], *before[OPERANDS]; /* with guards, and as it was */
+  unsigned char *data[OPERANDS], *before[OPERANDS]; /* with guards; initial contents */
   int64_t elements[OPERANDS], first[OPERANDS];
   size_t bytes[OPERANDS];
   void *pointers[OPERANDS];
@@ -84,8 +83,8 @@ FIXTURE_INLINE double epsilon_of(compute_dtype dtype) {
   }
 }
 
-/* Winograd's sums meet all of a patch, so that what they round does not depend on the terms of one
- * element but on the largest that could be: 9 per channel, of magnitude `high`² at most. */
+/* Winograd's sums involve a whole patch. So their rounding error depends on the largest possible
+ * terms, not on the terms of one element: 9 per channel, each at most `high`². */
 FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
   const compute_conv_attributes *c = compute_conv_of(&s->descriptor);
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
@@ -96,7 +95,7 @@ FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
              : 0;
 }
 
-/* What rounding may do: as for matrix products, and that of storing. */
+/* The allowed rounding error: as for matrix products, plus the rounding of the stored result. */
 FIXTURE_INLINE double bound_of(const sample_kernel *s, compute_dtype output,
                                const sample_element *e) {
   const double epsilon = epsilon_of(s->descriptor.accumulate);
@@ -182,7 +181,7 @@ FIXTURE_INLINE void check_sample(const sample_kernel *s, void *user) {
 
 typedef void (*test_body)(fixture *f, uint64_t seed);
 
-/* Runs a body on every kind of device; a small cache makes many small blocks. */
+/* Runs a body on every kind of device; a small cache causes many small blocks. */
 FIXTURE_INLINE void on_every_device(test_body body, int32_t threads, uint64_t cache_bytes) {
   for (const char *const *isa = fixture_sets; *isa; isa++) {
     fixture f;
@@ -193,8 +192,8 @@ FIXTURE_INLINE void on_every_device(test_body body, int32_t threads, uint64_t ca
   }
 }
 
-/* On devices whose products of bytes, and of bf16 on machines that have such, are those of machines
- * with AMX. */
+/* Runs a body on a device with AMX's products of bytes, and AMX's products of bf16 if the machine
+ * has instructions for bf16. */
 FIXTURE_INLINE void on_emulated_amx(test_body body, int32_t threads, uint64_t cache_bytes) {
   fixture f;
   if (!fixture_open(&f, threads, "avx512")) assert_true(fixture_open(&f, threads, "scalar"));

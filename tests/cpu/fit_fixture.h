@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits on the CPU backend by themselves: images with noise, launches of the FIT descriptor, and
- * what the double-precision reference makes of the same ROI. */
+/* Fits directly on the CPU backend: images with noise, launches of the FIT descriptor, and
+ * comparison with the double-precision reference of the same ROI. */
 #ifndef CPU_FIT_FIXTURE_H
 #define CPU_FIT_FIXTURE_H
 
 #include "kernel_fixture.h"
+
+#include "compute/backend/fit_kinds.h"
 #include "support/reference/fit_reference.h"
 
 enum { FIT_INPUTS = 9, FIT_COLUMNS = 64 };
 
-/* A launch. Inputs are in the order of the bits of COMPUTE_FIT_WITH_…; strides are in elements. */
+/* A launch. Inputs follow the order of the bits of COMPUTE_FIT_WITH_…; strides are in elements. */
 typedef struct fit_launch {
   compute_fit_problem problem;
   compute_dtype dtype;
@@ -23,7 +25,7 @@ typedef struct fit_launch {
   int64_t record_stride[2];
 } fit_launch;
 
-/* Defaults as the core would put them in. */
+/* Fills in the core's defaults. */
 FIXTURE_INLINE compute_fit_problem fit_problem(compute_fit_model model, int32_t rows,
                                                int32_t columns, double sigma) {
   compute_fit_problem p = {.model = model,
@@ -113,7 +115,7 @@ FIXTURE_INLINE fit_launch fit_stack(const compute_fit_problem *problem, compute_
 
 /* ---- Images -------------------------------------------------------------------------------- */
 
-/* By multiplication of uniform numbers, for large means by the normal distribution. */
+/* Multiplies uniform numbers; for large means it uses the normal distribution. */
 FIXTURE_INLINE double fit_poisson(double mean, test_random *random) {
   if (mean > 200) {
     double normal = 0;
@@ -131,7 +133,7 @@ FIXTURE_INLINE double fit_poisson(double mean, test_random *random) {
   return count;
 }
 
-/* Parameters of a spot near the middle of the ROI. */
+/* Draws parameters of a spot near the centre of the ROI. */
 FIXTURE_INLINE void fit_truth(const compute_fit_problem *p, double photons, double background,
                               test_random *random, double *truth) {
   const bool has_z = p->model == COMPUTE_FIT_XYZNB;
@@ -145,7 +147,7 @@ FIXTURE_INLINE void fit_truth(const compute_fit_problem *p, double photons, doub
   truth[5] = p->sigma[1] * test_random_uniform(random, 0.9, 1.15);
 }
 
-/* What the camera gives of the spot: whole numbers of counts. */
+/* The camera's image of the spot, in whole counts. */
 FIXTURE_INLINE void fit_expose(const compute_fit_problem *p, const fit_reference_inputs *inputs,
                                const double *truth, test_random *random, double *values) {
   static double image[FIT_REFERENCE_PIXELS];
@@ -190,7 +192,7 @@ FIXTURE_INLINE void fit_expect(const char *what, int64_t roi, int32_t column, do
              actual, expected, tolerance);
 }
 
-/* Everything that stands beside the parameters is what belongs to them. */
+/* All other outputs match the fitted parameters. */
 FIXTURE_INLINE void fit_check_outputs(const char *what, int64_t roi, const compute_fit_problem *p,
                                       const double *values, const fit_reference_inputs *inputs,
                                       const float *record) {
@@ -209,8 +211,8 @@ FIXTURE_INLINE void fit_check_outputs(const char *what, int64_t roi, const compu
   fit_expect(what, roi, 100, (double)fit_output(p, record, COMPUTE_FIT_RATIO, 0), at.ratio,
              1e-3 + 1e-5 * fabs(at.ratio));
   fit_expect(what, roi, 101, (double)fit_output(p, record, COMPUTE_FIT_P_RAW, 0), at.p_raw, 3e-4);
-  /* The moments' own error, of which more is left where their sum is little more than what the
-   * parameters take. */
+  /* The moments have an error. It is larger if the background is faint: their sum then barely
+   * exceeds the parameters' share. */
   const double background = own[compute_fit_has_z(p->model) ? 4 : 3];
   fit_expect(what, roi, 102, (double)fit_output(p, record, COMPUTE_FIT_P_VALUE, 0), at.p_value,
              (background < 0.1 ? 4e-2 : 1e-3) + 2e-4 * sqrt(p->rows * p->columns));
@@ -218,7 +220,7 @@ FIXTURE_INLINE void fit_check_outputs(const char *what, int64_t roi, const compu
              at.significance, 2e-3 + 1e-4 * at.significance);
 }
 
-/* A fit that has converged stands at the optimum, to `fraction` of the uncertainties. */
+/* A converged fit is at the optimum, within `fraction` of the uncertainties. */
 FIXTURE_INLINE void fit_check_optimum(const char *what, int64_t roi, const compute_fit_problem *p,
                                       const fit_reference_result *reference, const float *record,
                                       double fraction) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples of GEMM on the CPU: operands, descriptors, a plain double-precision product, and the
- * kinds of device that they run on.
+ * kinds of device for the samples.
  *
- * The high register tiles of AVX-512, whose A is packed in slivers, are also tested where there is
- * no AVX-512: the same source is compiled here with their number of rows. */
+ * The tall register tiles of AVX-512, whose A is packed in slivers, are also tested without
+ * AVX-512: this file compiles the same source with the same number of rows. */
 #define CPU_ISA         high
 #define CPU_VARIANT     f32
 #define CPU_VARIANT_F32 1
@@ -35,7 +35,7 @@ static block make_matrix(const sample *s, compute_dtype dtype, int64_t rows, int
   return block_create(dtype, r + 2, size, stride);
 }
 
-/* A vector along rows or columns, the same for all batch entries. */
+/* A vector along rows or columns, shared by all batch entries. */
 static block make_vector(const sample *s, compute_dtype dtype, bool along_columns) {
   int64_t size[COMPUTE_MAX_RANK], stride[COMPUTE_MAX_RANK] = {0};
   for (int32_t d = 0; d < s->batch_rank; d++) size[d] = s->batch[d];
@@ -163,7 +163,7 @@ static void build_epilogue(const sample *s, program_builder *p) {
     program_store(p, program_apply(p, COMPUTE_I_RELU, type, sum, 0, 0));
 }
 
-/* A descriptor with the arrays that it points to. */
+/* A descriptor with its arrays. */
 
 void describe(const sample *s, operands *o, description *d) {
   const int32_t rank = s->batch_rank + 2;
@@ -206,7 +206,7 @@ void describe(const sample *s, operands *o, description *d) {
 
 /* ---- The reference ------------------------------------------------------------------------- */
 
-/* The sum of products of one element of C, and that of their sizes. */
+/* The sum of products of one element of C, and the sum of their magnitudes. */
 double reference_sum(const sample *s, const operands *o, const int64_t *point, double *size) {
   const int32_t r = s->batch_rank;
   int64_t left[COMPUTE_MAX_RANK], right[COMPUTE_MAX_RANK];
@@ -292,7 +292,7 @@ static uint64_t integer_at(const block *b, int64_t at) {
   return *address;
 }
 
-/* The sums are exact in f32 where they do not saturate. */
+/* The sums are exact in f32 unless they saturate. */
 static uint64_t byte_of(const sample *s, int32_t sum) {
   const double low = s->output == COMPUTE_I8 ? -128 : 0;
   const double value = rint((double)sum / BYTES_DIVISOR) + BYTES_ZERO;
@@ -332,7 +332,7 @@ static void check_result(const sample *s, operands *o) {
     check_integers(s, o);
 }
 
-/* Runs with B packed, where the kernel wants that; false if not. */
+/* Runs with packed B if the kernel supports it; otherwise returns false. */
 static bool run_packed(fixture *f, description *d) {
   d->descriptor.constant_inputs = 2;
   cpu_kernel *kernel;
@@ -387,7 +387,7 @@ bool open_device(fixture *f, int32_t threads, const char *isa, const char *blas)
   return true;
 }
 
-/* The kinds of device that every sample runs on. */
+/* The kinds of device for every sample. */
 const device_kind device_kinds[] = {{.isa = "scalar", .blas = "none"},
                                     {.isa = "avx2"},
                                     {.isa = "avx512"},
@@ -409,7 +409,7 @@ static bool is_byte(compute_dtype dtype) {
   return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
 }
 
-/* Whether a kind of device adds to what others test. */
+/* Returns true if the kind of device tests more of this sample than the other kinds do. */
 static bool is_worth(size_t kind, const sample *s) {
   const bool words = (is_byte(s->a) && is_byte(s->b)) || s->a == COMPUTE_BF16;
   if (device_kinds[kind].bytes && !words) return false;

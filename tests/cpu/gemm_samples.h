@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of GEMM on the CPU share. */
+/* Shared by the tests of GEMM on the CPU. */
 #ifndef TESTS_CPU_GEMM_SAMPLES_H
 #define TESTS_CPU_GEMM_SAMPLES_H
 
@@ -13,10 +13,10 @@ typedef enum epilogue {
   BIAS_COLUMN, /* sum + column vector */
   RESIDUAL,    /* sum + matrix, stored over that matrix */
   TWO_OUTPUTS, /* sum + row vector, and relu(sum) with columns side by side */
-  PLACES,      /* sum + what position and coordinates say */
+  PLACES,      /* sum + a function of position and coordinates */
   EPILOGUE_COUNT,
-  BYTES,      /* round((sum + column vector) / 512) + 100 as bytes, of sums of bytes */
-  BYTES_TERMS /* the same of sum - 3 * (vector - 11) + 5 * other vector */
+  BYTES,      /* round((sum + column vector) / 512) + 100 as bytes; for sums of bytes */
+  BYTES_TERMS /* the same with sum - 3 * (vector - 11) + 5 * other vector */
 } epilogue;
 
 enum { BYTES_DIVISOR = 512, BYTES_ZERO = 100, BYTES_OFFSET = 30000 };
@@ -29,10 +29,10 @@ typedef struct sample {
   int32_t batch_rank;
   int64_t batch[3], m, n, k;
   layout layout_a, layout_b, layout_c;
-  uint32_t repeat_a, repeat_b; /* bit d: batch dimension d repeats */
+  uint32_t repeat_a, repeat_b; /* bit d: batch dimension d has stride 0 */
   epilogue epilogue;
-  bool constant_b; /* packed before the run, too */
-  bool extreme;    /* bytes of the largest size */
+  bool constant_b; /* also runs with packed B */
+  bool extreme;    /* bytes of the largest magnitude */
 } sample;
 
 /* The operands of one sample: blocks over (batch…, rows, columns). */
@@ -54,33 +54,34 @@ typedef struct description {
 
 void describe(const sample *s, operands *o, description *d);
 
-/* The sum of products of one element of C, and that of their sizes. */
+/* The sum of products of one element of C, and the sum of their magnitudes. */
 double reference_sum(const sample *s, const operands *o, const int64_t *point, double *size);
 
-/* Fails the test, naming the sample, if `actual` is further than `bound` from `expected`. */
+/* Fails the test, with the sample's description, if `actual` differs from `expected` by more than
+ * `bound`. */
 void check_element(const sample *s, const char *what, double actual, double expected, double bound,
                    const int64_t *point);
 
-/* Compares C, of floats, with the reference. */
+/* Compares a C of floats with the reference. */
 void check_floats(const sample *s, operands *o);
 
-/* The kinds of device that every sample runs on. */
+/* The kinds of device for every sample. */
 typedef struct device_kind {
   const char *isa, *blas;
   bool high;
-  const cpu_gemm_type *bytes; /* in place of the set's own, with bf16 converted … */
-  const cpu_gemm_type *bf16;  /* … or by this, where the set has its own */
+  const cpu_gemm_type *bytes; /* replaces the set's kernel, with bf16 converted */
+  const cpu_gemm_type *bf16;  /* replaces the set's kernel, if it has one */
 } device_kind;
 extern const device_kind device_kinds[];
 extern const size_t device_kind_count;
 
-/* `blas` is the value of COMPUTE_BLAS. False if the machine lacks the instruction set. */
+/* `blas` is the value of COMPUTE_BLAS. Returns false if the machine lacks the instruction set. */
 bool open_device(fixture *f, int32_t threads, const char *isa, const char *blas);
 
 /* Runs one sample and compares it with the reference. */
 void check_sample(fixture *f, const sample *s, test_random *random);
 
-/* Runs `count` samples of a kind on every kind of device. `make` returns false for none. */
+/* Runs `count` samples of a kind on every kind of device. `make` returns false for no sample. */
 typedef bool (*sample_maker)(sample *s, test_random *random);
 void check_samples(sample_maker make, int count, int32_t threads);
 

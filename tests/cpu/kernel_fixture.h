@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs one kernel of the CPU backend by itself: a device with services of this file's, operands
- * with guard bytes around them, and descriptors put together from parts. For the tests of
- * reductions, row operations, gather and scatter.
+/* Runs one kernel of the CPU backend directly: a device with this file's services, operands with
+ * guard bytes, and descriptors assembled from parts. For the tests of reductions, row operations,
+ * gather and scatter.
  *
- * The services allocate from the C library, so that valgrind and the sanitizers see each block, can
- * fail the n-th allocation, keep the last error, and run loops on a thread pool of the core. */
+ * The services allocate from the C library, so that valgrind and the sanitizers see each block.
+ * They can fail the n-th allocation, keep the last error, and run loops on a thread pool of the
+ * core. */
 #ifndef CPU_KERNEL_FIXTURE_H
 #define CPU_KERNEL_FIXTURE_H
 
@@ -26,8 +27,8 @@ typedef struct fixture {
   cpu_device *device;
   thread_pool *pool;
   const char *isa;
-  int64_t fail_at;     /* the allocation that fails, counted down from here; 0: none */
-  int64_t live_blocks; /* allocated and not released */
+  int64_t fail_at;     /* counts down to the failing allocation; 0: none */
+  int64_t live_blocks; /* allocated and not yet released */
   compute_status status;
   char message[256];
 } fixture;
@@ -79,7 +80,7 @@ FIXTURE_INLINE const char *fixture_variable(void *host, const char *name) {
   return strcmp(name, "COMPUTE_CPU_ISA") == 0 ? ((fixture *)host)->isa : NULL;
 }
 
-/* False if this machine lacks the instruction set. */
+/* Returns false if this machine lacks the instruction set. */
 FIXTURE_INLINE bool fixture_open(fixture *f, int32_t threads, const char *isa) {
   const char *problem = NULL;
   cpu_isa_select(isa, &problem);
@@ -109,19 +110,19 @@ FIXTURE_INLINE void fixture_close(fixture *f) {
   thread_pool_release(f->pool);
 }
 
-/* The instruction sets to test, NULL-terminated. */
+/* The instruction sets under test, NULL-terminated. */
 static const char *const fixture_sets[] = {"scalar", "avx2", "avx512", NULL};
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
 enum { FIXTURE_GUARD = 64 }; /* elements before and after */
 
-/* A strided operand in memory of its own. Elements that it does not cover hold a pattern. */
+/* A strided operand in separate memory. Elements outside the view hold a pattern. */
 typedef struct block {
   compute_dtype dtype;
   int32_t rank;
   int64_t size[COMPUTE_MAX_RANK], stride[COMPUTE_MAX_RANK];
-  int64_t elements; /* from the first to the last one */
+  int64_t elements; /* from the first to the last element */
   unsigned char *memory, *copy;
 } block;
 
@@ -152,7 +153,7 @@ FIXTURE_INLINE void block_release(block *b) {
   free(b->copy);
 }
 
-/* Element number of a point, whose coordinates are those of the block's dimensions. */
+/* The index of the element at a point of the block's dimensions. */
 FIXTURE_INLINE int64_t block_at(const block *b, const int64_t *point) {
   int64_t at = 0;
   for (int32_t d = 0; d < b->rank; d++) at += point[d] * b->stride[d];
@@ -167,7 +168,7 @@ FIXTURE_INLINE void block_set(block *b, int64_t at, double value) {
   dtype_store(b->dtype, block_data(b) + at * (int64_t)cpu_dtype_size(b->dtype), value);
 }
 
-/* Next point in row-major order; false after the last. */
+/* Moves to the next point in row-major order; returns false after the last. */
 FIXTURE_INLINE bool next_point(int32_t rank, const int64_t *size, int64_t *point) {
   for (int32_t d = rank - 1; d >= 0; d--) {
     if (++point[d] < size[d]) return true;
@@ -182,7 +183,7 @@ FIXTURE_INLINE int64_t count_points(int32_t rank, const int64_t *size) {
   return count;
 }
 
-/* Random numbers in low … high in all elements of the block's range. */
+/* Fills the block's whole range with random numbers in low … high. */
 FIXTURE_INLINE void block_fill(block *b, double low, double high, test_random *random) {
   const bool whole = dtype_is_integer(b->dtype) || b->dtype == COMPUTE_BOOL;
   for (int64_t i = 0; i < b->elements; i++) {
@@ -191,12 +192,12 @@ FIXTURE_INLINE void block_fill(block *b, double low, double high, test_random *r
   }
 }
 
-/* Takes the block's present content as what it should stay. */
+/* Remembers the block's contents for block_check_guards. */
 FIXTURE_INLINE void block_remember(block *b) {
   memcpy(b->copy, b->memory, (size_t)(b->elements + 2 * FIXTURE_GUARD) * cpu_dtype_size(b->dtype));
 }
 
-/* Elements outside of the block's own points are as remembered. */
+/* Checks that the elements outside the block's points are unchanged. */
 FIXTURE_INLINE void block_check_guards(const block *b) {
   const size_t bytes = cpu_dtype_size(b->dtype);
   const int64_t all = b->elements + 2 * FIXTURE_GUARD;
@@ -213,8 +214,8 @@ FIXTURE_INLINE void block_check_guards(const block *b) {
   free(own);
 }
 
-/* Strides of `size` stored in a random order of dimensions, with random gaps; where `repeat` has a
- * bit set, the stride is 0. */
+/* Random strides of `size`: a random order of dimensions with random gaps. A set bit of `repeat`
+ * makes the stride 0. */
 FIXTURE_INLINE void random_strides(int32_t rank, const int64_t *size, uint32_t repeat,
                                    test_random *random, int64_t *stride) {
   int32_t order[COMPUTE_MAX_RANK];
@@ -245,7 +246,7 @@ FIXTURE_INLINE compute_operand operand_of(const block *b, int32_t rank) {
   return operand;
 }
 
-/* Prepares, runs on these blocks (inputs, then outputs) and destroys. */
+/* Prepares a kernel, runs it on these blocks (inputs, then outputs) and destroys it. */
 FIXTURE_INLINE compute_status run_kernel(fixture *f, const cpu_kind *kind,
                                          const compute_kernel_descriptor *descriptor,
                                          block *const *blocks) {
@@ -262,9 +263,8 @@ FIXTURE_INLINE compute_status run_kernel(fixture *f, const cpu_kind *kind,
   return status;
 }
 
-/* Fails every allocation of preparing and running once, on fresh devices: each time the status says
- * so, or the launch does without that memory, and nothing is left behind; at last the launch
- * succeeds. */
+/* Fails every allocation of one prepare and run, on fresh devices. Each time the status reports it,
+ * or the launch works without that memory, and nothing leaks. At last the launch succeeds. */
 FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
                                               const compute_kernel_descriptor *descriptor,
                                               block *const *blocks) {
@@ -293,7 +293,7 @@ FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
   }
 }
 
-/* Passes input 0 on where input 1, a result of relu, is above 0. */
+/* Passes input 0 where input 1, a result of relu, is above 0. */
 FIXTURE_INLINE compute_program fixture_relu_gradient(void) {
   static const compute_instruction instructions[] = {
       {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* ATTENTION on the CPU against the plain formula in double precision. */
+/* ATTENTION on the CPU matches the plain formula in double precision. */
 #include "kernel_fixture.h"
 #include "core/nest.h"
 
 typedef struct sample {
   compute_dtype dtype;
   int64_t batch, heads, queries, keys, width, columns;
-  bool causal, biased, masked; /* masked: a bias of −infinity in places */
+  bool causal, biased, masked; /* masked: some biases are −infinity */
   bool shared;                 /* heads share K and V */
   double scale;
 } sample;
@@ -17,7 +17,7 @@ static double at(const block *b, int64_t n, int64_t h, int64_t i, int64_t j) {
   return block_get(b, block_at(b, (int64_t[]){n, h, i, j}));
 }
 
-/* One row of the result; scores has room for all keys. Returns the largest |score|. */
+/* Computes one row of the result; `scores` has room for all keys. Returns the largest |score|. */
 static double reference(const sample *s, const block *b, const int64_t place[3], double *scores,
                         double *y) {
   const int64_t n = place[0], h = place[1], i = place[2];
@@ -55,7 +55,7 @@ static void check(const fixture *f, const sample *s, const block *b) {
         const double epsilon = s->dtype == COMPUTE_F64 ? 0x1p-52 : 0x1p-23;
         for (int64_t e = 0; e < s->columns; e++) {
           const double actual = at(&b[OUTPUT], n, h, i, e);
-          /* Scores are rounded relative to what they are the sum of; V is of order 1. */
+          /* The rounding error of a score grows with the score's magnitude; V is of order 1. */
           double allowed = epsilon * (40 + 4 * size + 4 * sqrt((double)s->width) * (1 + size));
           if (s->dtype == COMPUTE_F16) allowed += 0x1p-11 * fabs(y[e]) + 0x1p-24;
           if (s->dtype == COMPUTE_BF16) allowed += 0x1p-8 * fabs(y[e]);
@@ -84,7 +84,7 @@ static void fail_each_allocation(fixture *f, const compute_kernel_descriptor *k,
   check_allocation_failures(&cpu_attention_kind, k, blocks);
 }
 
-/* `plain`: strides as row-major storage has them. */
+/* `plain`: row-major strides. */
 static void visit(fixture *f, const sample *s, bool plain, uint64_t seed, with_kernel with,
                   void *bits) {
   test_random random = {.state = seed};
@@ -162,7 +162,7 @@ static void random_shapes_are_right(void **state) {
   }
 }
 
-/* The factors between tiles matter when later keys have larger scores. */
+/* If later keys have larger scores, the factors between tiles matter. */
 static void steep_scores_are_right(void **state) {
   (void)state;
   for (const char *const *isa = fixture_sets; *isa; isa++) {
@@ -197,7 +197,7 @@ static void what_sees_no_key_is_zero(void **state) {
               .columns = 8,
               .causal = true,
               .scale = 1};
-  visit(&f, &s, true, 1, run, NULL); /* the first queries come before all keys */
+  visit(&f, &s, true, 1, run, NULL); /* the first queries precede all keys */
   s.keys = 0;
   visit(&f, &s, true, 1, run, NULL);
   s.keys = 5;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that run as a chain (program/chain.h) give the bits of the interpreter, which
- * test_interpreter.c checks, whatever they are and wherever their operands lie. */
+/* Steps that run as a chain (program/chain.h) give the bits of the interpreter, for all steps and
+ * all layouts of their operands. test_interpreter.c checks the interpreter. */
 #include <compute/compute.h>
 
 #include "kernel_fixture.h"
@@ -34,7 +34,7 @@ static uint16_t append(sample *s, compute_instruction instruction) {
   return (uint16_t)s->program.count++;
 }
 
-/* A value of the type, often the last one: that is what makes chains. */
+/* Picks a value of the type, often the last one, so that chains arise. */
 static uint16_t operand(const sample *s, uint8_t type, test_random *random) {
   const int64_t last = (int64_t)s->program.count - 1;
   if (s->instructions[last].type == type && test_random_integer(random, 0, 1))
@@ -73,7 +73,7 @@ static uint16_t append_step(sample *s, uint8_t real, test_random *random) {
   return append(s, in);
 }
 
-/* Now and then there is a step that chains do not have, and a constant. */
+/* Some samples also have constants and a step that chains do not support. */
 static void fill_sample(sample *s, uint8_t real, test_random *random) {
   *s = (sample){0};
   for (uint16_t i = 0; i < MOST_INPUTS; i++) {
@@ -126,7 +126,7 @@ static void fill_arrays(const sample *s, arrays *a, test_random *random) {
   memset(a->output, 77, sizeof a->output);
 }
 
-/* The first output may be the first input's array. */
+/* The first output may overwrite the first input. */
 static cpu_tile make_tile(const sample *s, arrays *a, int64_t count, uint32_t repeated,
                           bool in_place) {
   cpu_tile tile = {.count = count};
@@ -208,7 +208,7 @@ static void chains_give_the_bits_of_the_interpreter(void **state) {
   }
 }
 
-/* ---- What the library makes of operations ---------------------------------------------------- */
+/* ---- Programs of the library's operations -------------------------------------------------- */
 
 static void simple_operations_are_one_loop(void **state) {
   (void)state;

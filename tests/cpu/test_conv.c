@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution on the CPU against the plain double-precision one: every sample and random ones, on
- * every instruction set, with different numbers of threads and small caches (so that little work is
- * cut into many blocks). */
+/* Convolution on the CPU matches the plain double-precision one. All samples and random ones run on
+ * every instruction set, with different numbers of threads and small caches (so that small
+ * convolutions have many blocks). */
 #include "conv_fixture.h"
 
 static void run_samples(fixture *f, uint64_t seed) {
@@ -20,7 +20,7 @@ static void every_sample_is_right_in_small_blocks(void **state) {
   on_every_device(run_samples, 3, 2048);
 }
 
-/* ---- Random ones --------------------------------------------------------------------------- */
+/* ---- Random convolutions ------------------------------------------------------------------- */
 
 static int64_t pick(test_random *random, int64_t low, int64_t high) {
   return test_random_integer(random, low, high);
@@ -69,7 +69,7 @@ static void random_shapes_are_right_in_small_blocks(void **state) {
   on_every_device(run_random, 4, 4096);
 }
 
-/* Sums must wrap as the output's type does, whatever the order in which they were built. */
+/* Sums must wrap like the output's type, whatever the order of summation. */
 static void run_integers(fixture *f, uint64_t seed) {
   static const compute_dtype dtypes[] = {COMPUTE_I32, COMPUTE_I64, COMPUTE_U8, COMPUTE_U16};
   checker c = {.f = f, .random = {.state = seed}};
@@ -88,8 +88,8 @@ static void integers_wrap(void **state) {
 
 /* ---- Shapes of networks -------------------------------------------------------------------- */
 
-/* Large enough for whole register tiles, several blocks of k, of channels and of bands; or many
- * small images, some of which are multiplied together. */
+/* Large enough for whole register tiles and several blocks of k, of channels and of rows. Others
+ * have many small images, some of which are multiplied together. */
 static const sample_convolution_shape wide_shapes[] = {
     {1, 40, 35, 1, {11, 17}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 130, 17, 1, {5, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
@@ -127,7 +127,7 @@ static void shapes_of_networks_are_right(void **state) {
   on_every_device(run_wide, 2, 0);
 }
 
-/* Channels for some vectors, and some more. */
+/* Channels for some full vectors, plus a remainder. */
 static const sample_convolution_shape depthwise_shapes[] = {
     {1, 71, 71, 71, {7, 18}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 38, 38, 38, {9, 31}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
@@ -136,7 +136,7 @@ static const sample_convolution_shape depthwise_shapes[] = {
     {1, 35, 35, 35, {8, 21}, {3, 4}, {1, 3}, {1, 2}, {1, 1}, {0, 0}},
 };
 
-/* Networks of bf16: finished by the micro-kernel and by the loop of depthwise convolutions. */
+/* Networks of bf16: the micro-kernel and the loop of depthwise convolutions run the epilogue. */
 static void run_bf16(fixture *f, uint64_t seed) {
   enum { WIDE = sizeof wide_shapes / sizeof *wide_shapes };
   enum { DEPTHWISE = sizeof depthwise_shapes / sizeof *depthwise_shapes };
@@ -200,7 +200,7 @@ static void run_denormals(fixture *f, uint64_t seed) {
   assert_int_equal(c.count, 2 * sizeof depthwise_shapes / sizeof *depthwise_shapes);
 }
 
-/* AVX512-BF16's own conversion would make them 0. */
+/* AVX512-BF16's hardware conversion would flush them to 0. */
 static void denormal_results_of_bf16_stay(void **state) {
   (void)state;
   on_every_device(run_denormals, 2, 0);
@@ -209,7 +209,7 @@ static void denormal_results_of_bf16_stay(void **state) {
 /* ---- Winograd ------------------------------------------------------------------------------ */
 
 /* Sizes that tiles of 4 × 4 do not divide, every padding, few and many tiles per image, several
- * blocks of channels of both kinds, one row of tiles in several runs. */
+ * blocks of both kinds of channels, and one row of tiles in several runs. */
 static const sample_convolution_shape winograd_shapes[] = {
     {2, 16, 20, 1, {19, 22}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 17, 16, 1, {30, 27}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
@@ -234,7 +234,7 @@ static void check_winograd(const sample_kernel *s, void *user) {
   check_sample(&allowed, c);
 }
 
-/* Without the allowance nothing changes. */
+/* Without COMPUTE_PRECISION_WINOGRAD, the kernel does not use Winograd. */
 static void check_plain(const sample_kernel *s, void *user) {
   fixture *f = user;
   cpu_kernel *kernel = NULL;
@@ -244,8 +244,8 @@ static void check_plain(const sample_kernel *s, void *user) {
   cpu_kernel_destroy(kernel);
 }
 
-/* Every shape in one direction on one instruction set and in the other on the next; `turn`
- * exchanges them. */
+/* Tests every shape in one direction on one instruction set and in the other direction on the next;
+ * `turn` swaps them. */
 static void check_winograd_shapes(fixture *f, uint64_t seed, size_t turn) {
   checker c = {.f = f, .random = {.state = seed}};
   const size_t set = f->device->isa->vector_bytes / 32;
@@ -341,8 +341,8 @@ static void planes_do_not_depend_on_threads(void **state) {
 /* ---- Channels last --------------------------------------------------------------------------- */
 
 /* Several panels of results, some narrow; groups; every stride, dilation and padding; windows whose
- * rows lie a multiple of 2 KiB apart; filters larger than the data, of which bands are several
- * narrow rows; and one channel per group, in one block and in several. */
+ * rows are a multiple of 2 KiB apart; filters larger than the data, computed in row tiles of
+ * several narrow rows; and one channel per group, in one block and in several. */
 static const sample_convolution_shape pixel_shapes[] = {
     {3, 3, 70, 1, {12, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
     {1, 13, 40, 1, {9, 10}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {0, 0}},
@@ -368,7 +368,7 @@ static sample_convolution pixels(size_t i, sample_ending ending) {
                               .ending = ending};
 }
 
-/* With the filter as it lies, and packed before the run. */
+/* Runs with the plain filter and with the packed one. */
 static void check_pixels(const sample_kernel *s, void *user) {
   checker *c = user;
   sample_kernel constant = *s;
@@ -417,10 +417,10 @@ static void channels_last_are_right_in_small_blocks(void **state) {
   on_every_device(run_pixels, 3, 4096);
 }
 
-/* ---- Planes that are turned ------------------------------------------------------------------ */
+/* ---- Transposed planes ----------------------------------------------------------------------- */
 
-/* Enough products for each element that vectors of 64 bytes turn data and results: groups, strides,
- * dilation, padding; sums of several parts of k; results that do not fill a panel, a few to a row;
+/* Enough products per element that the AVX-512 kernel transposes data and results: groups, strides,
+ * dilation, padding; sums in several parts of k; results that do not fill a panel, a few to a row;
  * planes that compete for a cache's sets; filters larger than the data. */
 static const sample_convolution_shape turned_shapes[] = {
     {2, 40, 64, 1, {9, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
@@ -437,7 +437,7 @@ static sample_convolution turned(size_t i, sample_ending ending) {
       .shape = turned_shapes[i], .dtype = COMPUTE_F32, .result = COMPUTE_F32, .ending = ending};
 }
 
-/* Only this set turns planes; others multiply them as they are. */
+/* Only AVX-512 transposes planes; other sets multiply them in place. */
 static void on_avx512(test_body body, int32_t threads, uint64_t cache_bytes) {
   fixture f;
   if (!fixture_open(&f, threads, "avx512")) test_skip("the processor has no AVX-512");
@@ -465,8 +465,9 @@ static void turned_planes_are_right_in_small_blocks(void **state) {
   on_avx512(run_turned, 3, 4096);
 }
 
-/* Gradients of the data that are convolutions with the filter in reverse: more padding than it had
- * and less, none and rows that no window meets, dilation, planes that compete. */
+/* Gradients with respect to the data that are convolutions with flipped filters: more and less
+ * padding than before, no padding, rows outside all windows, dilation, planes that compete for a
+ * cache's sets. */
 static const sample_convolution_shape reversed_shapes[] = {
     {2, 47, 64, 1, {20, 16}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 48, 40, 1, {23, 32}, {5, 3}, {1, 1}, {1, 2}, {2, 1}, {0, 0}},
@@ -483,7 +484,7 @@ static sample_convolution reversed(size_t i, sample_ending ending) {
                               .ending = ending};
 }
 
-/* With what follows in training instead: the gradient of relu. */
+/* With the epilogue of training instead: the gradient of relu. */
 static void check_passed(const sample_kernel *s, void *user) {
   sample_kernel passed = *s;
   attributes_bind(&passed.descriptor, &passed.attributes);
@@ -511,7 +512,7 @@ static void reversed_planes_are_right_in_small_blocks(void **state) {
   on_avx512(run_reversed, 3, 4096);
 }
 
-/* Products of bytes, of data with channels last and of planes. */
+/* Products of bytes: data with channels last, and planes. */
 static void run_bytes(fixture *f, uint64_t seed) {
   static const struct {
     sample_layout layout;
@@ -549,7 +550,8 @@ static void bytes_are_exact_in_small_blocks(void **state) {
   on_emulated_amx(run_bytes, 3, 4096);
 }
 
-/* What an image gives does not depend on its batch, nor anything on the number of threads. */
+/* An image's result does not depend on its batch, and no result depends on the number of
+ * threads. */
 static void check_images(const sample_kernel *s, void *user) {
   const sample_convolution *whole = user;
   test_random random = {.state = 23};
@@ -650,7 +652,7 @@ static void a_busy_pool_changes_no_bit(void **state) {
   fixture_close(&f);
 }
 
-/* As check_allocation_failures of the fixture, with samples. */
+/* Like the fixture's check_allocation_failures, but for samples. */
 static void fail_allocations(const sample_kernel *s, void *user) {
   (void)user;
   test_random random = {.state = 5};

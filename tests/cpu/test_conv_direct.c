@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Direct convolution on the CPU (depthwise, and groups of few channels), and the gradient of the
- * filter in general: widths around those of vectors, strides, dilation, padding and several results
- * per channel; that sums are the same bits for any number of threads; and that what lies beside a
- * window stays out of it. */
+ * filter in general: widths around the vector's width, strides, dilation, padding and several
+ * results per channel. Sums have the same bits for any number of threads. Elements outside a window
+ * do not affect its result. */
 #include "conv_fixture.h"
 
 /* ---- Shapes -------------------------------------------------------------------------------- */
 
 static const sample_convolution_shape shapes[] = {
-    /* depthwise, as networks use it */
+    /* depthwise, as in networks */
     {2, 5, 5, 5, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {3, 9, 9, 9, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 3, 3, 3, {28, 28}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
     {1, 3, 3, 3, {27, 29}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {0, 0}},
     {1, 2, 2, 2, {23, 31}, {3, 3}, {1, 1}, {2, 2}, {2, 2}, {0, 0}},
     {1, 3, 3, 3, {17, 40}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {0, 0}},
-    /* several results of each channel */
+    /* several results per channel */
     {2, 3, 6, 3, {12, 18}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {1, 2, 8, 2, {9, 33}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
-    /* unequal strides and dilation, stride larger than the filter, larger than the data */
+    /* unequal strides and dilation; a stride larger than the filter or the data */
     {1, 2, 2, 2, {19, 37}, {3, 2}, {3, 2}, {1, 3}, {2, 1}, {0, 0}},
     {1, 2, 2, 2, {20, 50}, {2, 2}, {4, 3}, {1, 1}, {0, 2}, {0, 0}},
     {2, 3, 3, 3, {2, 3}, {3, 3}, {5, 4}, {1, 1}, {2, 2}, {0, 0}},
@@ -30,7 +30,7 @@ static const sample_convolution_shape shapes[] = {
     {2, 3, 9, 1, {33, 30}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {0, 0}},
     {1, 20, 1, 1, {18, 21}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 12, 12, 3, {13, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
-    /* bands */
+    /* several row tiles */
     {1, 3, 4, 1, {70, 110}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 2, 2, 2, {280, 90}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
 };
@@ -62,8 +62,7 @@ static void few_channels_are_right(void **state) {
   on_every_device(run_shapes, 2, 0);
 }
 
-/* Every width up to some vectors, where blocks overlap, are masked or are narrower than a vector.
- */
+/* Every width up to some vectors: blocks overlap, are masked, or are narrower than a vector. */
 static void run_widths(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
   for (int64_t width = 1; width <= 70; width += (int64_t)test_samples())
@@ -96,8 +95,8 @@ static void every_width_is_right(void **state) {
   on_every_device(run_widths, 1, 0);
 }
 
-/* Single channels in planes: every width up to some vectors and every height up to some blocks,
- * with the filters and strides that have loops of their own and every ending. */
+/* Single channels in planes: every width up to some vectors and every height up to some blocks. The
+ * filters and strides with specialised loops have every ending. */
 static void check_planes(const sample_kernel *s, void *user) {
   checker *c = user;
   cpu_kernel *kernel = NULL;
@@ -187,8 +186,8 @@ static void threads_do_not_show_in_the_bits(void **state) {
 
 /* ---- Neighbours ---------------------------------------------------------------------------- */
 
-/* One infinity in the data, at the left edge: without padding only the first column of taps meets
- * it, and the others' gradient is finite. */
+/* One infinity at the left edge of the data: without padding, only the first column of taps reads
+ * it, so the gradient of the other columns is finite. */
 static void check_infinity(const sample_kernel *s, void *user) {
   fixture *f = user;
   test_random random = {.state = 3};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions that end with a function of their sums, on every instruction set. */
+/* Convolutions whose epilogue is a function of the sum, on every instruction set. */
 #include "conv_fixture.h"
 
 #include "program/isa/tile_table.h"
 
 /* Several panels of results, some narrow; blocks of k; groups; strides, dilation and padding; 1 ×
- * 1; planes that are turned; one channel per group. */
+ * 1; transposed planes; one channel per group. */
 static const sample_convolution_shape shapes[] = {
     {3, 3, 70, 1, {12, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
     {1, 13, 40, 1, {9, 10}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {0, 0}},
@@ -21,8 +21,7 @@ static const sample_convolution_shape shapes[] = {
     {1, 19, 19, 19, {4, 3}, {7, 9}, {1, 1}, {1, 1}, {6, 8}, {3, 2}},
 };
 
-/* A function of the sums runs tile by tile, or row by row; its results are those for a whole array.
- */
+/* A function of the sums runs per tile or per row; its results equal those for a whole array. */
 static void check_f32(const sample_kernel *s, void *user) {
   static const compute_instruction instructions[] = {
       {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32},
@@ -76,7 +75,7 @@ static void functions_of_sums_are_those_of_arrays(void **state) {
   on_every_device(run_f32, 2, 0);
 }
 
-/* With a function that the micro-kernel leaves to loops over its tile. */
+/* Uses a function that the micro-kernel leaves to loops over its tile. */
 static void check_bf16(const sample_kernel *s, void *user) {
   sample_kernel other = *s;
   compute_instruction instructions[8];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions that keep the largest of each block of results, on every instruction set: against
- * the plain double-precision one, and bit by bit against the same convolution, pooled afterwards.
- */
+/* Convolutions with fused maximum pooling, on every instruction set. They match the plain
+ * double-precision convolution, and bit for bit the same convolution with separate pooling. */
 #include "conv_fixture.h"
 
-/* Short windows whose sums are pooled in registers, in tiles of three blocks and with one and two
- * left; others of several panels, some narrow, in several bands; groups; strides, dilation, rows
- * that no window meets; larger blocks. */
+/* Short windows whose sums are pooled in registers, in tiles of three blocks with a remainder of
+ * one and two. Others have several panels, some narrow, and several row tiles; groups; strides,
+ * dilation, rows outside all windows; larger blocks. */
 typedef struct pooled_shape {
   sample_convolution_shape shape;
   uint32_t pool;
@@ -41,7 +40,7 @@ static void visit(size_t i, sample_layout layout, sample_ending ending, sample_v
   sample_convolution_visit(&s, visitor, user);
 }
 
-/* An epilogue that is left to the interpreter. */
+/* An epilogue for the interpreter. */
 static void check_program(const sample_kernel *s, void *user) {
   static const compute_instruction code[] = {
       {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32},
@@ -83,7 +82,7 @@ static float larger(float a, float b) {
   return isnan(a) || a > b ? a : b;
 }
 
-/* The largest of a block in the order in which pooling compares. */
+/* The maximum of a block, compared in the order of pooling. */
 static float fold(const float *x, const int64_t stride[4], int64_t pool) {
   float largest = 0;
   for (int64_t j = 0; j < pool; j++) {
@@ -94,8 +93,8 @@ static float fold(const float *x, const int64_t stride[4], int64_t pool) {
   return largest;
 }
 
-/* A few infinities and NaN in the data; or an infinite weight, which padding does not meet above
- * and below the data. */
+/* Puts a few infinities and NaN into the data; or one infinite weight, which does not apply to the
+ * padding above and below the data. */
 static void spoil(memory *m, bool filter, test_random *random) {
   if (filter) {
     float *w = (float *)(void *)m->data[1];
@@ -113,7 +112,7 @@ static bool same_bits(float a, float b) {
   return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-/* Results of the convolution alone, dense with channels last, after each other in `whole`. */
+/* Results of the convolution without pooling: dense, channels last, written to `whole`. */
 static void convolve_alone(fixture *f, const sample_kernel *s, const memory *m, float *whole,
                            int64_t stride[4]) {
   sample_kernel alone = *s;
@@ -179,7 +178,7 @@ static void pooled_results_have_the_bits_of_two_kernels(void **state) {
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
-/* What the kernel would not compute is refused when asked for, not when prepared. */
+/* Unsupported descriptors are refused by `refuse`, before any prepare. */
 static void check_refusal(const sample_kernel *s, void *user) {
   (void)user;
   sample_kernel other = *s;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions of bytes whose epilogue makes bytes of their sums: every instruction set and way to
- * compute them gives the bytes that the program's instructions give one by one. */
+/* Convolutions of bytes with a requantizing epilogue. On every instruction set and path, the bytes
+ * equal the results of the program's instructions one by one. */
 #include "conv_fixture.h"
 #include "gemm/isa/gemm_table.h"
 
-/* Other bytes that are added to those of the sums: bytes of (own − zero) · scale and the same of
- * the other ones. */
+/* A residual addition of bytes: (own − zero) · scale plus the same of the other bytes, requantized
+ * again. */
 typedef struct addition {
   bool exists, turned, limited;
   compute_dtype other, output;
@@ -13,7 +13,7 @@ typedef struct addition {
   int32_t zero[2], result_zero;
 } addition;
 
-/* What follows the sums. */
+/* The epilogue of the sums. */
 typedef struct ending {
   bool subtracts, biased, limited;
   compute_dtype output;
@@ -25,8 +25,8 @@ typedef struct ending {
 typedef struct requantizing {
   checker checker;
   ending ending;
-  int at_once; /* depthwise ones whose loop makes bytes */
-  int near;    /* products that add other bytes while theirs are near the core */
+  int at_once; /* depthwise kernels whose loop requantizes */
+  int near;    /* products that add the other bytes while their own are still in cache */
 } requantizing;
 
 enum { OFFSET = 2, SCALE, BIAS, INPUTS };
@@ -45,7 +45,7 @@ static uint16_t divide(program_builder *p, uint16_t x, float divisor, int32_t ze
   return program_apply(p, COMPUTE_I_ADD, COMPUTE_F32, x, program_constant(p, COMPUTE_F32, zero), 0);
 }
 
-/* A byte of `value`, and other ones, which are that input. */
+/* Requantizes `value` and the other bytes, input number `input`. */
 static uint16_t add_bytes(program_builder *p, const ending *e, uint16_t value, uint32_t input) {
   const addition *a = &e->adds;
   const bool is_signed = e->output == COMPUTE_I8;
@@ -95,7 +95,7 @@ static int32_t byte_of(const ending *e, int32_t sum, int32_t offset, float scale
   return (int32_t)fminf(fmaxf(value, is_signed ? -128 : 0), is_signed ? 127 : 255);
 }
 
-/* One number for each channel; a few scales so large that quotients leave the whole numbers. */
+/* Draws one number per channel. A few scales are so large that quotients exceed the integers. */
 static void fill_channels(int64_t channels, const ending *e, test_random *random, int32_t *offset,
                           float *scale, float *bias) {
   const bool large = test_random_integer(random, 0, 7) == 0;
@@ -113,7 +113,7 @@ static int64_t place_of(const compute_operand *o, const int64_t point[4]) {
   return at;
 }
 
-/* Runs a kernel with the filter as it lies, or packed. */
+/* Runs a kernel with the plain or the packed filter. */
 static void launch_kernel(fixture *f, const compute_kernel_descriptor *d, void *const *from,
                           bool packs) {
   compute_kernel_descriptor descriptor = *d;
@@ -162,7 +162,7 @@ static void check_bytes(const sample_kernel *s, const requantizing *r, const int
   free(expected);
 }
 
-/* The sums by themselves, then the same with an epilogue. */
+/* Computes the plain sums, then the same convolution with an epilogue. */
 static void check_requantized(const sample_kernel *s, void *user) {
   requantizing *r = user;
   test_random *random = &r->checker.random;
@@ -254,7 +254,7 @@ static ending random_ending(test_random *random) {
       .adds = random_addition(random)};
 }
 
-/* A product of pixels and channels. */
+/* Makes a product of pixels and channels. */
 static void make_plain(sample_convolution_shape *c) {
   for (int i = 0; i < 2; i++) {
     c->filter[i] = c->stride[i] = c->dilation[i] = 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution tap by tap on the CPU (conv_taps.c, conv_filter_taps.c): against the plain
- * double-precision one, and that no bit depends on threads or, of images, on their batch. */
+/* Convolution tap by tap on the CPU (conv_taps.c, conv_filter_taps.c). It matches the plain
+ * double-precision one. No bit depends on the number of threads, nor an image's bits on its
+ * batch. */
 #include "conv_fixture.h"
 
-/* Small planes of every kind: with and without padding, strides, dilations, groups, panels and
- * tiles that channels do not fill, results and phases that no tap meets, planes of more than one
- * band, and more images than one copy has room for. */
+/* Small planes of every kind: with and without padding, strides, dilations, groups, partial panels
+ * and tiles, results and phases without any tap, planes of several row tiles, and more images than
+ * one copy can hold. */
 static const sample_convolution_shape shapes[] = {
     {5, 40, 35, 1, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {3, 33, 64, 1, {7, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
@@ -56,13 +57,13 @@ static void small_planes_are_right(void **state) {
   on_every_device(run_shapes, 2, 0);
 }
 
-/* Which has copies of few images, and bands. */
+/* A cache of 360 KiB forces copies of few images, and row tiles. */
 static void small_planes_are_right_in_small_blocks(void **state) {
   (void)state;
   on_every_device(run_shapes, 3, 360 << 10);
 }
 
-/* Every layout and ending of the first two shapes, of the second also in f64. */
+/* Every layout and ending for the first two shapes; the second also in f64. */
 static void run_layouts(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
   for (int layout = 0; layout < LAYOUT_COUNT; layout++)
@@ -82,7 +83,7 @@ static void every_layout_is_right(void **state) {
   on_every_device(run_layouts, 2, 0);
 }
 
-/* The gradient of a filter that saw no image. */
+/* The gradient of a filter for a batch without images. */
 static void run_no_images(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
   sample_convolution s = sample_of(0, COMPUTE_CONVOLUTION_BY_FILTER, ENDING_PLAIN);
@@ -97,7 +98,7 @@ static void no_images_give_zeros(void **state) {
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
-/* With several numbers of threads, and at last image by image. */
+/* Several numbers of threads, and then image by image. */
 static void check_bits(const sample_kernel *s, void *user) {
   static const int32_t threads[] = {1, 2, 3, 5, 1};
   enum { RUNS = sizeof threads / sizeof *threads };

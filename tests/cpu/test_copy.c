@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* COPY kernels: all pairs of dtypes, and every arrangement of both operands in memory; and the
- * copies of dense bytes that queues use. */
+/* COPY kernels: all pairs of dtypes and all layouts of both operands. Also the copies of dense
+ * bytes that queues use. */
 #include "kernel_fixture.h"
 
 static compute_kernel_descriptor describe(int32_t rank, const int64_t *size,
@@ -17,7 +17,7 @@ static compute_kernel_descriptor describe(int32_t rank, const int64_t *size,
   return descriptor;
 }
 
-/* One element by the rules of dtype.h. Integers here stay below 2^53. */
+/* Converts one element by the rules of dtype.h. Integers here are below 2^53. */
 static void convert(compute_dtype from, const void *source, compute_dtype to, void *result) {
   if (dtype_is_float(from) || dtype_is_float(to))
     dtype_store(to, result, dtype_load(from, source));
@@ -30,7 +30,7 @@ static bool same(compute_dtype dtype, const void *a, const void *b) {
   return memcmp(a, b, cpu_dtype_size(dtype)) == 0;
 }
 
-/* Copies and compares element by element; bits must stay as they are if the dtype does. */
+/* Copies and compares element by element; equal dtypes keep all bits. */
 static void run_case(fixture *f, const block *in, block *out) {
   const compute_operand input = operand_of(in, in->rank), output = operand_of(out, out->rank);
   const compute_kernel_descriptor descriptor = describe(in->rank, in->size, &input, &output);
@@ -92,7 +92,7 @@ static void every_pair_of_dtypes_converts(void **state) {
   }
 }
 
-/* All bit patterns of the small floats, and all f32 that lie at a tie of f16. */
+/* Converts all bit patterns of the small floats, and all f32 at a tie between two of them. */
 static void small_floats_convert_bit_by_bit(void **state) {
   const int64_t size = 65536, step = 1;
   static const compute_dtype small[] = {COMPUTE_F16, COMPUTE_BF16};
@@ -106,7 +106,7 @@ static void small_floats_convert_bit_by_bit(void **state) {
         block wide = block_create(COMPUTE_F32, 1, &size, &step);
         for (int i = 0; i < 65536; i++) ((uint16_t *)(void *)block_data(&in))[i] = (uint16_t)i;
         run_case(&f, &in, &wide);
-        /* Halfway to the next one, and one float to either side of that. */
+        /* The midpoint to the next number, and the floats on both sides of it. */
         uint32_t *bits = (void *)block_data(&wide);
         for (int i = 0; i < 65536; i++)
           bits[i] += (uint32_t)around + (small[d] == COMPUTE_F16 ? 0x1000u : 0x8000u);

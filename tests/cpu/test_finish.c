@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that run as one loop (program/finish.h) give the bits of the interpreter, which
  * test_interpreter.c checks: sums of up to four inputs, with and without limits, over boxes with
- * every kind of step, special numbers included; and so do products whose micro-kernel does it, of
- * bf16 with functions of the sum, too. */
+ * every kind of step, and with special numbers. So do products whose micro-kernel runs the program,
+ * and bf16 products with functions of the sum. */
 #include "kernel_fixture.h"
 
 #include "gemm/isa/gemm_table.h"
@@ -53,7 +53,7 @@ static uint16_t limit(sample *s, test_random *random, compute_instruction_code c
   return append(s, code, turned ? bound : x, turned ? x : bound);
 }
 
-/* With a `tail`, other functions of the sum may follow. */
+/* With a `tail`, further functions of the sum may follow. */
 static sample make_sample(test_random *random, bool tail) {
   static const double lows[] = {0, -0.0, -1, 1e-40, -INFINITY};
   static const double highs[] = {6, 0, -0.0, 1e-40, INFINITY};
@@ -93,7 +93,8 @@ static void fill(float *data, int64_t count, test_random *random) {
                            : (float)test_random_uniform(random, -9, 9);
 }
 
-/* Memory of one operand of a box: any dimension first, or, of inputs but the first, repeated. */
+/* Lays out one operand of a box: any dimension may be innermost, and inputs other than the first
+ * may repeat. */
 static void lay_out(const cpu_box *box, bool may_repeat, test_random *random,
                     int64_t step[CPU_BOX_RANK]) {
   static const int orders[][3] = {{2, 1, 0}, {1, 2, 0}, {2, 0, 1}, {0, 1, 2}};
@@ -127,7 +128,7 @@ static cpu_box make_box(const cpu_program *program, uint32_t inputs, arrays *a,
   return box;
 }
 
-/* What the interpreter makes of one element, or what was there before. */
+/* The interpreter's result for one element, or its previous value outside the box. */
 static float expected_at(const cpu_box *box, const float *before, int64_t at) {
   for (int64_t i = 0; i < box->count[0]; i++)
     for (int64_t j = 0; j < box->count[1]; j++)
@@ -153,7 +154,7 @@ static bool same(float a, float b) {
   return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
 }
 
-/* 1 for a program that is one loop, 1000 for one that begins with it. */
+/* Returns 1 for a program that is one loop, 1000 for one that begins with the loop. */
 static int check_program(fixture *f, uint64_t number) {
   static arrays a;
   static const compute_dtype dtypes[INPUTS] = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32};
@@ -193,12 +194,11 @@ static void one_loop_gives_the_bits_of_the_interpreter(void **state) {
   }
 }
 
-/* ---- In the micro-kernel of products ----------------------------------------------------------
- */
+/* ---- In the micro-kernel of products ------------------------------------------------------- */
 
 enum { MOST_M = 40, MOST_N = 80, MOST_K = 20, ROW = MOST_N + 3, OPERAND = (MOST_M + 3) * ROW };
 
-/* The result of the interpreter for one element: x and the other inputs at row i, column j. */
+/* The interpreter's result for one element: x and the other inputs at row i, column j. */
 static float interpreted(const cpu_program *program, uint32_t inputs, float x,
                          float (*extra)[OPERAND], const int64_t *row, const int64_t *column,
                          int64_t i, int64_t j) {
@@ -270,7 +270,7 @@ static bool check_product(fixture *f, uint64_t number) {
                             .y = y,
                             .y_row = ROW};
   const int16_t *input = program->finish.input;
-  const int64_t first = test_random_integer(&random, 0, 2); /* of the operands, where C begins */
+  const int64_t first = test_random_integer(&random, 0, 2); /* offset of C in the operands */
   for (int i = 0; i < 3; i++) {
     if (input[i] <= 0) continue;
     const float *at = extra[input[i]];
@@ -314,8 +314,7 @@ static void products_that_are_finished_have_the_bits_of_the_interpreter(void **s
   }
 }
 
-/* ---- With functions of the sum, in bf16 -------------------------------------------------------
- */
+/* ---- With functions of the sum, in bf16 ---------------------------------------------------- */
 
 typedef struct halves {
   uint16_t a[MOST_M * MOST_K], b[MOST_K * MOST_N], packed_a[MOST_M * (MOST_K + 64)],
@@ -342,7 +341,7 @@ static bool same_half(uint16_t a, uint16_t b) {
   return a == b || ((a & 0x7fff) > 0x7f80 && (b & 0x7fff) > 0x7f80);
 }
 
-/* As interpreted(), from bf16 to bf16. */
+/* Like interpreted(), from bf16 to bf16. */
 static uint16_t interpreted_half(const cpu_program *program, uint32_t inputs, float x,
                                  const halves *h, const int64_t *row, const int64_t *column,
                                  int64_t i, int64_t j) {
@@ -359,7 +358,7 @@ static uint16_t interpreted_half(const cpu_program *program, uint32_t inputs, fl
   return result;
 }
 
-/* A sum, or a limited one, and one or two functions of it. */
+/* A sum, possibly limited, and one or two functions of it. */
 static sample make_functions(test_random *random) {
   static const compute_instruction_code codes[] = {COMPUTE_I_GELU, COMPUTE_I_SILU, COMPUTE_I_TANH,
                                                    COMPUTE_I_ERF, COMPUTE_I_GELU_TANH};
@@ -407,7 +406,7 @@ static bool check_functions(fixture *f, uint64_t number) {
   const int64_t m = test_random_integer(&random, 1, MOST_M);
   const int64_t n = test_random_integer(&random, 1, MOST_N);
   const int64_t k = test_random_integer(&random, 1, MOST_K / 2), elements = 2 * k;
-  /* Every third product is 0: its sums, and results, may be denormal. */
+  /* Every third product is 0, so its sums and results may be denormal. */
   for (int64_t i = 0; i < MOST_M * MOST_K; i++)
     h.a[i] = number % 3 ? half_of((float)test_random_uniform(&random, -2, 2)) : 0;
   for (int64_t i = 0; i < MOST_K * MOST_N; i++)
@@ -442,7 +441,7 @@ static bool check_functions(fixture *f, uint64_t number) {
   place_halves(program, &h, row, column, &finish);
   finish.y = h.y;
   finish.y_row = ROW;
-  const int64_t first = test_random_integer(&random, 0, 2); /* of the operands, where C begins */
+  const int64_t first = test_random_integer(&random, 0, 2); /* offset of C in the operands */
   product.c = h.c;
   product.finish = &finish;
   product.row = product.column = first;

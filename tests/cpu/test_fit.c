@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits on the CPU against the double-precision reference: every model, solver, camera and profile,
- * on every instruction set. */
+/* Fits on the CPU match the double-precision reference: every model, solver, camera and profile, on
+ * every instruction set. */
 #include "fit_fixture.h"
 
-enum { MANY = 19 }; /* more than a vector has lanes, and not a multiple */
+enum { MANY = 19 }; /* more than the elements of a vector, and not a multiple */
 
 static float records[64 * FIT_COLUMNS];
 
@@ -198,7 +198,7 @@ static void results_are_right_at_any_light_level(void **state) {
         settled++;
         fit_check_optimum(what, i, &p, &reference[i], record, 0.02);
       }
-      assert_true(settled >= MANY - 1); /* the reference does not always come to rest */
+      assert_true(settled >= MANY - 1); /* the reference does not always converge */
       fixture_close(&f);
     }
   }
@@ -253,8 +253,8 @@ typedef struct scene {
   fit_reference_result reference[SPOTS];
 } scene;
 
-/* The maps differ in every pixel, and rows and columns in their number: an axis taken for the other
- * or a pixel read twice changes results. */
+/* Every pixel of the maps differs, and the ROI has different numbers of rows and columns. So
+ * swapped axes or a pixel read twice change the results. */
 static void make_scene(scene *s, test_random *random) {
   s->problem = fit_problem(COMPUTE_FIT_XYNBS, 5, 9, 1.1);
   s->problem.camera = COMPUTE_FIT_SCMOS;
@@ -284,7 +284,7 @@ static void fill_scene(scene *s, bool masked, bool own, test_random *random) {
     for (int a = 0; a < 5; a++) {
       start[a] = lower[a] = upper[a] = NAN;
       if (i % 5 == a) start[a] = (double)(float)(truth[a] * 1.02);
-      if (i % 5 == 3 && a == 4) lower[a] = (double)(float)(truth[a] * 1.2); /* is reached */
+      if (i % 5 == 3 && a == 4) lower[a] = (double)(float)(truth[a] * 1.2); /* an active bound */
       if (i % 5 == 2 && a == 0) upper[a] = (double)(float)(truth[a] - 0.3);
       s->start[i][a] = (float)start[a];
       s->lower[i][a] = (float)lower[a];
@@ -382,7 +382,7 @@ static void fixed_parameters_and_bounds_hold(void **state) {
     p.start[background] = 8.5;
     p.start[0] = 4.3;
     p.upper_set = 2;
-    p.upper[1] = 3.1; /* about half of the spots lie below */
+    p.upper[1] = 3.1; /* about half of the spots are below this bound */
     for (int64_t i = 0; i < MANY; i++) {
       double truth[COMPUTE_FIT_MAX_PARAMETERS];
       fit_truth(&p, 2500, 9, &random, truth);

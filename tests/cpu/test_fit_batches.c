@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits on the CPU do not depend on their neighbours, survive any data, and touch no byte that is
- * not theirs. */
+/* Fits on the CPU do not depend on their neighbours, survive any data, and write no other byte. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,7 +10,7 @@ enum { SIDE = 7, PIXELS = SIDE * SIDE, ALL = 1000 };
 static uint16_t stack[ALL * PIXELS];
 static float whole[ALL * FIT_COLUMNS], part[ALL * FIT_COLUMNS];
 
-/* Bright, dim and hopeless ones side by side. */
+/* Mixes bright, dim and hopeless spots. */
 static void fill_stack(const compute_fit_problem *p, test_random *random) {
   double values[PIXELS], truth[COMPUTE_FIT_MAX_PARAMETERS];
   for (int64_t i = 0; i < ALL; i++) {
@@ -53,7 +52,7 @@ static void records_depend_on_their_roi_alone(void **state) {
         assert_int_equal(fit_run_on(&f, &l), COMPUTE_OK);
         check_same("a part", first, 1, counts[c], columns);
       }
-      l.count = ALL; /* the last one first */
+      l.count = ALL; /* in reverse order */
       l.pixels = stack + (ALL - 1) * PIXELS;
       l.pixel_stride[0] = -PIXELS;
       assert_int_equal(fit_run_on(&f, &l), COMPUTE_OK);
@@ -74,12 +73,12 @@ static void strides_do_not_change_a_bit(void **state) {
   fill_stack(&p, &random);
   const int32_t columns = fit_width(&p);
   static const int64_t strides[][3] = {
-      {PIXELS, SIDE, 1},   /* as whole numbers, in f32 */
+      {PIXELS, SIDE, 1},   /* integers, stored in f32 */
       {1, 40, 40 * SIDE},  /* ROIs innermost, columns outermost */
       {PIXELS, 1, SIDE},   /* columns outside rows */
       {3 * PIXELS, 21, 3}, /* every third element */
       {1, 40 * SIDE, 40},  /* ROIs innermost */
-      {60, 8, 1},          /* rows apart */
+      {60, 8, 1},          /* rows with gaps */
   };
   for (int set = 0; fixture_sets[set]; set++) {
     fixture f;
@@ -104,7 +103,7 @@ static void strides_do_not_change_a_bit(void **state) {
   }
 }
 
-/* Exactly `bytes` of memory before a page that nobody may touch, and behind another. */
+/* Exactly `bytes` of memory before an inaccessible page, and after another one. */
 typedef struct fence {
   unsigned char *map, *data;
   size_t map_bytes;
@@ -182,7 +181,7 @@ static void no_byte_beside_the_operands_is_touched(void **state) {
   }
 }
 
-/* The address space is free; only the pages that are touched cost memory. */
+/* Address space is free; only touched pages cost memory. */
 static void numbers_of_elements_and_bytes_pass_two_to_the_31(void **state) {
   (void)state;
   test_random random = {.state = 23};
@@ -250,7 +249,7 @@ static void bad_data_say_so_and_leave_neighbours_alone(void **state) {
       pixels[6 * PIXELS + k] = 0;
       pixels[8 * PIXELS + k] = 100;    /* all equal */
       pixels[9 * PIXELS + k] = 65535;  /* saturated */
-      pixels[20 * PIXELS + k] = 3e38f; /* whose sum is infinite */
+      pixels[20 * PIXELS + k] = 3e38f; /* their sum is infinite */
     }
     pixels[10 * PIXELS + 48] = NAN;
     pixels[11 * PIXELS + 13] = INFINITY;
@@ -285,7 +284,7 @@ static void a_single_pixel_and_a_mask_of_everything_are_no_fit(void **state) {
     assert_int_equal(fit_run_on(&f, &l), COMPUTE_OK);
     for (int64_t i = 0; i < 3; i++) check_no_fit(&p, whole + i * fit_width(&p), i);
 
-    /* One parameter of a pixel can be told. */
+    /* One pixel determines one parameter. */
     p.fixed = p.start_set = 1 | 2 | 8;
     p.start[3] = 2;
     stack[0] = 38;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that are compiled to one loop (program/isa/formulas.def) are found, give the bits of the
- * interpreter, which test_interpreter.c checks, and are what the library records. */
+/* Programs that match a compiled loop (program/isa/formulas.def) are recognised and give the bits
+ * of the interpreter, which test_interpreter.c checks. They are the programs that the library
+ * records. */
 #include <compute/compute.h>
 
 #include "kernel_fixture.h"
@@ -90,7 +91,8 @@ static bool same(float a, float b) {
   return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
 }
 
-/* `stride` 1: as the loops take it; 2: for the interpreter. `in_place`: outputs over inputs. */
+/* `stride` 1: for the compiled loops; 2: for the interpreter. `in_place`: outputs overwrite
+ * inputs. */
 static cpu_tile make_tile(arrays *a, uint32_t outputs, int64_t count, int64_t stride,
                           bool in_place) {
   cpu_tile tile = {.count = count};
@@ -167,7 +169,7 @@ static void loops_give_the_bits_of_the_interpreter(void **state) {
   }
 }
 
-/* Boxes of three dimensions, in lines along any of them that is dense. */
+/* Boxes of three dimensions, in lines along each dense dimension. */
 static void check_box(fixture *f, int along, const cpu_program *program) {
   enum { A = 3, B = 4, C = 50, GAP = 7, ALL = A * B * (C + GAP) + GAP };
   static float x[ALL], relu[ALL], y[ALL], before[ALL];
@@ -179,7 +181,7 @@ static void check_box(fixture *f, int along, const cpu_program *program) {
                  .output = {(unsigned char *)y}};
   count[along] = C;
   for (int i = 0; i < 3; i++) {
-    const int d = (along + 2 * i) % 3; /* this dimension first */
+    const int d = (along + 2 * i) % 3; /* the i-th from the innermost */
     box.count[d] = count[d];
     box.output_step[0][d] = box.input_step[0][d] = box.input_step[1][d] = step;
     step *= count[d] + (i == 0 ? GAP : 0);
@@ -215,7 +217,7 @@ static void boxes_are_whole(void **state) {
   }
 }
 
-/* ---- What the library records ---------------------------------------------------------------- */
+/* ---- Recorded by the library --------------------------------------------------------------- */
 
 typedef compute_node (*apply_function)(compute_graph *graph, const compute_node *parameter,
                                        const compute_node *gradient);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* GATHER and SCATTER on the CPU against plain loops, in all dtypes and layouts. */
+/* GATHER and SCATTER on the CPU match plain loops, in all dtypes and layouts. */
 #include "kernel_fixture.h"
 
 static const compute_dtype all_types[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16,
                                           COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16,
                                           COMPUTE_I8,  COMPUTE_I16, COMPUTE_U32, COMPUTE_U64,
-                                          COMPUTE_BOOL}; /* the last cannot be added */
+                                          COMPUTE_BOOL}; /* BOOL cannot be added */
 enum { TYPES = sizeof all_types / sizeof *all_types };
 
 static bool is_unsigned(compute_dtype dtype) {
   return test_is_unsigned(dtype);
 }
 
-/* A space of `rank` dimensions, of which those in `indexed` stand in the place of the axis, and
- * those in `varying` are the ones along which the index tensor changes. */
+/* A space of `rank` dimensions. The dimensions in `indexed` replace the axis. The index tensor
+ * varies along the dimensions in `varying`. */
 typedef struct sample {
   compute_dtype dtype, index_dtype;
   int32_t rank;
@@ -26,7 +26,7 @@ typedef struct sample {
 typedef struct kernel_blocks {
   block axis, index, dense;
   int64_t axis_stride;
-  compute_operand operand[3]; /* in the order of blocks above */
+  compute_operand operand[3]; /* in the order of the blocks above */
 } kernel_blocks;
 
 static kernel_blocks create_blocks(const sample *s, test_random *random) {
@@ -66,7 +66,7 @@ static void release_blocks(kernel_blocks *b) {
   block_release(&b->dense);
 }
 
-/* The element of the axis tensor that a point of the space belongs to. */
+/* The element of the axis tensor for a point of the space. */
 static int64_t axis_element(const sample *s, const kernel_blocks *b, const int64_t *point) {
   int64_t index = (int64_t)block_get(&b->index, block_at(&b->index, point)), at = 0;
   if (index < 0) index += s->axis_size;
@@ -81,7 +81,7 @@ static compute_kernel_descriptor describe(const sample *s, const kernel_blocks *
   in[0] = b->operand[scatter ? 2 : 0];
   in[1] = b->operand[1];
   *out = b->operand[scatter ? 0 : 2];
-  static compute_index_attributes attributes; /* of one descriptor at a time */
+  static compute_index_attributes attributes; /* for one descriptor at a time */
   attributes = (compute_index_attributes){.axis_size = s->axis_size, .axis_stride = b->axis_stride};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
                                  .kind = kind,
@@ -116,8 +116,8 @@ static void check_gather(fixture *f, const sample *s, kernel_blocks *b) {
   } while (next_point(s->rank, s->size, point));
 }
 
-/* Sums in row-major order: in double for f64 and integers, else in f32, rounded to the dtype once.
- */
+/* Sums in row-major order: in double for f64 and integers, else in f32, rounded to the dtype
+ * once. */
 static void check_scatter(fixture *f, const sample *s, kernel_blocks *b) {
   const int64_t count = b->axis.elements;
   double *wide = calloc((size_t)count, sizeof *wide);
@@ -145,7 +145,7 @@ static void check_scatter(fixture *f, const sample *s, kernel_blocks *b) {
   for (int64_t e = 0; e < count; e++) {
     unsigned char expected[8];
     dtype_store(s->dtype, expected, single ? (double)narrow[e] : wide[e]);
-    if (!dtype_is_float(s->dtype)) /* wraps */
+    if (!dtype_is_float(s->dtype)) /* integers wrap */
       dtype_store_integer(s->dtype, expected, (int64_t)wide[e]);
     if (memcmp(expected, block_data(&b->axis) + (size_t)e * bytes, bytes) != 0)
       fail_msg("scatter of %s: element %lld is %g instead of %g", compute_dtype_name(s->dtype),
@@ -209,7 +209,7 @@ static void scatter_adds_in_order_and_rounds_once(void **state) {
 }
 
 /* Large enough for several tasks: rows of an embedding, single elements, a histogram, few columns,
- * and f16 sums of an axis that exceeds one worker's scratch memory. */
+ * and f16 sums whose axis exceeds one worker's scratch memory. */
 static const sample large_samples[] = {
     {COMPUTE_F32, COMPUTE_I64, 2, {700, 200}, 1, 1, 50},
     {COMPUTE_F32, COMPUTE_I32, 2, {50, 3000}, 2, 3, 1000},
@@ -244,7 +244,7 @@ static void large_launches_agree(void **state) {
   }
 }
 
-/* Sums of f16 and bf16 must not be rounded at every update: 4096 ones make 4096. */
+/* Sums of f16 and bf16 must not be rounded at every update: 4096 ones sum to 4096. */
 static void many_small_updates_do_not_vanish(void **state) {
   (void)state;
   fixture f;
@@ -264,7 +264,7 @@ static void many_small_updates_do_not_vanish(void **state) {
   fixture_close(&f);
 }
 
-/* Puts a bad index at each of two places and expects the first to be named. */
+/* Puts a bad index at two places and expects an error about the first. */
 static void check_bad_index(fixture *f, const sample *s, double bad, test_random *random) {
   kernel_blocks b = create_blocks(s, random);
   char expected[64];
@@ -290,7 +290,7 @@ static void check_bad_index(fixture *f, const sample *s, double bad, test_random
     assert_int_equal(f->status, COMPUTE_ERROR_INDEX);
     if (!strstr(f->message, expected)) fail_msg("'%s' in '%s'", expected, f->message);
     block_check_guards(&b.dense);
-    /* Scatter: nothing was added. */
+    /* A failed scatter adds nothing. */
     assert_memory_equal(b.axis.memory, b.axis.copy,
                         (size_t)(b.axis.elements + 2 * FIXTURE_GUARD) * cpu_dtype_size(s->dtype));
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GEMM on the CPU against a plain double-precision product: shapes, layouts, types, epilogues,
+/* GEMM on the CPU matches a plain double-precision product: shapes, layouts, types, epilogues,
  * instruction sets, both implementations. */
 #include "gemm_samples.h"
 
@@ -45,7 +45,7 @@ static void sizes_beyond_the_cache_blocks_are_right(void **state) {
   check_samples(make_large, 4, 2);
 }
 
-/* Of A also rows that lie too far apart, or just right, to be read in place. */
+/* Also makes rows of A that are too far apart, or just close enough, to be read in place. */
 static bool make_long(sample *s, test_random *random) {
   static const int64_t depths[] = {384, 385, 769, 1024, 1152, 1153, 1536, 2500};
   s->m = test_random_integer(random, 13, 45);
@@ -147,8 +147,8 @@ static void products_of_bf16_are_summed_in_f32(void **state) {
   check_samples(make_bf16, 300, 2);
 }
 
-/* NaN comes from NaN, and from infinity times 0 or minus infinity; infinity stays. Fillings at the
- * end of k make neither. */
+/* NaN comes from NaN, and from infinity times 0 or minus infinity; infinity is preserved. Padding
+ * at the end of k creates neither. */
 static void bf16_that_are_not_numbers_stay_so(void **state) {
   (void)state;
   const sample s = {.a = COMPUTE_BF16,
@@ -186,7 +186,7 @@ static void bf16_that_are_not_numbers_stay_so(void **state) {
   release_operands(&o);
 }
 
-/* What lies behind an odd end of k is another column. */
+/* The element after an odd end of k belongs to another column. */
 static void columns_of_bf16_do_not_meet(void **state) {
   (void)state;
   static const struct { int64_t m, k; } cases[] = {{1, 31}, {4, 63}, {12, 95}, {3, 2047}};
@@ -201,7 +201,7 @@ static void columns_of_bf16_do_not_meet(void **state) {
                       .layout_b = TRANSPOSED};
     test_random random = {.state = 5};
     operands o = make_operands(&s, &random);
-    ((uint16_t *)block_data(&o.b))[5 * s.k] = 0x7f80; /* infinity begins column 5 */
+    ((uint16_t *)block_data(&o.b))[5 * s.k] = 0x7f80; /* column 5 begins with infinity */
     description d;
     describe(&s, &o, &d);
     fixture f;
@@ -217,8 +217,8 @@ static void columns_of_bf16_do_not_meet(void **state) {
   }
 }
 
-/* Sums of bf16 are rounded as every other kernel rounds them: what is added to 0 stays, be it
- * denormal, which AVX512-BF16's own conversion makes 0. */
+/* Sums of bf16 are rounded as in every other kernel: 0 plus an addend is the addend. AVX512-BF16's
+ * hardware conversion would flush a denormal one to 0. */
 static void check_denormal_addends(int64_t m, bool repeats) {
   static const uint16_t addends[] = {0x0001, 0x807f, 0x3f80, 0x0080, 0xff80};
   enum { ADDENDS = sizeof addends / sizeof addends[0] };
@@ -263,7 +263,7 @@ static void denormal_addends_of_bf16_stay(void **state) {
   }
 }
 
-/* Rows of an even product have the same bits in any number of them. */
+/* A row of an even product has the same bits, whatever the number of rows. */
 static void rows_of_even_products_are_independent(void **state) {
   (void)state;
   enum { MOST = 48 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How GEMM on the CPU runs: numbers of threads, several users, memory, refusals, OpenBLAS. */
+/* Execution of GEMM on the CPU: numbers of threads, several users, memory, refusals, OpenBLAS. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -71,7 +71,7 @@ static void *use_kernel(void *argument) {
   return NULL;
 }
 
-/* One kernel, several threads of the user's, of which all but one find the pool busy. */
+/* Several user threads run one kernel; all but one find the pool busy. */
 static void check_users(const char *isa, const char *blas) {
   enum { USERS = 3 };
   const sample s = {.a = COMPUTE_F32,
@@ -117,7 +117,7 @@ static void several_threads_may_run_one_kernel(void **state) {
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* Memory whose last byte lies right before a page that must not be touched. */
+/* Memory that ends right before an inaccessible page. */
 static void *fenced(size_t count, size_t size) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t bytes = (count * size + page - 1) / page * page;
@@ -145,7 +145,8 @@ static void *fenced_ones(size_t count, compute_dtype dtype) {
   return data;
 }
 
-/* All sizes around the register tiles, both orders of storage, no byte read behind an operand. */
+/* All sizes around the register tiles, and both storage orders: no byte after an operand is
+ * read. */
 static void touch_no_more(compute_dtype dtype) {
   enum { LARGEST = 37 };
   const size_t bytes = cpu_dtype_size(dtype);
@@ -292,7 +293,7 @@ static void a_named_blas_is_used_and_described(void **state) {
   cpu_kernel_destroy(kernel);
   release_operands(&o);
   fixture_close(&f);
-  check_sample(&other, &s, &random); /* the first device's close left the library open */
+  check_sample(&other, &s, &random); /* the library stays open after the first device has closed */
   fixture_close(&other);
 }
 int main(void) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs over tiles, on every instruction set that the machine has, against a plain evaluation of
- * the same instructions one element at a time. Transcendental functions are test_math.c's. */
+/* Programs over tiles, on every instruction set of the machine, match a plain evaluation of the
+ * same instructions element by element. test_math.c tests the transcendental functions. */
 #include "kernel_fixture.h"
 
 #include "program/program.h"
@@ -11,7 +11,7 @@ typedef union scalar {
   double f64;
   float f32;
   int64_t i64;
-  int32_t i32; /* also BOOL, as 0 or 1 */
+  int32_t i32; /* also for BOOL, as 0 or 1 */
 } scalar;
 
 static scalar load_scalar(compute_dtype dtype, const void *element) {
@@ -37,11 +37,11 @@ static int64_t as_integer(compute_dtype type, scalar s) {
   return type == COMPUTE_I64 ? s.i64 : s.i32;
 }
 
-/* Also what a cast does, if `dtype` is a computing type. */
+/* Also implements a cast if `dtype` is a type of programs. */
 static void store_scalar(compute_dtype type, scalar s, compute_dtype dtype, void *element) {
   if (is_real(type)) {
     dtype_store(dtype, element, as_double(type, s));
-  } else if (dtype == COMPUTE_F32) { /* once rounded, which it would not be by way of f64 */
+  } else if (dtype == COMPUTE_F32) { /* rounded only once; via f64 it would be rounded twice */
     const float value = (float)as_integer(type, s);
     memcpy(element, &value, sizeof value);
   } else {
@@ -87,7 +87,7 @@ static uint64_t power(uint64_t base, int64_t exponent) {
   return result;
 }
 
-/* In 64 bits, from which the caller takes as many as the type has: arithmetic wraps. */
+/* Computes in 64 bits; the caller truncates to the type, so arithmetic wraps. */
 static int64_t integer_operation(uint8_t code, int64_t a, int64_t b) {
   const uint64_t u = (uint64_t)a, v = (uint64_t)b;
   switch (code) {
@@ -112,7 +112,7 @@ static int64_t integer_operation(uint8_t code, int64_t a, int64_t b) {
   }
 }
 
-/* Comparisons of two numbers whose order is −1, 0 or 1, or 2 for none. */
+/* Compares two numbers whose order is −1, 0 or 1, or 2 if they are unordered. */
 static bool compare(uint8_t code, int order) {
   switch (code) {
   case COMPUTE_I_EQ: return order == 0;
@@ -149,7 +149,7 @@ static scalar arithmetic(const compute_instruction *instruction, scalar a, scala
   scalar s = {0};
   switch (instruction->type) {
   case COMPUTE_F64: s.f64 = real_operation(code, a.f64, b.f64); break;
-  /* Computed in f64 and rounded once more, these operations are those of f32. */
+  /* In f32, these operations may be computed in f64 and rounded again: the result is the same. */
   case COMPUTE_F32: s.f32 = (float)real_operation(code, (double)a.f32, (double)b.f32); break;
   case COMPUTE_I64: s.i64 = integer_operation(code, a.i64, b.i64); break;
   case COMPUTE_I32: s.i32 = (int32_t)integer_operation(code, a.i32, b.i32); break;
@@ -158,7 +158,7 @@ static scalar arithmetic(const compute_instruction *instruction, scalar a, scala
   return s;
 }
 
-/* Element `index` of a tile. */
+/* Evaluates element `index` of a tile. */
 static void evaluate(const compute_program *program, const cpu_tile *tile,
                      const compute_dtype *inputs, int64_t index, scalar *value) {
   for (uint32_t i = 0; i < program->count; i++) {
@@ -233,7 +233,7 @@ static uint16_t pick(test_random *random, int64_t count) {
   return (uint16_t)test_random_integer(random, 0, count - 1);
 }
 
-/* A value of this type among the first `count`, or a cast of any, appended if there is none. */
+/* Picks a value of this type among the first `count`; if there is none, appends a cast. */
 static uint16_t operand(sample *s, compute_dtype type, test_random *random) {
   const uint32_t count = s->program.count;
   for (int tries = 0; tries < 8; tries++) {
@@ -273,7 +273,7 @@ static void append_step(sample *s, test_random *random) {
     in.a = operand(s, COMPUTE_BOOL, random);
     in.b = operand(s, type, random);
     in.c = operand(s, type, random);
-  } else if (kind <= 4) { /* comparison, or a question to a float */
+  } else if (kind <= 4) { /* comparison, or a test of a float */
     const bool question = is_real(type) && pick(random, 3) == 0;
     in.code =
         (uint8_t)(question ? COMPUTE_I_IS_NAN + pick(random, 2) : COMPUTE_I_EQ + pick(random, 6));
@@ -311,7 +311,7 @@ static sample make_sample(test_random *random) {
   return s;
 }
 
-/* Every kind of number, special ones often. */
+/* Fills elements with all kinds of numbers, often special ones. */
 static void fill_elements(block *b, test_random *random) {
   static const double special[] = {0,    -0.0,  NAN,   INFINITY, -INFINITY,  1,     -1,    0.5,
                                    -0.5, 1.5,   2.5,   1e-40,    -1e-310,    65504, 65519, 65520,
@@ -328,10 +328,10 @@ static void fill_elements(block *b, test_random *random) {
   }
 }
 
-/* A tile's operands and what they should hold afterwards. */
+/* A tile's operands and their expected contents. */
 typedef struct tile_case {
   block input[MOST_INPUTS], output[MOST_OUTPUTS];
-  int32_t shares[MOST_OUTPUTS]; /* the input that an output overwrites, or −1 */
+  int32_t shares[MOST_OUTPUTS]; /* the overwritten input of each output, or −1 */
   unsigned char *expected[MOST_OUTPUTS];
   cpu_tile tile;
 } tile_case;
@@ -431,7 +431,7 @@ static void run_sample(fixture *f, sample *s, const char *isa, uint64_t number,
   cpu_program_release(f->device, program);
 }
 
-/* Conversions, strides, repeated elements, results that overwrite inputs: all at once. */
+/* Combines conversions, strides, repeated elements and results that overwrite inputs. */
 static void random_programs_match_the_reference(void **state) {
   (void)state;
   for (int set = 0; fixture_sets[set]; set++) {
@@ -446,9 +446,9 @@ static void random_programs_match_the_reference(void **state) {
   }
 }
 
-/* ---- Programs made for one purpose --------------------------------------------------------- */
+/* ---- Special programs ---------------------------------------------------------------------- */
 
-/* As many wide values as can be alive at once: more registers than a tile of 64 has room for. */
+/* The maximum of wide values alive at once: more registers than a tile of 64 can hold. */
 static void very_many_live_values_are_kept_apart(void **state) {
   enum { LIVE = 128 };
   (void)state;
@@ -519,7 +519,7 @@ static void positions_and_coordinates_count_along_the_tile(void **state) {
   fixture_close(&f);
 }
 
-/* The known answer for key 0 and counter 0 that comes with the generator's published code. */
+/* The published test vector of the generator for key 0 and counter 0. */
 static void random_numbers_are_philox(void **state) {
   (void)state;
   for (int set = 0; fixture_sets[set]; set++) {

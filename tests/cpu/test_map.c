@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* MAP kernels: every arrangement of operands in memory against a plain walk over the space. What a
- * program computes from its elements is test_interpreter.c's. */
+/* MAP kernels: every layout of the operands matches a plain walk over the space. test_interpreter.c
+ * tests the programs' arithmetic. */
 #include "kernel_fixture.h"
 
 enum { MOST_INPUTS = 3 };
 
-/* One output: input 0 + 3 · input 1 + 9 · input 2 (as many as there are) + 1000 · position +
- * 7 · coordinate of one dimension, in I64. */
+/* One output: input 0 + 3 · input 1 + 9 · input 2 (if present) + 1000 · position + 7 · coordinate
+ * of one dimension, in I64. */
 typedef struct map_case {
   compute_kernel_descriptor descriptor;
   compute_operand inputs[MOST_INPUTS], output;
@@ -150,7 +150,7 @@ static void every_arrangement_gives_the_same_elements(void **state) {
           while (points * size[d] > 20000);
           points *= size[d];
         }
-        /* A tiny cache makes every output worth streaming. */
+        /* With a tiny cache, every output is streamed. */
         f.device->share_bytes = number & 1 ? 64 : 1 << 30;
         run_case(&f, rank, size, &random, fixture_sets[set]);
       }
@@ -186,7 +186,7 @@ static void an_empty_space_stores_nothing(void **state) {
   fixture_close(&f);
 }
 
-/* The update of an optimizer: three outputs, each over one of the inputs, and more inputs. */
+/* An optimizer's update: three outputs, each overwriting one input, and further inputs. */
 static void outputs_may_overwrite_inputs(void **state) {
   enum { COUNT = 100000 };
   static const compute_instruction instructions[] = {
@@ -197,7 +197,7 @@ static void outputs_may_overwrite_inputs(void **state) {
       {.code = COMPUTE_I_MUL, .type = COMPUTE_F32, .a = 1, .b = 3},
       {.code = COMPUTE_I_ADD, .type = COMPUTE_F32, .a = 4, .b = 2}, /* new momentum */
       {.code = COMPUTE_I_SUB, .type = COMPUTE_F32, .a = 0, .b = 5}, /* new parameter */
-      {.code = COMPUTE_I_ADD, .type = COMPUTE_F32, .a = 1, .b = 0}, /* old ones, read late */
+      {.code = COMPUTE_I_ADD, .type = COMPUTE_F32, .a = 1, .b = 0}, /* old values, read late */
   };
   static const uint16_t results[] = {6, 5, 7};
   (void)state;
@@ -235,7 +235,8 @@ static void outputs_may_overwrite_inputs(void **state) {
   fixture_close(&f);
 }
 
-/* Batch norm, a program that is one loop, over planes of any size: each has numbers of its own. */
+/* Batch norm, a program that is one loop, over planes of any size: each plane has its own
+ * numbers. */
 static void normalize(fixture *f, const int64_t *size, bool in_place, test_random *random) {
   static const compute_instruction instructions[] = {
       {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The vector functions against the C library in a wider type, on every instruction set that the
- * machine has. The bounds below were found by going through all 2^32 floats; the tests take every
- * 4099th, which is no multiple of any step in the numbers, and what lies around the seams. */
+/* The vector functions match the C library in a wider type, on every instruction set of the
+ * machine. The bounds below come from a run over all 2^32 floats. The tests take every 4099th
+ * float, which is a multiple of no step between the numbers, and the floats around the seams. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 static const char *const sets[] = {"scalar", "avx2", "avx512"};
 enum { SETS = 3, PART = 1024, STEP = 4099 };
 
-/* NULL if this machine lacks it. */
+/* NULL if this machine lacks the instruction set. */
 static const cpu_tile_table *table_of(int set) {
   const char *problem;
   const cpu_isa *isa = cpu_isa_select(sets[set], &problem);
@@ -43,7 +43,7 @@ static double gelu_tanh(double x) {
   return x * sigmoid(sqrt(8 / M_PI) * (x + 0.044715 * x * x * x));
 }
 
-/* Largest errors in units of the last place, over all floats. */
+/* Largest errors in units in the last place, over all floats. */
 static const struct {
   const char *name;
   compute_instruction_code code;
@@ -73,7 +73,7 @@ static float from_bits(uint32_t bits) {
   return x;
 }
 
-/* Error of one result in units of the last place; infinite if it is of the wrong kind. */
+/* Error of one result in units in the last place; infinite if it is of the wrong kind. */
 static double error_of(float actual, double expected) {
   if (isnan(expected) || isnan(actual)) return isnan(expected) && isnan(actual) ? 0 : INFINITY;
   if (expected == 0) return actual == 0 && !signbit(actual) == !signbit(expected) ? 0 : INFINITY;
@@ -81,7 +81,7 @@ static double error_of(float actual, double expected) {
   int exponent;
   frexp(expected, &exponent);
   const double spacing = ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
-  /* An infinite result stands for the first number that f32 no longer has. */
+  /* An infinite result counts as the first number beyond f32. */
   const double value = isinf(actual) ? copysign(0x1p128, (double)actual) : (double)actual;
   const double limited = fabs(expected) > 0x1p128 ? copysign(0x1p128, expected) : expected;
   return fabs(value - limited) / spacing;
@@ -120,8 +120,8 @@ static void f32_functions_keep_their_bounds(void **state) {
   }
 }
 
-/* Where an argument leaves one range of a method for another, and what is special in itself. In
- * tiles of one and among ordinary arguments: a tile's form depends on all that is in it. */
+/* Arguments where a method changes its range, and special numbers. They are tested alone in a tile
+ * and among ordinary arguments: a tile's path depends on all its elements. */
 static void f32_seams_and_special_arguments(void **state) {
   static const float seams[] = {
       0,           0.5f,      89.4f,   89.5f,    90,       0x1p30f, 0.78539816f, 1.57079637f,
@@ -275,7 +275,7 @@ static long double wide_gelu(long double x) {
   return 0.5L * x * erfcl(-x * 0.707106781186547524401L);
 }
 
-/* Functions that are vector code of our own in f64, over a range, with a bound. */
+/* Functions with vector code in f64, with a range and a bound. */
 static const struct {
   const char *name;
   compute_instruction_code code;

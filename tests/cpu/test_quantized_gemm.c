@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* QUANTIZED_GEMM on the CPU: random shapes, bits, blocks, strides and epilogues against sums in
- * double precision; that inputs are not read past their ends; and that threads change no bit. */
+/* QUANTIZED_GEMM on the CPU: random shapes, bits, blocks, strides and epilogues match sums in
+ * double precision. Inputs are not read past their ends, and no bit depends on the number of
+ * threads. */
 #include "gemm/isa/quantized_table.h"
 #include "kernel_fixture.h"
 
 enum { A, NUMBERS, SCALE, ZERO, EXTRA, OUTPUT, BLOCKS };
 
 typedef struct sample {
-  int64_t batch, m, n, k; /* batch 0: no such dimension */
+  int64_t batch, m, n, k; /* batch 0: no batch dimension */
   int32_t bits;
   int64_t block;
   compute_dtype a, scale, output;
-  compute_dtype zero; /* BOOL: there are none */
-  bool bias;          /* epilogue: sum + extra[n], not below 0 */
+  compute_dtype zero; /* BOOL: no zero points */
+  bool bias;          /* epilogue: max(sum + extra[n], 0) */
 } sample;
 
 typedef struct launch {
@@ -33,7 +34,7 @@ static void add_block(launch *l, int role, compute_dtype dtype, const int64_t *s
                       double high, bool plain, test_random *random) {
   int64_t stride[3] = {size[1] * size[2], size[2], 1};
   if (!plain) random_strides(3, size, 1, random, stride);
-  if (role == A || role == OUTPUT) /* these have the batch */
+  if (role == A || role == OUTPUT) /* operands with a batch dimension */
     stride[0] = plain ? size[1] * size[2] : 3 + stride[1] * size[1] + stride[2] * size[2];
   block *b = &l->b[role];
   *b = block_create(dtype, 3, size, stride);
@@ -192,7 +193,7 @@ static void random_shapes_are_right(void **state) {
   }
 }
 
-/* Rows of a language model: whole blocks, and both sides of every change of method. */
+/* Rows of a language model: whole blocks, and sizes on both sides of every change of method. */
 static void layers_are_right(void **state) {
   (void)state;
   for (const char *const *isa = fixture_sets; *isa; isa++) {
@@ -207,8 +208,8 @@ static void layers_are_right(void **state) {
   }
 }
 
-/* More rows than are expanded in registers: every width of numbers, blocks of whole words and
- * others, k beyond whole words and blocks, and a last panel that is not full. */
+/* More rows than the kernel expands in registers: every bit width, blocks with and without whole
+ * words, k beyond whole words and blocks, and a partial last panel. */
 static void many_rows_are_right(void **state) {
   (void)state;
   static const int64_t blocks[] = {16, 32, 128, 12, 4}, ks[] = {400, 1024, 1029};
@@ -233,7 +234,7 @@ static void many_rows_are_right(void **state) {
   }
 }
 
-/* Numbers side by side are those of each column, bit for bit. */
+/* A panel of interleaved columns has the bits of each column. */
 static void panels_have_the_bits_of_columns(void **state) {
   (void)state;
   enum { WIDTH = 32, BLOCK = 32, FROM = 16, COUNT = 180, BLOCKS_ALL = 7, BYTES = 256 };
@@ -306,7 +307,7 @@ static void threads_change_no_bit(void **state) {
     }
 }
 
-/* Of one row alone, and among others that are computed in registers, too. */
+/* A row has the same bits alone and among others, also if computed in registers. */
 static void a_row_does_not_depend_on_the_others(void **state) {
   (void)state;
   enum { ROWS = 7 };

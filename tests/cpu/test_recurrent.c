@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RECURRENT on the CPU: random shapes, strides and options against the definition in double
- * precision, and that neither threads nor the way they share the work change a bit. */
+/* RECURRENT on the CPU: random shapes, strides and options match the definition in double
+ * precision. No bit depends on the number of threads or on how they share the work. */
 #include "kernel_fixture.h"
 #include "support/reference/recurrent_reference.h"
 
@@ -24,8 +24,8 @@ static double read_operand(void *user, recurrent_operand operand, int64_t i, int
   return block_get(b, block_at(b, (int64_t[]){i, j, k}));
 }
 
-/* Sums of `hidden` products of numbers up to 1, a function of slope 1, and what the steps before
- * have left of theirs. */
+/* The error has three sources: a sum of `hidden` products of numbers up to 1, a function of slope
+ * 1, and the remaining error of earlier steps. */
 static void check_element(void *user, int64_t row, int64_t sequence, int64_t unit, double wanted) {
   const checked *c = user;
   const sample *s = c->s;
@@ -43,7 +43,7 @@ static void check_element(void *user, int64_t row, int64_t sequence, int64_t uni
              (long long)unit, actual, wanted);
 }
 
-/* Blocks by role, those that there are in order, and the descriptor over them. */
+/* Blocks by role, the existing ones in order, and the descriptor. */
 typedef struct launch {
   block b[BLOCKS];
   block *blocks[BLOCKS];
@@ -151,8 +151,7 @@ static void random_shapes_are_right(void **state) {
   }
 }
 
-/* Long enough steps for threads to share each of them, and enough sequences for each to have its
- * own. */
+/* Steps long enough for threads to share each, and enough sequences for one per thread. */
 static const sample shared[] = {
     {COMPUTE_F32, 3, 1, 700, {.cell = COMPUTE_RECURRENT_LSTM}},
     {COMPUTE_F32, 3, 3, 500, {.cell = COMPUTE_RECURRENT_GRU, .reverse = true, .lengths = true}},

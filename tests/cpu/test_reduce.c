@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* REDUCE on the CPU against a plain double-precision fold, over layouts, types, instruction sets
+/* REDUCE on the CPU matches a plain double-precision fold, over layouts, types, instruction sets
  * and numbers of threads. */
 #include "kernel_fixture.h"
 
@@ -32,7 +32,7 @@ static bool beats(compute_combine c, double b, double a) {
   return c == COMPUTE_COMBINE_MAX || c == COMPUTE_COMBINE_ARGMAX ? b > a : b < a;
 }
 
-/* The fold of one kept point; `scale` becomes the size of the numbers that were added up. */
+/* The fold of one kept point; `scale` becomes the magnitude of the summed numbers. */
 static double reference(const sample *s, const block *input, const int64_t *kept, double *scale) {
   int64_t point[COMPUTE_MAX_RANK] = {0};
   const int32_t reduced = s->rank - s->kept_rank;
@@ -78,7 +78,7 @@ static bool close_enough(const sample *s, double actual, double expected, double
 
 static compute_kernel_descriptor describe(const sample *s, compute_operand *in,
                                           compute_operand *out) {
-  static compute_reduce_attributes attributes; /* of one descriptor at a time */
+  static compute_reduce_attributes attributes; /* for one descriptor at a time */
   attributes = (compute_reduce_attributes){.kept_rank = s->kept_rank, .combine = s->combine};
   compute_kernel_descriptor k = {
       .struct_size = sizeof k,
@@ -114,7 +114,7 @@ static void check_output(const sample *s, const block *input, const block *outpu
   } while (next_point(s->kept_rank, s->size, kept));
 }
 
-/* Runs a sample on blocks with the given input strides and dense or random output strides. */
+/* Runs a sample on blocks with these input strides and dense or random output strides. */
 static void run_sample(fixture *f, const sample *s, const int64_t *strides, double low, double high,
                        test_random *random) {
   block input = block_create(s->input, s->rank, s->size, strides);
@@ -147,14 +147,15 @@ static bool is_unsigned(compute_dtype dtype) {
 }
 
 static sample random_sample(test_random *random) {
-  /* The last of the ten shares its turns with what came later: other draws stay as they were. */
+  /* The tenth choice alternates among the types that were added later, so that the other draws stay
+   * unchanged. */
   static size_t turn;
   size_t t = (size_t)test_random_integer(random, 0, 9);
   if (t == 9) t += turn++ % (sizeof types / sizeof *types - 9);
   sample s = {.input = types[t].input, .accumulate = types[t].accumulate};
   s.combine = (compute_combine)test_random_integer(random, 0, 5);
   if (s.accumulate == COMPUTE_BOOL) s.combine = (compute_combine)test_random_integer(random, 2, 3);
-  /* A sum of narrow integers wraps when stored as such: not here. */
+  /* A sum of narrow integers wraps if stored as such; this test avoids that. */
   s.output = is_search(s.combine) ? COMPUTE_I64 : dtype_is_narrow(s.input) ? s.accumulate : s.input;
   s.rank = (int32_t)test_random_integer(random, 1, 5);
   s.kept_rank = (int32_t)test_random_integer(random, 0, s.rank);
@@ -213,7 +214,7 @@ static void large_reductions_agree_in_every_direction(void **state) {
     if (!fixture_open(&f, 3, fixture_sets[i])) continue;
     for (size_t n = 0; n < sizeof samples / sizeof samples[0]; n++) {
       const sample *s = &samples[n];
-      /* As it stands, and with the memory order of the dimensions reversed. */
+      /* With row-major strides, and with the dimensions in reverse order. */
       int64_t forward[COMPUTE_MAX_RANK], backward[COMPUTE_MAX_RANK], a = 1, b = 1;
       for (int32_t d = 0; d < s->rank; d++) {
         backward[d] = b;
@@ -228,7 +229,7 @@ static void large_reductions_agree_in_every_direction(void **state) {
   }
 }
 
-/* Equal positive numbers are where a running sum drifts most. */
+/* A running sum drifts most for equal positive numbers. */
 static void long_sums_lose_only_a_few_roundings(void **state) {
   (void)state;
   static const int64_t shapes[][2] = {{1 << 21, 1}, {1 << 19, 3}, {1 << 15, 40}};
@@ -319,7 +320,7 @@ static void nothing_reduced_gives_the_identity(void **state) {
   for (int c = 0; c < 6; c++)
     for (size_t t = 0; t < 9; t++) {
       if (types[t].accumulate == COMPUTE_BOOL && (c < 2 || c > 3)) continue;
-      /* F64 holds every identity but those of I64, which are equal as doubles. */
+      /* F64 represents every identity except those of I64, which are equal as doubles. */
       sample s = {types[t].input, types[t].accumulate, COMPUTE_F64, (compute_combine)c, 2, 4,
                   {3, 5, 4, 0}};
       const int64_t strides[] = {20, 4, 1, 1};
@@ -517,8 +518,8 @@ static void squares_agree_where_lines_follow_each_other(void **state) {
   fixture_close(&f);
 }
 
-/* The sums of batch norm, whose terms are one loop with a number for each line: over planes from
- * one place to more than a panel holds, and over rows of channels. */
+/* The sums of batch norm: their terms are one loop with a number per line. Planes have from one
+ * element to more than a panel holds; rows consist of channels. */
 static void deviations_from_a_number_for_each_line_agree(void **state) {
   (void)state;
   static const int64_t shapes[][3] = {
@@ -599,7 +600,7 @@ static void the_same_input_gives_the_same_bits(void **state) {
   fixture_close(&f);
 }
 
-/* The sums of the first `items` × channels lines of `input`, with that number of threads. */
+/* Sums the first `items` × channels lines of `input` with that number of threads. */
 static void sum_lines(int32_t threads, const sample *whole, int64_t items, block *input,
                       float *sums) {
   fixture f;
@@ -615,8 +616,8 @@ static void sum_lines(int32_t threads, const sample *whole, int64_t items, block
   fixture_close(&f);
 }
 
-/* Planes of images, pixels with their channels side by side, and images side by side. Of the last,
- * few columns are folded together, in an order that depends on their number, but not on threads. */
+/* Planes of images, interleaved channels, and interleaved images. For the last, a few columns are
+ * folded together: their order depends on their number, but not on the threads. */
 static void neither_threads_nor_the_batch_change_bits(void **state) {
   (void)state;
   enum { MOST_LINES = 400 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that make bytes of sums in one loop (program/requantize.h) give the bits of the
- * interpreter: with and without each part, for operands that repeat or not, sums and numbers at the
- * ends of their ranges included; so do those that add two tensors of bytes. Other programs are left
- * to the interpreter. */
+/* Programs that requantize sums to bytes in one loop (program/requantize.h) give the bits of the
+ * interpreter: with and without each part, for operands that repeat or not, and for sums and
+ * numbers at the ends of their ranges. So do programs that add two tensors of bytes. The
+ * interpreter runs all other programs. */
 #include "kernel_fixture.h"
 
 #include "program/requantize.h"
@@ -41,7 +41,7 @@ static bool coin(test_random *random) {
   return test_random_integer(random, 0, 1);
 }
 
-/* x and y in either order. */
+/* Joins x and y in either order. */
 static uint16_t join(sample *s, test_random *random, compute_instruction_code code,
                      compute_dtype type, uint16_t x, uint16_t y) {
   const bool turned = coin(random);
@@ -52,7 +52,7 @@ static uint16_t operand(sample *s, test_random *random, double low, double high)
   return coin(random) ? load(s, COMPUTE_F32) : number(s, test_random_uniform(random, low, high));
 }
 
-/* Limits, a division by 0.05 or a small number, and what is stored. */
+/* Appends limits, a division by 0.05 or a small number, and the stored result. */
 static uint16_t finish_sample(sample *s, test_random *random, uint16_t x, double small) {
   const int64_t lower = test_random_integer(random, 0, 2);
   if (lower == 1) x = append(s, COMPUTE_I_RELU, COMPUTE_F32, x, 0);
@@ -156,11 +156,10 @@ static void one_loop_gives_the_bytes_of_the_interpreter(void **state) {
   }
 }
 
-/* ---- Quotients close to half a byte ----------------------------------------------------------
- */
+/* ---- Quotients close to half a byte -------------------------------------------------------- */
 
-/* round(bias / divisor) + zero, where the bias is what makes `below` and a half, or one of its
- * neighbours. */
+/* round(bias / divisor) + zero, with a bias whose quotient is `below` and a half, or a neighbour of
+ * it. */
 static void check_halves(fixture *f, uint64_t seed) {
   enum { NEAR = 3, COUNT = 255 * (2 * NEAR + 1) };
   static float bias[COUNT];
@@ -222,10 +221,9 @@ static void quotients_close_to_half_a_byte_are_rounded_as_such(void **state) {
   }
 }
 
-/* ---- Sums of bytes ----------------------------------------------------------------------------
- */
+/* ---- Sums of bytes ------------------------------------------------------------------------- */
 
-/* (x − zero) · scale of a byte, some of it missing. */
+/* (x − zero) · scale of a byte, with random parts missing. */
 static uint16_t make_term(sample *s, test_random *random) {
   const compute_dtype dtype = coin(random) ? COMPUTE_U8 : COMPUTE_I8;
   const uint16_t loaded = load(s, COMPUTE_I32);
@@ -272,7 +270,7 @@ static void check_sum(fixture *f, uint64_t seed) {
   memset(output, 77, sizeof output);
   memset(expected, 77, sizeof expected);
   cpu_program_run(program, &tile, &scratch, false);
-  program->requantize_sum.loops = NULL; /* leaves it to the interpreter */
+  program->requantize_sum.loops = NULL; /* use the interpreter */
   tile.output[0] = expected;
   cpu_program_run(program, &tile, &scratch, false);
   for (int i = 0; i <= MOST; i++)
@@ -292,7 +290,7 @@ static void sums_of_bytes_give_those_of_the_interpreter(void **state) {
   }
 }
 
-/* All pairs of bytes; whether these are added by factors. */
+/* Checks all pairs of bytes; returns true if they are added by factors. */
 static bool check_pairs(fixture *f, uint64_t seed) {
   enum { BYTES = 256 };
   unsigned char one[BYTES], all[BYTES], output[BYTES], expected[BYTES];
@@ -316,7 +314,7 @@ static bool check_pairs(fixture *f, uint64_t seed) {
     program->requantize_sum.loops = loops;
     cpu_program_run(program, &tile, &scratch, false);
     tile.output[0] = expected;
-    program->requantize_sum.loops = NULL; /* leaves it to the interpreter */
+    program->requantize_sum.loops = NULL; /* use the interpreter */
     cpu_program_run(program, &tile, &scratch, false);
     for (int k = 0; k < BYTES; k++)
       if (output[k] != expected[k])
@@ -340,8 +338,8 @@ static void all_pairs_of_bytes_give_those_of_the_interpreter(void **state) {
   }
 }
 
-/* Rounded before it is scaled, a zero point with a fraction, two limits in the wrong order, a sum
- * that is also used elsewhere. */
+/* Rounding before the scale, a fractional zero point, two limits in the wrong order, a sum with
+ * another use. */
 static void other_programs_are_left_to_the_interpreter(void **state) {
   (void)state;
   fixture f;

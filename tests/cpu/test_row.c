@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ROW (softmax, log-softmax, normalize) on the CPU against plain double-precision formulas. */
+/* ROW (softmax, log-softmax, normalize) on the CPU matches plain double-precision formulas. */
 #include "kernel_fixture.h"
 
 static const char *const row_names[] = {"softmax", "log_softmax", "normalize"};
@@ -14,7 +14,7 @@ typedef struct sample {
 
 static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
                                           const compute_operand *out) {
-  static compute_row_attributes attributes; /* of one descriptor at a time */
+  static compute_row_attributes attributes; /* for one descriptor at a time */
   attributes = (compute_row_attributes){.operation = s->operation, .epsilon = epsilon};
   compute_kernel_descriptor k = {
       .struct_size = sizeof k,
@@ -33,8 +33,8 @@ static compute_kernel_descriptor describe(const sample *s, const compute_operand
   return k;
 }
 
-/* The operation on n numbers. Sums are compensated (W. Kahan, 1965), so that the reference is
- * better than what it judges. */
+/* The operation on n numbers. Compensated sums (W. Kahan, 1965) make the reference more accurate
+ * than the result under test. */
 static void add(double sum[2], double x) {
   const double y = x - sum[1], t = sum[0] + y;
   sum[1] = t - sum[0] - y;
@@ -65,7 +65,7 @@ static bool close_enough(const sample *s, double actual, double expected) {
   const double spacing = s->accumulate == COMPUTE_F64 ? 0x1p-52 : 0x1p-23;
   double allowed = 16 * spacing * fabs(expected);
   if (s->operation == COMPUTE_ROW_SOFTMAX) {
-    /* The reference rounds the exponent too, by half a place of its own size. */
+    /* The reference also rounds the exponent, by half a unit in its last place. */
     if (expected > 0) allowed += 0x1p-52 * fabs(log(expected)) * expected;
     allowed += 0x1p-148; /* denormal results */
   } else
@@ -122,7 +122,7 @@ static void run_sample(fixture *f, const sample *s, const int64_t *in_strides,
   block_release(&output);
 }
 
-/* Row-major strides, or with the dimensions stored in reverse order. */
+/* Row-major strides, or strides with the dimensions in reverse order. */
 static void dense_strides(int32_t rank, const int64_t *size, bool reversed, int64_t *stride) {
   int64_t step = 1;
   for (int32_t i = 0; i < rank; i++) {
@@ -169,7 +169,7 @@ static void every_layout_agrees_with_the_reference(void **state) {
     }
 }
 
-/* Rows of one block and of several, few and many, along memory and across it. */
+/* Rows of one block and of several, few and many rows, contiguous and strided. */
 static void long_rows_agree_in_both_directions(void **state) {
   (void)state;
   static const int64_t shapes[][2] = {{1, 200003}, {3, 70001}, {40, 9000}, {17, 33000},
@@ -195,7 +195,7 @@ static void long_rows_agree_in_both_directions(void **state) {
   }
 }
 
-/* 32 MiB of cache or less: the output is written past it. */
+/* Caches of at most 32 MiB: the output bypasses them. */
 static void outputs_larger_than_the_cache_agree(void **state) {
   (void)state;
   fixture f;
@@ -215,7 +215,7 @@ static void outputs_larger_than_the_cache_agree(void **state) {
   fixture_close(&f);
 }
 
-/* What one value, at a place of every row, does to a softmax over rows of other values. */
+/* Checks how one value in every row affects a softmax over rows of other values. */
 static void check_special(fixture *f, const sample *s, bool across, double others, double special) {
   int64_t strides[COMPUTE_MAX_RANK];
   dense_strides(2, s->size, across, strides);
@@ -256,8 +256,8 @@ static void infinities_and_nans_behave_as_in_the_formulas(void **state) {
   }
 }
 
-/* Numbers near 4096 that f32 holds exactly: a variance from sums of squares would lose all digits.
- */
+/* Numbers near 4096 that are exact in f32: a variance from sums of squares would lose all
+ * digits. */
 static void a_large_mean_does_not_cancel(void **state) {
   (void)state;
   static const int64_t shapes[][2] = {{8, 4096}, {1, 100000}, {300, 20}, {70, 1}};
@@ -277,7 +277,7 @@ static void a_large_mean_does_not_cancel(void **state) {
   }
 }
 
-/* Blocks of one row whose own sums differ by factors far below what a float holds. */
+/* Blocks of one row whose partial sums differ by factors far beyond f32's precision. */
 static void blocks_of_different_magnitude_keep_their_digits(void **state) {
   (void)state;
   for (int i = 0; fixture_sets[i]; i++) {
@@ -328,7 +328,7 @@ static void empty_spaces_write_nothing(void **state) {
 /* ---- Programs ------------------------------------------------------------------------------ */
 
 /* Layer norm of x · scale: the epilogue multiplies by a gain, adds a bias and the position along
- * the row, and stores the bare value as well. */
+ * the row, and also stores the plain value. */
 static void build_programs(program_builder *prologue, program_builder *epilogue) {
   const compute_dtype f32 = COMPUTE_F32;
   const uint16_t x = program_load(prologue, f32, 0), scale = program_load(prologue, f32, 1);
@@ -416,7 +416,7 @@ static void programs_see_operands_and_coordinates(void **state) {
   fixture_close(&f);
 }
 
-/* Layer norm whose gain and bias are all that follows: the same for all rows, or each row's own. */
+/* Layer norm whose epilogue is only a gain and a bias: shared by all rows, or one per row. */
 static void check_layer_norm(fixture *f, compute_dtype dtype, const int64_t *size, bool own_gain,
                              test_random *random) {
   const compute_dtype f32 = COMPUTE_F32;
@@ -490,8 +490,8 @@ static void layer_norms_apply_gain_and_bias(void **state) {
 
 /* ---- Bits and failures --------------------------------------------------------------------- */
 
-/* All rows with 1 to 4 threads, and the first one alone: unless they lie side by side, in which
- * case the sums of several are built together. */
+/* All rows with 1 to 4 threads, and the first one alone. Interleaved rows are excluded from the
+ * latter, because the sums of several are built together. */
 static void check_bits(compute_row_operation operation, int64_t rows, int64_t length, bool abreast,
                        test_random *random) {
   const sample s = {operation, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 2, {rows, length}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SCAN (running sums, products, maxima, minima) on the CPU against plain loops. */
+/* SCAN (running sums, products, maxima, minima) on the CPU matches plain loops. */
 #include "kernel_fixture.h"
 
 typedef struct sample {
@@ -64,7 +64,7 @@ static void check(const fixture *f, const sample *s, const block *input, const b
 
 static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
                                           const compute_operand *out) {
-  static compute_scan_attributes attributes; /* of one descriptor at a time */
+  static compute_scan_attributes attributes; /* for one descriptor at a time */
   attributes = (compute_scan_attributes){
       .combine = s->combine, .reverse = s->reverse, .exclusive = s->exclusive};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
@@ -84,7 +84,7 @@ static compute_kernel_descriptor describe(const sample *s, const compute_operand
 static void fill(const sample *s, block *b, test_random *random) {
   const bool product = s->combine == COMPUTE_COMBINE_PROD;
   const bool whole = dtype_is_integer(s->input);
-  /* Products of whole numbers must fit a double. */
+  /* Products of integers must fit a double. */
   block_fill(b, product ? whole ? 1 : 0.97 : -9, product ? whole ? 1.9 : 1.03 : 9, random);
   for (int64_t i = 0; s->special && i < b->elements; i++) {
     const int64_t kind = test_random_integer(random, 0, 499);
@@ -146,7 +146,7 @@ static void random_scans_are_right(void **state) {
   }
 }
 
-/* Long rows, few and many, along memory and across it. */
+/* Long rows, few and many, contiguous and strided. */
 static const int64_t long_sizes[][3] = {{1, 1, 200001}, {1, 3, 70000}, {2, 40, 3000},
                                         {1, 17, 20000}, {5000, 1, 7},  {1, 700, 1025}};
 
@@ -183,7 +183,7 @@ static void long_rows_are_right_and_threads_change_no_bit(void **state) {
           fixture f;
           test_random random = {.state = 8};
           if (!fixture_open(&f, t ? 5 : 1, *isa)) continue;
-          if (t) f.device->share_bytes = 64; /* results pass the caches */
+          if (t) f.device->share_bytes = 64; /* results bypass the caches */
           visit(&f, &s, stride, stride, &random, bits[t]);
           fixture_close(&f);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SORT on the CPU against a stable sort of every row. */
+/* SORT on the CPU matches a stable sort of every row. */
 #include "kernel_fixture.h"
 #include "core/nest.h"
 
@@ -13,7 +13,7 @@ typedef struct sample {
 
 enum { RANDOM, FEW_VALUES, RISING, FALLING, SPECIAL, FILLS };
 
-/* Whether a comes before b, ascending positions having been given: NaN never does. */
+/* Returns true if a comes before b, given ascending positions; NaN comes last. */
 static bool before(const sample *s, double a, double b) {
   if (isnan(a) || isnan(b)) return !isnan(a);
   return s->descending ? a > b : a < b;
@@ -31,7 +31,7 @@ static void merge_sort(const sample *s, const double *x, int64_t *order, int64_t
   }
 }
 
-/* Zeros of either sign differ, NaNs do not. */
+/* Zeros of different sign differ; all NaNs are the same. */
 static bool is_same(double a, double b) {
   return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
 }
@@ -86,7 +86,7 @@ static void fill(const sample *s, block *b, test_random *random) {
 
 static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
                                           const compute_operand *out) {
-  static compute_sort_attributes attributes; /* of one descriptor at a time */
+  static compute_sort_attributes attributes; /* for one descriptor at a time */
   attributes = (compute_sort_attributes){s->descending, s->values, s->positions};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
                                  .kind = COMPUTE_KERNEL_SORT,
@@ -151,7 +151,7 @@ static void random_rows_are_right(void **state) {
   }
 }
 
-/* 3 parts of 4 threads, too, so that a run is without a partner. */
+/* 4 threads with 3 parts leave a run without a partner. */
 static void long_rows_are_right_with_any_number_of_threads(void **state) {
   static const int64_t lengths[] = {100003, 32768, 65537};
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_I64, COMPUTE_U8};
@@ -187,7 +187,7 @@ static void nothing_is_stored_of_no_elements(void **state) {
   fixture_close(&f);
 }
 
-/* All bits of a NaN and the sign of a zero. */
+/* All bits of a NaN and the sign of a zero are kept. */
 static void values_keep_their_bits(void **state) {
   (void)state;
   static const uint32_t given[] = {0xffc12345, 0x00000000, 0x80000000, 0x7f812345, 0xff800000,

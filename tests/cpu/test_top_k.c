@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TOP_K on the CPU against a stable sort of every row. */
+/* TOP_K on the CPU matches a stable sort of every row. */
 #include "kernel_fixture.h"
 #include "core/nest.h"
 
@@ -7,14 +7,14 @@ typedef struct sample {
   compute_dtype dtype;
   bool smallest;
   int32_t rank;
-  int64_t size[COMPUTE_MAX_RANK]; /* the last one is k */
+  int64_t size[COMPUTE_MAX_RANK]; /* the last size is k */
   int64_t length;
-  int values; /* how the rows are filled */
+  int values; /* contents of the rows */
 } sample;
 
 enum { RANDOM, FEW_VALUES, RISING, FALLING, SPECIAL, FILLS };
 
-/* Whether a comes before b: ascending positions have been given by the caller. */
+/* Returns true if a comes before b, given ascending positions. */
 static bool before(const sample *s, double a, double b) {
   if (s->smallest) return isnan(b) ? !isnan(a) : a < b;
   return isnan(a) ? !isnan(b) : a > b;
@@ -79,7 +79,7 @@ static void fill(const sample *s, block *b, test_random *random) {
 
 static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
                                           const compute_operand *out) {
-  static compute_top_k_attributes attributes; /* of one descriptor at a time */
+  static compute_top_k_attributes attributes; /* for one descriptor at a time */
   attributes = (compute_top_k_attributes){.axis_size = s->length, .smallest = s->smallest};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
                                  .kind = COMPUTE_KERNEL_TOP_K,

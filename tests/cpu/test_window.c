@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* WINDOW (pooling) on the CPU against plain double-precision loops: forward and by data, planes and
- * channels side by side, every dtype, programs behind it. */
+/* WINDOW (pooling) on the CPU matches plain double-precision loops: forward and the gradient of the
+ * data, planes and channels last, every dtype, with epilogues. */
 #include "kernel_fixture.h"
 #include "core/nest.h"
 
@@ -8,11 +8,11 @@ typedef struct sample {
   compute_window_attributes window;
   compute_dtype input, accumulate, output;
   int64_t images, channels;
-  bool channels_last, gaps; /* of the inputs */
+  bool channels_last, gaps; /* for the inputs */
   bool output_last;
-  bool ending;  /* 2·fold + bias of the channel, and a second output that is the fold */
+  bool ending;  /* 2·fold + bias of the channel, and a second output with the fold */
   bool special; /* some elements are NaN and −infinity */
-  bool exact;   /* sums must be those of adding window row by row, then tap by tap */
+  bool exact;   /* sums must have the order: by row of windows, then tap by tap */
 } sample;
 
 enum { DATA = 0, GRADIENT = 1, BIAS = 2, OUTPUT = 3, SECOND = 4, BLOCKS = 5 };
@@ -50,7 +50,7 @@ static bool inside(const compute_window_attributes *w, int d, int64_t at) {
   return at >= 0 && at < w->data_size[d];
 }
 
-/* Sum, largest element and its place, number of elements of window (p, q). */
+/* Sum, largest element and its index, and number of elements of window (p, q). */
 typedef struct window_fold {
   double sum, largest;
   int64_t row, column, count;
@@ -82,7 +82,7 @@ static double add_as(compute_dtype type, double a, double b) {
   return type == COMPUTE_F32 ? (double)((float)a + (float)b) : a + b;
 }
 
-/* Adds the gradients of a row of windows of maxima to a plane, tap by tap. */
+/* Adds the gradients of a row of maximum windows to a plane, tap by tap. */
 static void add_in_order(const sample *s, const block *b, int64_t n, int64_t c, int64_t p,
                          double *plane) {
   const compute_window_attributes *w = &s->window;
@@ -96,7 +96,7 @@ static void add_in_order(const sample *s, const block *b, int64_t n, int64_t c, 
     }
 }
 
-/* The same of averages: each element's sum along its line first. */
+/* The same for averages: each element's sum along its line comes first. */
 static void add_averages_in_order(const sample *s, const block *b, int64_t n, int64_t c, int64_t p,
                                   double *plane) {
   const compute_window_attributes *w = &s->window;
@@ -188,7 +188,7 @@ static void fill_special(block *b, test_random *random) {
   }
 }
 
-/* Data of few values, so that many are equal, and gradients whose sums depend on their order. */
+/* Data with few values, so that many are equal, and gradients whose sums depend on their order. */
 static void fill_exact(const sample *s, block *b, test_random *random) {
   static const double values[] = {-INFINITY, -1, -0.0, 0.0, 2, INFINITY, NAN};
   const int64_t last = s->special ? 6 : 4;
@@ -314,7 +314,7 @@ static sample random_sample(test_random *random) {
     w->padding_more[d] = test_random_integer(random, -w->padding[d], 2);
   }
   set_result_size(w);
-  for (int d = 0; d < 2; d++) /* as rounding up does, and fewer results than there could be */
+  for (int d = 0; d < 2; d++) /* rounded-up sizes, and sizes below the maximum */
     w->result_size[d] = test_random_integer(random, 0, 3)
                             ? w->result_size[d]
                             : cpu_max(0, w->result_size[d] + test_random_integer(random, -2, 2));
@@ -378,8 +378,8 @@ static void windows_of_networks_are_right(void **state) {
   }
 }
 
-/* Halved images have loops of their own for gradients; rows that two bands share, odd edges,
- * windows that reach over the end and equal elements are what they could get wrong. */
+/* Halved images have specialised loops for gradients. These loops could fail for rows shared by two
+ * row tiles, odd edges, windows past the end and equal elements. */
 static void gradients_of_halved_images_are_right(void **state) {
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_F16};
   (void)state;
@@ -405,17 +405,17 @@ static void gradients_of_halved_images_are_right(void **state) {
         w->padding[d] = i % 6 == 5;
       }
       set_result_size(w);
-      for (int d = 0; d < 2; d++) w->result_size[d] += i % 9 == 8; /* over the end */
+      for (int d = 0; d < 2; d++) w->result_size[d] += i % 9 == 8; /* past the end */
       visit(&f, &s, (uint64_t)i, run, NULL);
     }
     fixture_close(&f);
   }
 }
 
-/* Windows of 3 × 3 with stride 2, and averages of 2 × 2, have loops of their own for gradients, by
- * whole vectors that read and write further than a line: sums must be those of the plain order, to
- * the bit, in bands that cut planes anywhere, with lines that have gaps or go through an epilogue,
- * and with few results or windows that reach over the end. */
+/* Windows of 3 × 3 with stride 2, and averages of 2 × 2, have specialised loops for gradients.
+ * These use whole vectors and read and write past a line. Sums must equal the plain order bit for
+ * bit: in row tiles that cut planes anywhere, with lines that have gaps or an epilogue, and with
+ * few results or windows past the end. */
 static void gradients_of_threes_are_right_to_the_bit(void **state) {
   static const uint64_t cache_bytes[] = {0, 2048, 8192};
   (void)state;
@@ -452,7 +452,7 @@ static void gradients_of_threes_are_right_to_the_bit(void **state) {
     }
 }
 
-/* As many pairs of columns as fill vectors, and one more, with fewer windows than that. */
+/* As many pairs of columns as fill vectors, and one more, with fewer windows. */
 static void gradients_of_cut_results_are_right(void **state) {
   static const int64_t widths[] = {33, 34, 65, 66, 97, 98, 129, 130, 200};
   (void)state;
@@ -480,10 +480,10 @@ static void gradients_of_cut_results_are_right(void **state) {
   }
 }
 
-/* Many small planes, one below the other, are taken for one; and lines shorter than vectors have
- * loops of their own that write further than the line. Every width, planes that may not be joined
- * (odd heights, gaps, windows beyond the end), bands that cut planes anywhere, equal elements and
- * NaN. */
+/* Many small planes below each other are processed as one plane. Lines shorter than vectors have
+ * specialised loops that write past the line. This test covers every width, planes that may not be
+ * joined (odd heights, gaps, windows past the end), row tiles that cut planes anywhere, equal
+ * elements and NaN. */
 static void small_planes_are_right(void **state) {
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16};
   (void)state;
@@ -511,7 +511,7 @@ static void small_planes_are_right(void **state) {
         }
         if (width % 13 == 5) w->size[0] = w->data_size[0]; /* one result, whatever the stride */
         set_result_size(w);
-        if (width % 7 == 6) { /* as many windows, but the last reaches beyond the plane */
+        if (width % 7 == 6) { /* as many windows, but the last extends past the plane */
           w->data_size[0] = 8;
           w->result_size[0] = 4;
         }
@@ -532,7 +532,7 @@ static void the_maximum_of_whole_numbers_is_right(void **state) {
       sample s = random_sample(&random);
       s.window.operation = COMPUTE_WINDOW_MAX;
       s.window.by_data = s.special = s.ending = false;
-      for (int d = 0; d < 2; d++) { /* no empty windows: their result has no double */
+      for (int d = 0; d < 2; d++) { /* no empty windows: their result is not a double */
         s.window.padding[d] = 0;
         s.window.dilation[d] = 1;
         if (i % 3) continue;
@@ -549,7 +549,7 @@ static void the_maximum_of_whole_numbers_is_right(void **state) {
   }
 }
 
-/* As bytes where channels lie side by side, with gaps between pixels or not. */
+/* As bytes with channels last, with and without gaps between pixels. */
 static void the_maximum_of_bytes_across_channels_is_right(void **state) {
   (void)state;
   for (const char *const *isa = fixture_sets; *isa; isa++) {
@@ -621,11 +621,11 @@ static void threads_change_no_bit(void **state) {
                 .channels = 7,
                 .channels_last = kind & 1,
                 .output_last = kind & 1};
-    if (kind >= 12) { /* small planes, of which tasks write some too far */
+    if (kind >= 12) { /* small planes; some tasks write past their end */
       for (int d = 0; d < 2; d++) s.window.data_size[d] = kind & 1 ? 14 : 7;
       s.channels = kind & 1 ? 90 : 360;
       s.channels_last = s.output_last = false;
-    } else if (kind >= 8) { /* small planes that are halved */
+    } else if (kind >= 8) { /* small halved planes */
       for (int d = 0; d < 2; d++) {
         s.window.data_size[d] = 14;
         s.window.size[d] = 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scratch memory of launches: launches of any sizes keep as many blocks as run at a time, and what
- * none of them needs goes back. Small blocks stay, one in each of a few places. */
+/* Scratch memory of launches. Launches of any sizes keep as many blocks as run at the same time;
+ * unneeded blocks are released. Small blocks stay, one in each of a few slots. */
 #include "kernel_fixture.h"
 
 #include <time.h>
@@ -58,7 +58,7 @@ static void a_block_that_no_launch_needs_goes_back(void **state) {
   fixture_close(&f);
 }
 
-/* One thread, one place: whatever small sizes it asks for. */
+/* One thread uses one slot, whatever small sizes it requests. */
 static void small_launches_keep_one_block(void **state) {
   (void)state;
   assert_true(fixture_open(&f, 1, "scalar"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches on a GPU: copies and kernels overlap, several GPUs share the work, and failures lead to
- * smaller batches or to the CPU. The GPU is the stand-in of tests/cuda_driver/, whose copies and
- * kernels take as long as a test says. */
+ * smaller batches or to the CPU. The GPU is the stand-in of tests/cuda_driver/; a test sets the
+ * duration of its copies and kernels. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,16 +78,16 @@ static void close_setting(setting *t) {
   if (gpu.misuse(text, sizeof text) != 0) fail_msg("misuse: %s", text);
 }
 
-/* Each batch's upload, kernel and download take some milliseconds. With one slot they run one after
- * the other; with several, at the same time, and then the longest of the three, for all batches,
- * bounds the time from below. How long they really take on this machine, which may be busy, shows
- * when they run one after the other. */
+/* Each batch's upload, kernel and download take some milliseconds. One slot runs them one after the
+ * other. Several slots overlap them; the longest of the three, over all batches, is then the lower
+ * bound of the time. The run with one slot measures their real duration on this machine, which may
+ * be busy. */
 static void copies_and_kernels_overlap(void **state) {
   (void)state;
   enum { BATCHES = 40, ITEMS = 64 * BATCHES, ROUNDS = 6 };
   static const struct {
     const char *what, *orders;
-    double copy, kernel; /* milliseconds of a batch */
+    double copy, kernel; /* milliseconds per batch */
   } cases[] = {{"kernels", "delay_copies=5,delay_kernels=15", 5, 15},
                {"both", "delay_copies=12,delay_kernels=12", 12, 12}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -152,11 +152,11 @@ static void three_gpus_work_at_the_same_time(void **state) {
     close_setting(&t);
   }
   print_message("one GPU %.0f ms, three %.0f ms\n", seconds[0] * 1e3, seconds[1] * 1e3);
-  /* 0.52 to 0.68 on two idle cores */
+  /* measured: 0.52 to 0.68 on two idle cores */
   test_time("three GPUs", "of the time of one", seconds[1] / seconds[0], 0.8);
 }
 
-/* The caller allows more than the device has. */
+/* The caller allows more memory than the device has. */
 static void short_memory_makes_smaller_batches(void **state) {
   (void)state;
   setting t;
@@ -228,13 +228,13 @@ static void a_lost_gpu_leaves_misaligned_arrays_to_the_cpu(void **state) {
   free(to);
 }
 
-/* Results may replace their items, but not before the batch is done. */
+/* Results may overwrite their items, but only after the batch has succeeded. */
 static void results_in_place_of_items_outlive_a_failed_copy(void **state) {
   (void)state;
   for (int call = 1; call <= 4; call++) {
     setting t;
     char orders[80];
-    setenv("COMPUTE_THREADS", "1", 1); /* copies the parts of a batch in their order */
+    setenv("COMPUTE_THREADS", "1", 1); /* copies the parts of a batch in order */
     open_setting(&t, "",
                  (compute_batch_options){.batch = MOST, .fallback = COMPUTE_FALLBACK_SILENT});
     unsetenv("COMPUTE_THREADS");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Promises of the CUDA backend, on the stand-in of tests/cuda_driver/: what a machine without a
- * usable GPU is told, a lost device, a full one, fork, steady states, bindings that change, several
- * GPUs, kernels of one's own, memory of the host. */
+/* Promises of the CUDA backend, on the stand-in of tests/cuda_driver/: messages without a usable
+ * GPU, a lost device, a full one, fork, steady states, changing bindings, several GPUs, custom
+ * kernels, host memory. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -22,19 +22,19 @@ static compute_context *open_with(const char *orders, const char *device) {
   return context;
 }
 
-/* Closes it; nothing is left, and nothing was done that a driver forbids. */
+/* Closes the context: nothing is left, and no call broke a rule of the driver. */
 static void close_clean(compute_context *context) {
   char text[256];
   test_close(context);
-  assert_true(gpu.configure("")); /* what a lost device had is gone */
+  assert_true(gpu.configure("")); /* a lost device's objects are gone */
   if (gpu.live(text, sizeof text)) fail_msg("left in the driver: %s", text);
   if (gpu.misuse(text, sizeof text)) fail_msg("%s", text);
 }
 
 /* ---- No GPU -------------------------------------------------------------------------------- */
 
-/* Without a usable device the reason is there to read, and the CPU is there to work. Before all
- * other tests: a driver that has started once is not asked again. */
+/* Without a usable device, the reason can be queried and the CPU works. This test runs first: a
+ * driver that has started is not asked again. */
 static void a_device_that_cannot_be_used_is_explained(void **state) {
   (void)state;
   static const struct {
@@ -188,7 +188,7 @@ static void in_a_steady_state_nothing_is_allocated_or_waited_for(void **state) {
   assert_ok(compute_plan_create_tensor(c.plan, c.y, &y));
   assert_ok(compute_queue_create(compute_default_device(context), &queue));
   const compute_binding bindings[] = {{c.x, x}, {c.y, y}};
-  /* As many runs as will be under way at once: each has working memory of its own. */
+  /* As many runs as will be in progress at once: each has its own workspace. */
   for (int i = 0; i < TURNS; i++) assert_ok(compute_run(c.plan, bindings, 2, queue));
   assert_ok(compute_queue_wait(queue));
   assert_true(gpu.configure("keep=1"));
@@ -212,7 +212,7 @@ static void in_a_steady_state_nothing_is_allocated_or_waited_for(void **state) {
   close_clean(context);
 }
 
-/* Each run with tensors of its own, none waited for before the last. */
+/* Each run has its own tensors; the test waits only after the last run. */
 static void recordings_follow_their_bindings(void **state) {
   (void)state;
   float expected[TURNS][WIDTH], got[WIDTH];
@@ -242,7 +242,7 @@ static void recordings_follow_their_bindings(void **state) {
   }
 }
 
-/* ---- Several GPUs, memory of the host, kernels of one's own -------------------------------- */
+/* ---- Several GPUs, host memory, custom kernels --------------------------------------------- */
 
 static void two_gpus_copy_to_each_other(void **state) {
   (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Exchange of a GPU's memory with another library, which the test plays: it allocates with the
- * driver and has streams of its own. On the stand-in of tests/cuda_driver/. */
+/* Exchange of a GPU's memory with another library, simulated by the test: it allocates with the
+ * driver and has its own streams. On the stand-in of tests/cuda_driver/. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef uint64_t cuda_pointer;
 
 static cuda_stand_in gpu;
 
-/* The driver's functions that the other library calls. */
+/* The driver's functions for the other library. */
 static struct {
   int (*allocate)(cuda_pointer *pointer, size_t bytes);
   int (*release)(cuda_pointer pointer);
@@ -90,7 +90,7 @@ static struct DLManagedTensor other_tensor(int64_t *size) {
                                   .deleter = other_delete};
 }
 
-/* What it uploads on the queue's own stream is there for the run that follows. */
+/* A run sees the uploads that the other library enqueued on the queue's stream. */
 static void another_librarys_memory_is_read_in_place(void **state) {
   (void)state;
   compute_context *context = open_with("");
@@ -114,7 +114,7 @@ static void another_librarys_memory_is_read_in_place(void **state) {
   assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(COUNT), &out));
   const compute_binding bindings[] = {{x, in}, {y, out}};
   assert_ok(compute_run(plan, bindings, 2, queue));
-  compute_tensor_release(in); /* the queue still needs it */
+  compute_tensor_release(in); /* still in use by the queue */
   assert_ok(compute_queue_wait(queue));
   assert_int_equal(deleted, 1);
   assert_ok(compute_tensor_read(out, results, sizeof results));
@@ -185,7 +185,7 @@ static void memory_of_another_gpu_or_of_nobody_is_refused(void **state) {
   close_clean(context);
 }
 
-/* Memory of the host that is wrapped for the GPU goes out as what it is. */
+/* Host memory wrapped for the GPU is exported as page-locked host memory. */
 static void locked_memory_of_the_host_is_the_cpus(void **state) {
   (void)state;
   compute_context *context = open_with("");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a run when its GPU fails: repeated on the CPU where that is right, and in words
- * where it is not; parameters are updated once or not at all; a kernel that hangs is noticed, and
- * nothing of its device is touched until it has ended. On the stand-in of tests/cuda_driver/. */
+/* Runs whose GPU fails. They are repeated on the CPU if that is correct; otherwise the error
+ * explains why. Parameters are updated once or not at all. A hanging kernel is detected, and its
+ * device is left alone until the kernel has ended. On the stand-in of tests/cuda_driver/. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* sum over rows of relu(x · w): three steps. x and the result lie where they are put. */
+/* y = sum over rows of softmax(x · w) · x: several steps. x and the result are on the given
+ * device. */
 typedef struct model {
   compute_plan *plan;
   compute_node x, y;
@@ -82,7 +83,7 @@ static model make(compute_device *where, compute_fallback fallback) {
   m.y = compute_sum(graph, compute_mul(graph, hidden, m.x), COMPUTE_AXES(1), false);
   assert_ok(compute_compile(
       graph, &m.y, 1, &(compute_plan_options){.device = cuda, .fallback = fallback}, &m.plan));
-  compute_graph_release(graph); /* the plan keeps what it needs */
+  compute_graph_release(graph); /* the plan keeps its nodes */
   assert_ok(compute_tensor_from_host(where, COMPUTE_F32, COMPUTE_SHAPE(N, N), x, &m.in));
   assert_ok(compute_tensor_full(where, COMPUTE_F32, COMPUTE_SHAPE(N), 0, &m.out));
   return m;
@@ -100,7 +101,7 @@ static compute_status run(const model *m, const compute_run_options *options,
                           report);
 }
 
-/* The CPU's result of the same. */
+/* Compares with the CPU's result. */
 static void check_result(const model *m) {
   static float expected[N];
   float found[N], x[N * N];
@@ -133,10 +134,9 @@ static void order(const char *orders) {
   assert_true(gpu.configure(text));
 }
 
-/* ---- Repeated on the CPU ----------------------------------------------------------------------
- */
+/* ---- Repeated on the CPU ------------------------------------------------------------------- */
 
-/* The plan's first run is step by step; later ones are recordings. */
+/* A plan's first run is step by step; later runs are recordings. */
 static void make_anew(model *m) {
   order("");
   release(m);
@@ -162,7 +162,7 @@ static void check_repeated(const char *orders, compute_status cause) {
   assert_int_equal(warnings, 1);
   order("");
   check_result(&m);
-  /* Silently, then not at all. */
+  /* Once without a warning, once without a fallback. */
   make_anew(&m);
   order(orders);
   assert_ok(run(&m, &(compute_run_options){.fallback = COMPUTE_FALLBACK_SILENT}, NULL));
@@ -173,7 +173,7 @@ static void check_repeated(const char *orders, compute_status cause) {
                cause);
   assert_int_equal(report.fallbacks, 0);
   order("");
-  assert_ok(run(&m, NULL, &report)); /* and the device works again */
+  assert_ok(run(&m, NULL, &report)); /* the device works again */
   assert_int_equal(report.fallbacks, 0);
   check_result(&m);
   compute_error_clear(context);
@@ -222,7 +222,7 @@ static void a_strict_plan_fails_as_it_is(void **state) {
   model m = make(cuda, COMPUTE_FALLBACK_STRICT);
   order("fail=cuLaunchKernel:1+:701");
   assert_fails(run(&m, &(compute_run_options){.fallback = COMPUTE_FALLBACK_WARN}, NULL),
-               COMPUTE_ERROR_LAUNCH); /* there is nothing to repeat it from */
+               COMPUTE_ERROR_LAUNCH); /* no inputs left for a repetition */
   assert_int_equal(fallbacks().runs_on_cpu, 0);
   compute_error_clear(context);
   order("");
@@ -247,8 +247,8 @@ static void a_job_falls_back_as_a_run_does(void **state) {
   release(&m);
 }
 
-/* The plan for the CPU is made when it is needed; whatever is short then, the failure stays clean
- * and the next run works. */
+/* The plan for the CPU is compiled on demand. If its memory is short, the failure is clean and the
+ * next run works. */
 static void a_repetition_may_run_out_of_memory(void **state) {
   (void)state;
   int64_t failures = 1, nth = 0;
@@ -271,7 +271,7 @@ static void a_repetition_may_run_out_of_memory(void **state) {
   assert_true(nth > 20 && nth < 2000);
 }
 
-/* Wrong options are no runs. */
+/* Invalid options are refused without a run. */
 static void options_are_checked(void **state) {
   (void)state;
   model m = make(cuda, COMPUTE_FALLBACK_WARN);
@@ -286,8 +286,7 @@ static void options_are_checked(void **state) {
   release(&m);
 }
 
-/* ---- Lost --------------------------------------------------------------------------------------
- */
+/* ---- Lost ---------------------------------------------------------------------------------- */
 
 static void a_lost_device_leaves_what_lies_elsewhere_to_the_cpu(void **state) {
   (void)state;
@@ -310,8 +309,7 @@ static void a_lost_device_leaves_what_lies_elsewhere_to_the_cpu(void **state) {
   release(&far);
 }
 
-/* ---- Parameters --------------------------------------------------------------------------------
- */
+/* ---- Parameters ---------------------------------------------------------------------------- */
 
 /* w ← w − 0.5 · mean over rows of x; v ← v + w · 2: two parameters and a result. */
 static int64_t step_with_failure(int64_t nth, int code) {
@@ -365,8 +363,7 @@ static void parameters_change_once_or_the_message_says_so(void **state) {
   assert_true(nth > 3);
 }
 
-/* ---- Hanging -----------------------------------------------------------------------------------
- */
+/* ---- Hanging ------------------------------------------------------------------------------- */
 
 static void nap(double duration) {
   nanosleep(
@@ -374,7 +371,7 @@ static void nap(double duration) {
       NULL);
 }
 
-/* Lets the kernels go that hang, and waits for the device to notice. */
+/* Releases the hanging kernels and waits until the device has noticed. */
 static void let_go(void) {
   order("hold_kernels=0");
   for (int i = 0; i < 100 * HANG_SECONDS && compute_device_recover(cuda) != COMPUTE_OK; i++)
@@ -395,16 +392,16 @@ static void a_hanging_kernel_leaves_the_run_to_the_cpu(void **state) {
   assert_int_equal(report.failure, COMPUTE_ERROR_TIMEOUT);
   assert_ptr_equal(report.device, cpu);
   check_result(&m);
-  /* While it runs, the device is left alone. */
+  /* While the kernel runs, the device is left alone. */
   assert_fails(compute_tensor_create(cuda, COMPUTE_F32, COMPUTE_SHAPE(N), &none),
                COMPUTE_ERROR_DEVICE_LOST);
   test_check_message(context, "still running");
   assert_fails(compute_device_recover(cuda), COMPUTE_ERROR_DEVICE_LOST);
   compute_tensor_release(kept);
-  assert_ok(run(&m, NULL, &report)); /* the CPU again */
+  assert_ok(run(&m, NULL, &report)); /* on the CPU again */
   assert_int_equal(report.failure, COMPUTE_ERROR_DEVICE_LOST);
   check_result(&m);
-  /* As soon as it has ended, all is as before. */
+  /* After the kernel has ended, the device works again. */
   let_go();
   assert_int_equal(fallbacks().devices_recovered, 1);
   assert_ok(run(&m, NULL, &report));
@@ -426,12 +423,12 @@ static void a_strict_run_says_that_its_kernel_hangs(void **state) {
   assert_fails(run(&m, &options, NULL), COMPUTE_ERROR_TIMEOUT);
   test_check_message(context, "did not finish");
   assert_fails(compute_queue_wait(queue), COMPUTE_ERROR_DEVICE_LOST);
-  compute_queue_release(queue); /* and the plan, while the kernel runs */
+  compute_queue_release(queue); /* the queue and the plan, while the kernel runs */
   release(&m);
   let_go();
 }
 
-/* In a process of its own, because what the driver holds then stays there. */
+/* In a separate process, because the driver's objects stay there. */
 static void a_context_closes_while_a_kernel_hangs(void **state) {
   (void)state;
   const pid_t child = fork();
@@ -452,7 +449,7 @@ static void a_context_closes_while_a_kernel_hangs(void **state) {
     ok = ok && compute_compile(graph, &b, 1, NULL, &plan) == COMPUTE_OK;
     const compute_binding bindings[] = {{a, x}, {b, y}};
     ok = ok && compute_run(plan, bindings, 2, NULL) == COMPUTE_OK &&
-         gpu.configure("keep=1,hold_kernels=1"); /* for ever */
+         gpu.configure("keep=1,hold_kernels=1"); /* forever */
     ok = ok && compute_run_with(plan, bindings, 2, &(compute_run_options){.time_limit = 0.05},
                                 NULL) == COMPUTE_ERROR_TIMEOUT;
     compute_plan_release(plan);
@@ -468,8 +465,7 @@ static void a_context_closes_while_a_kernel_hangs(void **state) {
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------
- */
+/* ---- Copies -------------------------------------------------------------------------------- */
 
 static void a_copy_that_fails_is_repeated_in_pieces(void **state) {
   (void)state;
@@ -497,7 +493,7 @@ static void a_copy_that_fails_is_repeated_in_pieces(void **state) {
   free(back);
 }
 
-/* A parameter of the CPU goes to the device within the run. */
+/* A parameter on the CPU is copied to the device within the run. */
 static void a_copy_within_a_run_is_repeated_too(void **state) {
   (void)state;
   compute_tensor *w = NULL, *x = NULL, *y = NULL;
@@ -530,7 +526,7 @@ static void giving_back_what_is_cached_is_counted(void **state) {
   assert_true(gpu.configure("memory=64M,no_pools=1"));
   assert_ok(compute_open(&small, &(compute_open_options){.device = "cuda:0"}));
   compute_device *device = compute_default_device(small);
-  /* All three are within the pool's own limit, but not within the device's memory. */
+  /* The pool's limit allows all three; the device's memory does not. */
   assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(30 << 20), &a));
   assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(20 << 20), &b));
   compute_tensor_release(b);

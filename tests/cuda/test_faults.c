@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A job on a GPU whose driver fails: the n-th call of each kind, for n = 1, 2, … until nothing
- * fails any more, and all calls from the n-th on. Each time the result is right (another way was
- * found) or the call says in words what failed; afterwards the same context works again, or says
- * that its device is lost and a new one works; and nothing is left behind.
+/* A job on a GPU with a failing driver: the n-th call of each kind fails, for n = 1, 2, … until
+ * none is left to fail; and all calls from the n-th on fail. Each time the result is right (by
+ * another way), or the error explains the failing call. Afterwards the same context works, or it
+ * reports a lost device and a new context works. Nothing is left behind.
  *
  * The driver is the stand-in of tests/cuda_driver/. */
 #include <signal.h>
@@ -17,13 +17,13 @@
 
 enum { SKIPPED = 77, HANG_SECONDS = 600, ILLEGAL_ADDRESS = 700 };
 
-/* Of one kind at most so many failures are tried: the first ones, then ever fewer. */
+/* Limits the failures of one kind: the first ones, then ever fewer. */
 enum { FIRST_FAILURES = 5, GROWTH_PERCENT = 60 };
 
 static cuda_stand_in gpu;
-static job_result expected; /* of the CPU */
+static job_result expected; /* on the CPU */
 static bool show_outcomes;  /* COMPUTE_TEST_VERBOSE */
-static char when[128];      /* what is being tried, for the case that it never ends */
+static char when[128];      /* the current failure, printed if the test hangs */
 
 static void hang(int signal_number) {
   static const char words[] = " does not end\n";
@@ -44,10 +44,10 @@ static void check_words(compute_status status) {
              compute_status_name(error.status), error.message);
 }
 
-/* Where no context can be entered any more, what is in it stays there until the process ends. */
+/* If a context can no longer be entered, its contents stay until the process ends. */
 static void check_nothing_left(int64_t live, bool stays) {
   char text[256];
-  assert_true(gpu.configure(stays ? "reset=1" : "")); /* what a lost device had is gone */
+  assert_true(gpu.configure(stays ? "reset=1" : "")); /* a lost device's objects are gone */
   if (stays) gpu.live(text, sizeof text);
   if (gpu.live(text, sizeof text) != 0) fail_msg("%s: left in the driver: %s", when, text);
   if (gpu.misuse(text, sizeof text) != 0) fail_msg("%s: %s", when, text);
@@ -56,8 +56,8 @@ static void check_nothing_left(int64_t live, bool stays) {
              (long long)(failing_allocator_live() - live));
 }
 
-/* The context after a failure: it works, or its device is lost; then the driver is left alone and
- * the CPU works. */
+/* Checks the context after a failure. It works, or its device is lost: then the driver is left
+ * alone and the CPU works. */
 static void check_afterwards(compute_context *context, bool may_be_lost) {
   job_result result;
   compute_status s = device_job(context, &result);
@@ -81,7 +81,7 @@ static void check_afterwards(compute_context *context, bool may_be_lost) {
   assert_ok(compute_device_pop(context));
 }
 
-/* Opens, works, closes, while `call` fails; returns how many calls have failed. */
+/* Opens, works and closes while `call` fails; returns the number of failed calls. */
 static int64_t do_job_with_failure(const char *call, int64_t nth, bool onward, int code) {
   compute_context *context = NULL;
   char orders[128];
@@ -121,7 +121,7 @@ static int64_t next_failure(int64_t nth) {
   return nth < FIRST_FAILURES ? nth + 1 : nth + 1 + nth * GROWTH_PERCENT / 100;
 }
 
-/* What a driver would say when this call fails. */
+/* A typical error code of this call. */
 static int likely_code(const char *call) {
   static const struct {
     const char *call;
@@ -171,7 +171,7 @@ static void a_driver_may_stop_working(void **state) {
   assert_true(nth > 100);
 }
 
-/* The reference, and a first job that fills the cache of compiled kernels. */
+/* Computes the reference, and fills the cache of compiled kernels with a first job. */
 static int prepare(void **state) {
   (void)state;
   signal(SIGALRM, hang);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits of stacks, frames and movies on a GPU that fails: whatever call goes wrong, results are
- * right or absent. The GPU is the stand-in of tests/cuda_driver/. */
+/* Fits of stacks, frames and movies on a failing GPU: whichever call fails, results are right or
+ * absent. The GPU is the stand-in of tests/cuda_driver/. */
 #include "support/drivers/cuda_stand_in.h"
 
 #include "fit/fit_fixture.h"
@@ -85,7 +85,7 @@ static void check(form f, const room *r, const compute_fit_summary *summary) {
   check_untouched(r, summary->count);
 }
 
-/* Of kinds: the device is lost; it has no memory; a kernel does not start. */
+/* The kinds of failure: a lost device, no device memory, a kernel that does not start. */
 static void whatever_fails_results_are_right_or_absent(void **state) {
   (void)state;
   static const char *const failures[] = {"cuLaunchKernel:3:700",
@@ -123,7 +123,7 @@ static void whatever_fails_results_are_right_or_absent(void **state) {
   free_room(&r);
 }
 
-/* Nothing is left in the driver, and a GPU that works is used for everything. */
+/* Nothing is left in the driver, and a working GPU does all the work. */
 static void a_gpu_that_works_does_it_all(void **state) {
   (void)state;
   char text[256];
@@ -162,7 +162,7 @@ static compute_status take_wanted(void *user, int64_t first, int64_t count,
   return COMPUTE_OK;
 }
 
-/* The truth, from the CPU. */
+/* Computes the reference on the CPU. */
 static int open_group(void **state) {
   compute_fit_summary summary;
   (void)state;

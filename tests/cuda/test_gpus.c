@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Several GPUs and several streams of one, and what each kind of failure leaves, on the stand-in of
- * tests/cuda_driver/. */
+/* Several GPUs, several streams of one GPU, and the state after each kind of failure, on the
+ * stand-in of tests/cuda_driver/. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +13,7 @@
 enum { SKIPPED = 77, COUNT = 100000 };
 
 static cuda_stand_in gpu;
-static job_result expected; /* of the CPU */
+static job_result expected; /* on the CPU */
 
 static compute_context *open_with(const char *orders, const char *device) {
   compute_context *context = NULL;
@@ -25,7 +25,7 @@ static compute_context *open_with(const char *orders, const char *device) {
 static void close_clean(compute_context *context) {
   char text[256];
   test_close(context);
-  assert_true(gpu.configure("")); /* what a lost device had is gone */
+  assert_true(gpu.configure("")); /* a lost device's objects are gone */
   if (gpu.live(text, sizeof text)) fail_msg("left in the driver: %s", text);
   if (gpu.misuse(text, sizeof text)) fail_msg("%s", text);
 }
@@ -70,7 +70,7 @@ static void every_gpu_is_listed_and_works(void **state) {
   close_clean(context);
 }
 
-/* Between each two, whether they can reach each other or not, and behind a slow copy. */
+/* Between each pair, with and without peer access, and after a slow copy. */
 static void every_gpu_copies_to_every_other(void **state) {
   (void)state;
   static const char *const orders[] = {"device_count=3,copy_rate=400", "device_count=3,no_peers=1",
@@ -101,7 +101,7 @@ static void every_gpu_copies_to_every_other(void **state) {
   }
 }
 
-/* A GPU that cannot be reached although it said so is copied from all the same. */
+/* If peer access fails although the GPU offers it, copies still work. */
 static void a_failure_to_reach_a_gpu_is_no_failure(void **state) {
   (void)state;
   static const char *const orders[] = {"device_count=2,fail=cuCtxEnablePeerAccess:1:205",
@@ -142,7 +142,7 @@ static void a_lost_gpu_does_not_take_the_others_with_it(void **state) {
 
 /* ---- Streams ------------------------------------------------------------------------------- */
 
-/* The vtable's own calls, to say which stream does what. */
+/* Calls the vtable directly, to choose the stream of each operation. */
 typedef struct streams {
   const compute_backend *backend;
   void *device, *first, *second, *scale;
@@ -188,8 +188,8 @@ static compute_status scale(const streams *s, void *queue, const compute_memory 
   return s->backend->custom_launch(queue, s->scale, groups, group, arguments, 3);
 }
 
-/* Upload on one stream, kernel on the other, download on the first, each a slow one: only the
- * events keep the order. */
+/* Upload on one stream, kernel on another, download on the first, each slow: only the events keep
+ * the order. */
 static void events_order_the_work_of_two_streams(void **state) {
   (void)state;
   compute_context *context = open_with("copy_rate=20,delay_kernels=15", "cuda:0");
@@ -204,7 +204,7 @@ static void events_order_the_work_of_two_streams(void **state) {
   assert_int_equal(s.backend->event_record(s.second, &scaled), COMPUTE_OK);
   assert_int_equal(s.backend->queue_wait_event(s.first, scaled), COMPUTE_OK);
   assert_int_equal(s.backend->download(s.first, s.to_host, &a, bytes), COMPUTE_OK);
-  s.backend->event_destroy(s.device, uploaded); /* those who wait go on waiting */
+  s.backend->event_destroy(s.device, uploaded); /* commands that already wait still do */
   s.backend->event_destroy(s.device, scaled);
   assert_int_equal(s.backend->queue_wait(s.first), COMPUTE_OK);
   for (int i = 0; i < COUNT; i++) assert_float_equal(s.to_host[i], 2.0F * (float)i, 0);
@@ -212,7 +212,7 @@ static void events_order_the_work_of_two_streams(void **state) {
   close_clean(context);
 }
 
-/* Copies of both directions and kernels, each for itself as long: together hardly longer. No call
+/* Copies in both directions and kernels take equally long alone and hardly longer together. No call
  * waits for them. */
 static void copies_of_page_locked_memory_run_beside_kernels(void **state) {
   (void)state;
@@ -225,7 +225,7 @@ static void copies_of_page_locked_memory_run_beside_kernels(void **state) {
   const compute_argument a = {&s.a, 0}, b = {&s.b, 0};
   const compute_memory part = s.b;
   double best = 1e9, calls = 1e9;
-  for (int turn = 0; turn < 3; turn++) { /* a busy machine is slow now and then */
+  for (int turn = 0; turn < 3; turn++) { /* a busy machine is slow at times */
     const double start = now();
     assert_int_equal(s.backend->upload(s.first, &a, s.to_device, bytes), COMPUTE_OK);
     assert_int_equal(s.backend->download(third, s.to_host, &b, bytes), COMPUTE_OK);
@@ -250,7 +250,7 @@ static void copies_of_page_locked_memory_run_beside_kernels(void **state) {
 
 /* ---- Failures ------------------------------------------------------------------------------ */
 
-/* Every code that ends a context keeps every call away from the driver; others end nothing. */
+/* After a code that ends a context, no call reaches the driver; other codes end nothing. */
 static void codes_that_end_a_device_are_told_from_others(void **state) {
   (void)state;
   static const int fatal[] = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 911};
@@ -298,7 +298,7 @@ static compute_status run(compute_context *context, const char *where) {
 static compute_status build(compute_context *context, const char *where) {
   compute_kernel *kernel = NULL;
   char source[160];
-  static int number; /* a text that no cache has */
+  static int number; /* a text that is in no cache */
   (void)where;
   snprintf(source, sizeof source, "extern \"C\" __global__ void k(int *x) { *x = %d; } // %lld",
            number++, (long long)time(NULL));
@@ -308,7 +308,7 @@ static compute_status build(compute_context *context, const char *where) {
   return s;
 }
 
-/* Each kind of failure: its status, its words, and that the device works on. */
+/* Each kind of failure has its status and its message, and the device still works. */
 static void each_failure_has_its_status_and_words(void **state) {
   (void)state;
   static const struct {
@@ -343,7 +343,8 @@ static void each_failure_has_its_status_and_words(void **state) {
   }
 }
 
-/* What a pool keeps may lie in pieces that do not fit: then it gives them back. */
+/* A pool's free memory may be in pieces that are too small: the pool then returns them to the
+ * driver. */
 static void a_pool_that_is_short_gives_back_what_it_keeps(void **state) {
   (void)state;
   compute_context *context = open_with("fail=cuMemAllocFromPoolAsync:2:2", "cuda:0");
@@ -355,7 +356,7 @@ static void a_pool_that_is_short_gives_back_what_it_keeps(void **state) {
   close_clean(context);
 }
 
-/* Without pinned memory, copies go the driver's own way. */
+/* Without pinned memory, copies use the driver's pageable path. */
 static void without_pinned_memory_copies_are_slower_but_right(void **state) {
   (void)state;
   compute_context *context = open_with("fail=cuMemHostAlloc:1+:2", "cuda:0");
@@ -368,7 +369,7 @@ static void without_pinned_memory_copies_are_slower_but_right(void **state) {
   close_clean(context);
 }
 
-/* Timers, page-locked and registered memory: the status of the first call that fails. */
+/* Uses timers, page-locked and registered memory; returns the status of the first failing call. */
 static compute_status time_some_copies(const compute_backend *backend, void *device) {
   enum { TIMERS = 3 };
   void *queue = NULL, *data = NULL, *timers[TIMERS] = {NULL};
@@ -416,7 +417,7 @@ static void any_call_for_timers_and_page_locked_memory_may_fail(void **state) {
       const compute_status s = time_some_copies(device->backend, device->handle);
       const char *call = "";
       const bool failed = gpu.failures(&call) > 0;
-      /* What cannot be entered cannot be released. */
+      /* Objects of a context that cannot be entered cannot be released. */
       const bool stays = strcmp(call, "cuCtxSetCurrent") == 0;
       assert_true(gpu.configure("keep=1"));
       if (codes[i] != 700 && !stays)

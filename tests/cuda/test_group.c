@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Promises about groups on GPUs, on stand-ins for the driver and for NCCL (cuda_driver/): tensors
- * of the ranks' own devices are exchanged by NCCL, with right values; what it lacks, and what must
- * have a fixed order, passes through pinned memory; a failure or a hang ends in an error on every
- * rank. Without the library, with an old one, or with two ranks on one device the host does it all.
- */
+/* Promises about groups on GPUs, on stand-ins for the driver and for NCCL (cuda_driver/). NCCL
+ * exchanges tensors on the ranks' own devices, with right values. Operations that NCCL lacks, and
+ * those with a fixed order, go through pinned memory. A failure or a hang becomes an error on every
+ * rank. Without the library, with an old one, or with two ranks on one device, the host does all
+ * exchanges. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static bool goes_by(loopback_rank *self, const char *words) {
   return strstr(text, words) != NULL;
 }
 
-/* Small whole numbers, so that sums are exact in every dtype. */
+/* Small integers, so that sums are exact in every dtype. */
 static double element(int32_t rank, int64_t i) {
   return (double)((i * 7 + rank * 3) % 5);
 }
@@ -155,7 +155,7 @@ static void move(loopback_rank *self, compute_dtype dtype) {
   compute_tensor_release(all);
 }
 
-/* Blocks that are views of the whole, as a trainer's are that divides the optimizer's state. */
+/* The blocks are views of the whole tensor, as in a trainer that divides the optimizer's state. */
 static void within_one_tensor(loopback_rank *self) {
   compute_tensor *x = tensor_of(self, COMPUTE_F32, (int64_t)COUNT * self->size), *own = NULL;
   RANK_CHECK(self, !compute_tensor_slice_view(x, 0, (int64_t)COUNT * self->rank, COUNT, 1, &own));
@@ -190,7 +190,7 @@ static void nccl_exchanges_what_it_can(void **state) {
   for (int32_t size = 2; size <= 4; size++) {
     assert_true(gpu.configure("device_count=4") && nccl.configure(""));
     run(size, exchange_by_nccl);
-    /* Sums of ten dtypes, means of four, extrema of six; twice each. */
+    /* Sums of ten dtypes, means of four, extrema of six; each twice. */
     assert_int_equal(nccl.count("ncclAllReduce"), size * 2 * (10 + 4 + 2 * 6));
     assert_int_equal(nccl.count("ncclReduceScatter"), size * (10 + 4 + 2 * 6 + 1));
     assert_int_equal(nccl.count("ncclAllGather"), size * 3);
@@ -219,7 +219,7 @@ static void no_element_passes_through_the_host(void **state) {
   run(3, keep_elements_on_the_device);
 }
 
-/* Work on another queue writes the input late; the call comes after it. */
+/* Work on another queue writes the input late; the collective waits for it. */
 static void reduce_after_an_event(loopback_rank *self) {
   compute_queue *queue = NULL;
   compute_event *event = NULL;
@@ -248,10 +248,10 @@ static void calls_follow_their_event_on_the_device(void **state) {
   run(2, reduce_after_an_event);
 }
 
-/* ---- Where the host serves --------------------------------------------------------------------
- */
+/* ---- Through the host
+ * ------------------------------------------------------------------------- */
 
-/* Fractions whose sum depends on the order: NCCL's stand-in begins with the last rank. */
+/* Fractions whose sum depends on the order: NCCL's stand-in starts with the last rank. */
 static void add_in_order(loopback_rank *self) {
   float values[3] = {self->rank == 0 ? 1 : 0x1p-25f, 0, 0}, sum[3];
   compute_tensor *x = NULL, *y = NULL;
@@ -263,7 +263,7 @@ static void add_in_order(loopback_rank *self) {
   const compute_group_call_options *const ways[] = {&fixed, &exact, NULL};
   const float wanted[] = {1, 1 + 0x1p-23f, 1 + 0x1p-23f};
   for (int i = 0; i < 3; i++) {
-    /* One rank that asks for the order is enough. */
+    /* It suffices that one rank asks for the fixed order. */
     const compute_group_call_options *way = i == 0 && self->rank == 1 ? NULL : ways[i];
     RANK_CHECK(self, !compute_group_all_reduce(self->group, COMPUTE_GROUP_SUM, x, y, way, NULL));
     RANK_CHECK(self, !compute_tensor_read(y, sum, sizeof sum) && sum[0] == wanted[i]);
@@ -287,7 +287,7 @@ static void compare_with_nan(loopback_rank *self) {
              !compute_tensor_from_host(device_of(self), COMPUTE_F32, COMPUTE_SHAPE(1), &value, &x));
   RANK_CHECK(self, !compute_group_all_reduce(self->group, COMPUTE_GROUP_MAX, x, x, NULL, NULL));
   RANK_CHECK(self, !compute_tensor_read(x, &largest, sizeof largest) && isnan(largest));
-  /* Of one rank the tensor is in host memory, of another it is not. */
+  /* One rank's tensor is in host memory, the other's is not. */
   RANK_CHECK(self, !compute_device_by_name(self->context, "cpu", &cpu));
   RANK_CHECK(self, !compute_tensor_full(cpu, COMPUTE_F32, COMPUTE_SHAPE(1), 5, &host));
   RANK_CHECK(self,
@@ -306,7 +306,7 @@ static void what_nccl_would_do_otherwise_is_left_to_the_host(void **state) {
   assert_int_equal(nccl.count("ncclBroadcast"), 0);
 }
 
-/* Several pieces each way. */
+/* Several chunks each way. */
 static void exchange_much(loopback_rank *self) {
   enum { MANY = 1500001 };
   const compute_group_call_options fixed = {.fixed_order = true};
@@ -362,8 +362,8 @@ static void reach_device_memory(loopback_rank *self) {
   exchange_much(self);
 }
 
-/* The stand-in's device memory can be read by the processor, so a transport that copies it is as
- * one whose MPI knows CUDA. */
+/* The processor can read the stand-in's device memory, so a transport that copies it behaves like a
+ * CUDA-aware MPI. */
 static void a_transport_that_reaches_the_devices_gets_their_memory(void **state) {
   (void)state;
   loopback_rank ranks[LOOPBACK_MOST];
@@ -384,7 +384,8 @@ static void gather_until_silence(loopback_rank *self) {
   compute_tensor_release(all);
 }
 
-/* It may still write to the device's memory: that is lost with the group, the tensors' is not. */
+/* The transport may still write to its device memory: this memory is lost with the group, but the
+ * tensors' memory is not. */
 static void a_transport_that_falls_silent_keeps_its_memory(void **state) {
   (void)state;
   loopback_rank ranks[LOOPBACK_MOST];
@@ -423,13 +424,12 @@ static void nccl_can_be_too_old_and_be_turned_off(void **state) {
   assert_int_equal(setenv("COMPUTE_CUDA_LIBRARIES", "nccl", 1), 0);
   loopback_rank ranks[LOOPBACK_MOST];
   prepare(ranks);
-  ranks[0].host_only = true; /* one rank is enough */
+  ranks[0].host_only = true; /* one rank suffices */
   run_on(2, use_host_memory_only, NULL, ranks);
   assert_int_equal(nccl.count("ncclCommInitRankConfig"), 0);
 }
 
-/* ---- Faults -----------------------------------------------------------------------------------
- */
+/* ---- Faults -------------------------------------------------------------------------------- */
 
 static void join_in_vain(loopback_rank *self) {
   RANK_CHECK(self, self->opened == COMPUTE_OK);
@@ -450,7 +450,7 @@ static void who_cannot_join_passes_through_the_host(void **state) {
     char text[64];
     snprintf(text, sizeof text, "%s", orders[i][1]);
     prepare(ranks);
-    const bool hangs = strncmp(orders[i][0], "hang", 4) == 0; /* half of the limit is for joining */
+    const bool hangs = strncmp(orders[i][0], "hang", 4) == 0; /* joining gets half of the limit */
     for (int r = 0; r < 3; r++) ranks[r].timeout = hangs ? 2 : 60;
     assert_true(gpu.configure("device_count=3") && nccl.configure(orders[i][0]));
     run_on(3, join_in_vain, text, ranks);
@@ -459,12 +459,12 @@ static void who_cannot_join_passes_through_the_host(void **state) {
 }
 
 typedef struct outcome {
-  const char *orders; /* given to NCCL when the ranks have joined */
+  const char *orders; /* for NCCL, once the ranks have joined */
   compute_status status[LOOPBACK_MOST];
   char message[LOOPBACK_MOST][256];
 } outcome;
 
-/* Some of each kind, until one fails. */
+/* Calls each kind of collective until one fails. */
 static void call_until_it_fails(loopback_rank *self) {
   outcome *seen = self->user;
   compute_error error = {.status = COMPUTE_OK};
@@ -487,7 +487,7 @@ static void call_until_it_fails(loopback_rank *self) {
   compute_error_get(self->context, &error);
   seen->status[self->rank] = status;
   snprintf(seen->message[self->rank], sizeof seen->message[0], "%.255s", error.message);
-  /* Whoever has seen nothing in the calls cannot close in order with the others. */
+  /* A rank that saw no error in its calls cannot leave the barrier in order with the others. */
   if (status) RANK_CHECK(self, compute_group_barrier(self->group) == status);
   compute_group_info info;
   RANK_CHECK(self, !compute_group_query(self->group, &info) && info.broken == (status != 0));
@@ -527,7 +527,7 @@ static void a_failing_call_ends_in_an_error_on_all_ranks(void **state) {
   }
 }
 
-/* In the state that is polled: after a call was submitted, and while it is in progress. */
+/* In the polled state: after a call was submitted, and during the call. */
 static void an_asynchronous_error_is_noticed(void **state) {
   (void)state;
   static const char *const orders[] = {"fail=ncclCommGetAsyncError:1:6",
@@ -561,7 +561,7 @@ static void a_call_that_hangs_is_aborted_at_the_limit(void **state) {
   }
 }
 
-/* Copies between pinned memory and the device; the group breaks, and nothing else. */
+/* Copies between pinned memory and the device fail: only the group breaks. */
 static void copy_until_it_fails(loopback_rank *self) {
   outcome *seen = self->user;
   compute_error error = {.status = COMPUTE_OK};
@@ -591,10 +591,9 @@ static void a_copy_that_fails_breaks_the_group(void **state) {
   assert_true(gpu.configure(""));
 }
 
-/* ---- Without the library -----------------------------------------------------------------------
- */
+/* ---- Without the library ------------------------------------------------------------------- */
 
-/* The machine may have NVIDIA's own, which finds no GPU. */
+/* The machine may have NVIDIA's library, which finds no GPU. */
 static void miss_the_library(loopback_rank *self) {
   RANK_CHECK(self, goes_by(self, self->user));
   exchange_through_the_host(self);

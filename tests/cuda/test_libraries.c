@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Promises about NVIDIA's libraries for single kernels, on stand-ins for cuBLASLt and cuDNN
- * (cuda_driver/libraries/): what they compute is right in every layout that they are given and to
- * the precision asked for, and a failure of theirs, or a lack of memory, leaves a right result or
- * an error in words. */
+ * (cuda_driver/libraries/). Their results are right in every accepted layout and to the requested
+ * precision. If they fail or lack memory, the result is still right or the error explains the
+ * failure. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { SKIPPED = 77, OPERANDS = COMPUTE_MAX_OPERANDS };
 
 /* ---- Samples ------------------------------------------------------------------------------- */
 
-/* Operands of one run; device memory has `shift` further elements before each. */
+/* Operands of one run; in device memory, `shift` additional elements precede each. */
 typedef struct operands {
   uint32_t count;
   int64_t elements[OPERANDS], first[OPERANDS], shift;
@@ -54,7 +54,7 @@ static void operands_release(operands *o) {
   }
 }
 
-/* Runs a prepared kernel, or without one the descriptor as the device likes it. */
+/* Runs a prepared kernel; for NULL, the descriptor with the device's own choice. */
 static void run_on(compute_device *device, const sample_kernel *s, void *kernel, operands *o) {
   const compute_backend *b = device->backend;
   compute_memory memory[OPERANDS];
@@ -209,7 +209,8 @@ static void convolutions_match_in_every_layout_that_is_served(void **state) {
   assert_true(dnn.count("exact") > 0);
 }
 
-/* As a gradient by data, or one as a convolution. */
+/* With its filter flipped, a convolution runs as a gradient with respect to the data, and such a
+ * gradient runs as a convolution. */
 static void convolutions_match_with_their_filters_turned(void **state) {
   (void)state;
   assert_true(dnn.configure(""));
@@ -279,9 +280,9 @@ static void f32_is_exact_unless_tf32_is_asked_for(void **state) {
   assert_true(loose > 3e-6);
 }
 
-/* The first convolution with TF32 allowed may be rounded; the library's engine that does so is the
- * first that it proposes, and none that is strict may use it. Nor the one that does so in secret:
- * that is found out when it is tried. */
+/* Only the run with TF32 may round. The library's rounding engine is the first that it proposes;
+ * the strict run must not use it. Neither may use the engine that rounds although it claims not to:
+ * the trial run detects it. */
 static void convolve_both_ways(const sample_kernel *s, void *user) {
   int *seen = user;
   if (s->descriptor.inputs[0].dtype != COMPUTE_F32 || (*seen)++ > 0) return;
@@ -322,7 +323,7 @@ static void strict_convolutions_take_no_engine_that_rounds(void **state) {
   assert_true(seen > 0);
 }
 
-/* Whether the library tries an engine that filters, for a convolution of this kind. */
+/* Returns true if the library tries a Winograd engine for a convolution of this kind. */
 static bool is_filtered(compute_device *device, const sample_kernel *s, compute_dtype dtype,
                         compute_precision precision) {
   const compute_tuning tuning = {.implementation = 1};
@@ -371,7 +372,7 @@ static void winograd_is_taken_only_where_it_is_allowed(void **state) {
 
 /* ---- Failures ------------------------------------------------------------------------------ */
 
-/* A convolution, prepared while some call fails. */
+/* Prepares a convolution while some call fails. */
 static void convolve_with_failures(const sample_kernel *s, void *user) {
   static const char *const calls[] = {"cudnnCreate",
                                       "cudnnSetStream",
@@ -419,7 +420,7 @@ static void any_call_of_the_library_for_convolutions_may_fail(void **state) {
   assert_true(dnn.configure(""));
 }
 
-/* Memory of the host may be short at any request while a library's kernel is made. */
+/* Host memory may be short at any request while a library's kernel is prepared. */
 static void starve(const sample_kernel *s, void *user) {
   int *seen = user;
   if (s->descriptor.inputs[0].dtype != COMPUTE_F32 || s->large || (*seen)++ > 0) return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Promises about NVIDIA's libraries in plans, on stand-ins for cuBLASLt and cuDNN
- * (cuda_driver/libraries/): they are used where they should be, in recordings too, nothing fails
- * without them, and a failure of theirs leaves a right result or an error in words. */
+ * (cuda_driver/libraries/). They are used where they should be, also in recordings. Plans work
+ * without them. If they fail, the result is still right or the error explains the failure. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,8 @@ static void check_layer(const float *actual, const float *expected, const char *
                (double)expected[i]);
 }
 
-/* By a library what it knows; gelu by erf is another function than its own. */
+/* The library computes the epilogues that it supports. Its gelu uses tanh, so gelu by erf runs in a
+ * separate kernel. */
 static void epilogues_go_to_the_library_if_they_are_its_own(void **state) {
   (void)state;
   static const struct {
@@ -166,7 +167,7 @@ static void recorded_products_follow_their_bindings_without_allocations_or_waits
   cuda_libraries_close(context);
 }
 
-/* ---- Choosing ------------------------------------------------------------------------------ */
+/* ---- Autotuning ---------------------------------------------------------------------------- */
 
 static void the_fastest_of_what_is_proposed_is_kept_and_remembered(void **state) {
   (void)state;
@@ -190,7 +191,8 @@ static void the_fastest_of_what_is_proposed_is_kept_and_remembered(void **state)
   cuda_libraries_cache(NULL);
 }
 
-/* What is taken without a trial, for want of memory, is tried the next time. */
+/* A choice made without a trial, because memory was short, is not cached: the next plan tries
+ * again. */
 static void what_could_not_be_timed_is_not_remembered(void **state) {
   (void)state;
   char folder[] = TEST_SCRATCH_DIR "/cache_XXXXXX";
@@ -219,8 +221,8 @@ static void count_timed(void *user, compute_log_level level, const char *module,
   if (strstr(message, "timed for a kernel: cu")) timed++;
 }
 
-/* Nobody asks for the library here: operations or bytes speak for trying it. Whichever wins is also
- * what the second plan gets, without another trial. */
+/* No tuning asks for the library here: enough operations or bytes make it a candidate. The second
+ * plan uses the cached winner without another trial. */
 static void large_products_are_timed_by_the_library_and_without_it(void **state) {
   (void)state;
   static const struct {
@@ -263,8 +265,8 @@ static void large_products_are_timed_by_the_library_and_without_it(void **state)
 
 enum { SIDE = 40, CHANNELS = 32 };
 
-/* relu(x * w + b), or with the transposed convolution: the library would need a second pass.
- * Returns compute_explain's text. */
+/* relu(x * w + b), or with the transposed convolution, for which the library would need a second
+ * pass. Returns compute_explain's text. */
 static char *convolve(compute_context *context, bool transposed, float *result) {
   static float x[CHANNELS * SIDE * SIDE], w[CHANNELS * CHANNELS * 9], b[CHANNELS];
   for (int i = 0; i < CHANNELS * SIDE * SIDE; i++) x[i] = 0.1F * (float)((i * 37 + 5) % 29 - 14);
@@ -303,7 +305,7 @@ static void check_convolution(const float *actual, const float *expected) {
       fail_msg("element %d is %g instead of %g", i, (double)actual[i], (double)expected[i]);
 }
 
-/* Whichever it is: that of the first plan is that of the second, without another trial. */
+/* The second plan uses the first plan's winner without another trial. */
 static void a_convolution_is_timed_by_the_library_and_without_it(void **state) {
   (void)state;
   static float expected[CHANNELS * SIDE * SIDE], actual[CHANNELS * SIDE * SIDE];
@@ -344,7 +346,8 @@ static void keep_timed(void *user, compute_log_level level, const char *module,
   if (strstr(message, "timed for a kernel")) snprintf(timed_text, sizeof timed_text, "%s", message);
 }
 
-/* A gradient by data, which a transposed convolution is, is tried as a convolution. */
+/* A transposed convolution is a gradient with respect to the data; it is tried as a convolution
+ * with flipped filters. */
 static void filters_are_turned_where_that_may_pay_or_is_asked_for(void **state) {
   (void)state;
   static float expected[CHANNELS * SIDE * SIDE], actual[CHANNELS * SIDE * SIDE];
@@ -373,7 +376,7 @@ static void filters_are_turned_where_that_may_pay_or_is_asked_for(void **state) 
   assert_int_equal(setenv("COMPUTE_TUNING", "gemm:implementation=1", 1), 0);
 }
 
-/* A number without an implementation is no other name for the library. */
+/* An implementation number without an implementation does not select the library. */
 static void unknown_implementations_are_not_the_librarys(void **state) {
   (void)state;
   static float expected[CHANNELS * SIDE * SIDE], actual[CHANNELS * SIDE * SIDE];
@@ -436,7 +439,7 @@ static void a_library_that_cannot_be_used_is_logged_once_and_done_without(void *
   assert_true(blas.configure(""));
 }
 
-/* The plan, made and run while a call of the library fails. */
+/* Compiles and runs the plan while a call of the library fails. */
 static bool layer_survives(const char *call, int nth, const char *plus, int code,
                            const float *expected) {
   char orders[128], where[160];
@@ -488,8 +491,8 @@ static void any_call_of_the_library_may_fail(void **state) {
   }
 }
 
-/* What the driver fails with while a library is being tried out ends the device or leaves it as it
- * was; never is anything left behind. */
+/* A driver failure during a trial of a library ends the device or leaves it unchanged. Nothing is
+ * left behind. */
 static void the_driver_may_fail_while_a_library_is_tried_out(void **state) {
   (void)state;
   static const char *const calls[] = {"cuMemAlloc",     "cuMemGetInfo",       "cuStreamCreate",
@@ -504,7 +507,7 @@ static void the_driver_may_fail_while_a_library_is_tried_out(void **state) {
       char orders[128], text[256];
       layer l;
       compute_context *context = cuda_libraries_open("cuda:0");
-      layer_build(context, GELU_ERF, &l); /* all but the product has been set up */
+      layer_build(context, GELU_ERF, &l); /* sets up everything but the product */
       layer_release(&l);
       snprintf(orders, sizeof orders, "keep=1,fail=%s:1:%d", calls[i], codes[k]);
       assert_true(gpu.configure(orders));

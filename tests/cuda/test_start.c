@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that finds all its kernels in the disk cache: it never opens NVRTC, compiles nothing,
- * and has its first result soon. What depends on how CUDA was started is tried here too. Each part
- * runs in a process of its own, since what is once opened stays open. */
+/* A process that finds all its kernels in the disk cache never opens NVRTC, compiles nothing, and
+ * has its first result soon. Other tests depend on how CUDA was started. Each part runs in a
+ * separate process, since an opened library stays open. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ typedef struct first_result {
   double milliseconds;
 } first_result;
 
-/* From nothing to the results of the job. */
+/* Measures from the start to the results of the job. */
 static first_result start(const job_result *expected) {
   first_result r = {0};
   job_result result;
@@ -50,7 +50,7 @@ static first_result start(const job_result *expected) {
   return r;
 }
 
-/* The same in a child, whose test failures end it. `change` is done there first. */
+/* The same in a child process; its failures fail the test. The child calls `change` first. */
 static first_result start_in_child(const job_result *expected, void (*change)(void)) {
   int ends[2], status = -1;
   first_result r = {0};
@@ -100,7 +100,8 @@ static void what_the_cache_holds_needs_no_compiler(void **state) {
   test_time("first result", "ms", best, 300);
 }
 
-/* Another folder may hold another version: what is remembered counts for the same folders only. */
+/* Another folder may contain another version: a cache entry is valid only for the same search
+ * path. */
 static void elsewhere(void) {
   char folders[1024];
   snprintf(folders, sizeof folders, "%s:" TEST_NOWHERE, getenv("LD_LIBRARY_PATH"));
@@ -127,7 +128,7 @@ static void without_a_cache_the_compiler_is_opened(void **state) {
   assert_true(r.builds.programs_compiled > 0);
 }
 
-/* The driver is asked for its version once in a process, so this needs one of its own. */
+/* A process asks the driver for its version only once, so this test needs a new process. */
 static void a_compiler_newer_than_the_driver_is_noted(void **state) {
   (void)state;
   int status = -1;
@@ -148,7 +149,7 @@ static void a_compiler_newer_than_the_driver_is_noted(void **state) {
   assert_int_equal(status, 0);
 }
 
-/* The reference, from the GPU too, so that it is the same to the last bit. */
+/* The reference also comes from the GPU, so that it is the same to the last bit. */
 static void reference(void) {
   int ends[2], status = -1;
   assert_int_equal(pipe(ends), 0);
@@ -176,7 +177,7 @@ static bool opencl_is_open(void) {
   return dlopen("libOpenCL.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL;
 }
 
-/* Registers a driver of OpenCL in a folder of the scratch folder. */
+/* Registers an OpenCL driver in a folder of the scratch folder. */
 static void register_driver(const char *folder, const char *file, const char *library) {
   char path[512];
   mkdir(folder, 0700);
@@ -201,8 +202,8 @@ static void ask_for_cuda(compute_context *context) {
   (void)compute_device_by_name(context, "cuda:0", &device);
 }
 
-/* Whether OpenCL is open once the default device is known, and after something has been asked for.
- * In a child, without a cache that remembers what the drivers offered. */
+/* Checks, in a child process, that OpenCL is open or closed: after the default device is known, and
+ * after `ask`. No cache remembers the drivers' devices. */
 static void open_beside_opencl(const char *backends, const char *drivers, bool for_default,
                                void (*ask)(compute_context *), bool afterwards) {
   int status = -1;
@@ -225,8 +226,8 @@ static void open_beside_opencl(const char *backends, const char *drivers, bool f
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* It would make a second context on each GPU. Without CUDA its devices rank highest, and those of
- * another driver may. */
+/* OpenCL would make a second context on each GPU. Without CUDA, its devices rank highest; another
+ * driver's devices may also rank highest. */
 static void opencl_on_the_same_gpus_waits_until_it_is_needed(void **state) {
   static const char *const nvidia = TEST_SCRATCH_DIR "/nvidia", *const both =
                                                                     TEST_SCRATCH_DIR "/both";

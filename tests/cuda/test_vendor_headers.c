@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What backends/cuda declares of NVIDIA's libraries against the vendor's own headers, where they
- * are installed (CMake finds them: HAVE_…): every constant and every struct, when this is compiled;
- * and against the libraries themselves what they do without a GPU, when it runs. */
+/* Compares the declarations of NVIDIA's libraries in backends/cuda with the vendor's headers, where
+ * they are installed (CMake finds them: HAVE_…). Compiling this file checks every constant and
+ * struct. Running it checks the libraries' behaviour without a GPU. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -359,14 +359,14 @@ static void what_is_declared_agrees_with_the_headers(void **state) {
   if (there == 0) test_skip("no header of NVIDIA's is installed");
 }
 
-/* ---- The libraries themselves -------------------------------------------------------------- */
+/* ---- The real libraries -------------------------------------------------------------------- */
 
 typedef struct function_row {
   const char *name;
   size_t offset;
 } function_row;
 
-/* From the toolkit's folder: the stand-ins come first elsewhere. */
+/* Opens a library from the toolkit's folder: other search paths find the stand-ins first. */
 static bool open_real(const char *path, const function_row *rows, size_t count, void *functions) {
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!handle) return false;

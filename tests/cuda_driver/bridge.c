@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the stand-ins of vendor libraries need of the driver's, found by dlsym. */
+/* The driver's functions for the stand-ins of vendor libraries, which find them with dlsym. */
 #include <stdlib.h>
 
 #include "driver_private.h"

@@ -48,7 +48,7 @@ static _Atomic int last_failure = -1;
 static _Atomic int32_t lost[MOST_DEVICES];
 static char counts_path[4096];
 
-/* What to fail; set while no other thread calls. */
+/* The ordered failure; set while no other thread calls. */
 static struct {
   int call;
   int64_t nth;
@@ -56,7 +56,7 @@ static struct {
   cuda_result code;
 } order;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects everything below */
 static object *objects;
 static int64_t live[OBJECT_KINDS], forgotten[OBJECT_KINDS], misuses;
 static char first_misuse[256];
@@ -139,7 +139,7 @@ static __attribute__((constructor)) void read_environment(void) {
   }
 }
 
-/* ---- What was seen ------------------------------------------------------------------------- */
+/* ---- Observations -------------------------------------------------------------------------- */
 
 EXPORT int64_t stand_in_failures(const char **last);
 int64_t stand_in_failures(const char **last) {
@@ -196,7 +196,7 @@ void stand_in_misused(const char *format, ...) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* A test that does not ask about misuse fails by it. */
+/* Misuse fails a test that does not query it. */
 static __attribute__((destructor)) void at_end(void) {
   FILE *file = counts_path[0] ? fopen(counts_path, "w") : NULL;
   for (int i = 0; file && i < CALL_COUNT; i++)
@@ -223,7 +223,7 @@ static bool ends_device(cuda_result code) {
 
 static cuda_result ordered(int call) {
   const int64_t n = atomic_fetch_add(&counts[call], 1) + 1;
-  /* Kernels run by themselves: they are no calls. */
+  /* A kernel's run is no call, so "any" does not count it. */
   const int64_t any = call == CALL_kernel ? 0 : atomic_fetch_add(&count_of_any, 1) + 1;
   const int64_t place = order.call == CALL_ANY ? any : n;
   if (order.nth == 0 || (order.call != CALL_ANY && order.call != call)) return CUDA_OK;
@@ -237,7 +237,7 @@ cuda_result stand_in_kernel_order(void) {
   return ordered(CALL_kernel);
 }
 
-/* Calls that need no working context. */
+/* Returns true if the call needs a working context. */
 static bool needs_context(int call) {
   switch (call) {
   case CALL_cuInit:

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies. Pinned memory is read and written when the copy's turn comes. Of pageable memory the
- * driver takes a copy of its own before the call returns; and what goes to pageable memory has
- * arrived when the call returns. */
+/* Copies. Pinned memory is read and written when the copy runs. Pageable sources are copied before
+ * the call returns; copies to pageable memory are complete when the call returns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@ typedef struct copy_operation {
   const void *from;
   size_t bytes;
   int engine;
-  unsigned char own[]; /* of pageable memory */
+  unsigned char own[]; /* copy of pageable memory */
 } copy_operation;
 
 static int64_t duration(size_t bytes) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting, devices, primary contexts, and how functions are found. */
+/* Start of the driver, devices, primary contexts, and the lookup of functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int device_of_context(cuda_context context) {
 
 /* ---- Starting ------------------------------------------------------------------------------ */
 
-/* As the driver: GPUs up to the first number that none has, or that comes twice. */
+/* Like the driver: counts GPUs up to the first number that is invalid or repeated. */
 static int visible_count(void) {
   const char *text = getenv("CUDA_VISIBLE_DEVICES");
   const int all = (int)stand_in_machine.device_count;

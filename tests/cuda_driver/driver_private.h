@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of the stand-in driver.
+/* Internals of the stand-in driver.
  *
- *   control.c   orders, counts, failures, objects and what became of them
- *   devices.c   starting, devices, contexts, finding functions
- *   memory.c    memory of the device, of the host, and what an address is
+ *   control.c   orders, counts, failures, the list of objects
+ *   devices.c   start, devices, contexts, lookup of functions
+ *   memory.c    memory of the device and the host, attributes of addresses
  *   stream.c    streams and events
  *   copy.c      copies
  *   kernels.c   modules, launches, graphs
- *   bridge.c    what the stand-ins of vendor libraries (libraries/) need */
+ *   bridge.c    functions for the stand-ins of vendor libraries (libraries/) */
 #ifndef CUDA_DRIVER_PRIVATE_H
 #define CUDA_DRIVER_PRIVATE_H
 
@@ -37,8 +37,8 @@ enum {
 CUDA_FUNCTIONS(CALL_PROTOTYPE)
 CUDA_OPTIONAL_FUNCTIONS(CALL_PROTOTYPE)
 
-/* At the beginning of every call: counts it. CUDA_OK, or what it shall return. Calls that release
- * do so all the same. */
+/* Begins every call: counts it and returns CUDA_OK or the ordered error. Calls that release an
+ * object do so in both cases. */
 cuda_result stand_in_enter(int call);
 
 #define ENTER(symbol)                                                                              \
@@ -47,19 +47,19 @@ cuda_result stand_in_enter(int call);
     if (entered != CUDA_OK) return entered;                                                        \
   } while (0)
 
-/* Whether a kernel that is about to run shall fail: the code. */
+/* Returns the ordered error of a kernel that is about to run, or CUDA_OK. */
 cuda_result stand_in_kernel_order(void);
 
-/* Ends a device. */
+/* Marks a device as lost. */
 void stand_in_lose(int device, cuda_result code);
 cuda_result stand_in_lost(int device);
 
-/* Local memory of a group, of which launches may ask for more than they get without. */
+/* Local memory of a group; with `asked`, a launch may get more than the default. */
 uint32_t stand_in_local_bytes(bool asked);
 
 void stand_in_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What the orders say of the machine. */
+/* The machine described by the orders. */
 typedef struct machine {
   int64_t device_count, memory, capability, driver_version, init, no_pools, no_peers, no_register,
       no_map, unified, delay_copies, copy_rate, delay_kernels, hold_kernels;
@@ -81,21 +81,22 @@ enum {
   OBJECT_KINDS
 };
 
-/* What every object begins with. */
+/* The common header of all objects. */
 typedef struct object {
   int kind, device;
   struct object *previous, *next;
 } object;
 
-/* `bytes` of zeroes that belong to the current context. */
+/* `bytes` of zeros for an object of the current context. */
 void *object_create(int kind, size_t bytes);
-void object_enlist(object *o); /* when it is complete: other threads find it, and it is alive */
-void object_remove(object *o); /* from the list; the memory is the caller's */
+void object_enlist(object *o); /* after completion: other threads can then find it */
+void object_remove(object *o); /* from the list; the caller owns the memory */
 bool object_is(const void *o, int kind);
-/* Some object of the kind and device for which `matches` holds (with the list locked), or NULL. */
+/* Returns an object of the kind and device for which `matches` holds (called under the list's
+ * lock), or NULL. */
 object *object_find(int kind, int device, bool (*matches)(const object *, const void *),
                     const void *argument);
-/* Notes what is left of a device as forgotten, unless it was lost, and gives it back. */
+/* Frees a device's remaining objects and records them as forgotten, unless the device was lost. */
 void objects_end(int device);
 
 /* ---- Contexts ------------------------------------------------------------------------------ */
@@ -104,7 +105,7 @@ void objects_end(int device);
 int current_device(void);
 cuda_context context_of(int device);
 int device_of_context(cuda_context context);
-void context_end(int device); /* as the end of its process would */
+void context_end(int device); /* like the end of its process */
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
@@ -112,15 +113,15 @@ typedef struct memory {
   object header;
   unsigned char *data;
   size_t bytes;
-  unsigned char *pages; /* of device memory: all that is mapped */
+  unsigned char *pages; /* for device memory: the whole mapping */
   size_t page_bytes, room;
-  atomic_bool freed; /* in the order of a stream: gone for the caller */
+  atomic_bool freed; /* in stream order: the caller may not use it any more */
 } memory;
 
-/* The memory that holds the address, or NULL. */
+/* The memory that contains the address, or NULL. */
 memory *memory_at(const void *address);
 bool memory_is_on_device(const void *address, size_t bytes); /* all of it */
-void memory_destroy(memory *m);                              /* and its record */
+void memory_destroy(memory *m);                              /* also frees its record */
 void registered_destroy(memory *m);
 
 /* ---- Streams ------------------------------------------------------------------------------- */
@@ -128,7 +129,7 @@ void registered_destroy(memory *m);
 typedef struct operation {
   struct operation *next;
   void (*run)(struct operation *self, int device); /* not called on a lost device unless `always` */
-  void (*release)(struct operation *self);         /* may be NULL; then free follows */
+  void (*release)(struct operation *self);         /* may be NULL; free follows */
   bool always;
 } operation;
 
@@ -138,22 +139,22 @@ typedef struct stream stream;
 void *operation_create(size_t bytes, void (*run)(operation *, int));
 cuda_result stream_submit(cuda_stream handle, void *submitted);
 cuda_result stream_drain(stream *s);
-void streams_drain(int device); /* all of a device's */
+void streams_drain(int device); /* all streams of a device */
 stream *stream_of(cuda_stream handle);
 void stream_finish(stream *s); /* drains and frees */
 void stream_default_create(int device);
 void event_destroy(object *event);
 
-/* The parts of a GPU that do one thing at a time. */
+/* The parts of a GPU that each do one thing at a time. */
 enum { ENGINE_TO_DEVICE, ENGINE_TO_HOST, ENGINE_KERNELS, ENGINES };
 
-/* Keeps the engine busy for so long; does nothing for 0. */
+/* Keeps the engine busy for this time; 0: none. */
 void engine_work(int device, int engine, int64_t nanoseconds);
 
 /* Waits while the machine's hold_kernels is set and the device is not lost. */
 void engine_hold(int device);
 
-/* Starts counting again what works at the same time. */
+/* Resets the maximum of engines that work at the same time. */
 void engine_forget(void);
 
 /* ---- Kernels ------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The hooks of compute-conformance (tests/backend/conformance_hooks.h), made of the fake driver's
- * own functions. */
+/* The hooks of compute-conformance (tests/backend/conformance_hooks.h), implemented with the fake
+ * driver's functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,11 @@ extern stand_in_misuse_function stand_in_misuse;
 
 enum { UNKNOWN = 999, ILLEGAL_ADDRESS = 700 };
 
-/* Whether by the last order to fail contexts could not be entered any more: what is in them then
- * stays there until the process ends. */
+/* True if the last ordered failure makes contexts impossible to enter: their contents then stay
+ * until the process ends. */
 static bool stays;
 
-/* What a driver would say when this call fails. */
+/* A typical error code of this call. */
 static int likely_code(const char *call) {
   static const struct {
     const char *call;
@@ -39,7 +39,7 @@ static int likely_code(const char *call) {
   return UNKNOWN;
 }
 
-/* The machine that COMPUTE_TEST_CUDA describes, with `order` besides. */
+/* Configures the machine of COMPUTE_TEST_CUDA, plus `order`. */
 static bool configure(const char *order) {
   char orders[4096];
   const char *machine = getenv("COMPUTE_TEST_CUDA");
@@ -51,7 +51,7 @@ static bool configure(const char *order) {
 static bool arm(const char *call, int64_t nth, bool onward, bool lose) {
   char order[128];
   if (nth == 0) return stand_in_configure("keep=1");
-  if (call && !strcmp(call, "kernel") && !lose) return false; /* a kernel that fails loses it */
+  if (call && !strcmp(call, "kernel") && !lose) return false; /* this always loses the device */
   stays = onward || (call && !strcmp(call, "cuCtxSetCurrent"));
   snprintf(order, sizeof order, "fail=%s:%lld%s:%d", call ? call : "any", (long long)nth,
            onward ? "+" : "",
@@ -69,7 +69,7 @@ static int64_t failures(void) {
   return stand_in_failures(NULL);
 }
 
-/* New orders end the contexts of lost devices, with what is in them. */
+/* New orders end the contexts of lost devices with their contents. */
 static int64_t live(char *text, size_t bytes) {
   configure(stays ? "reset=1" : "");
   if (stays) stand_in_live(NULL, 0);

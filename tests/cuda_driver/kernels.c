@@ -11,7 +11,7 @@
 
 enum { MOST_PARAMETERS = 256, PARAMETER_BYTES = 4096, NAME_BYTES = 64 };
 
-/* Objects stay open until the process ends: launches that are under way need them. */
+/* Loaded objects stay open until the process ends, because launches in progress need them. */
 typedef struct function {
   struct function *next;
   char name[NAME_BYTES];
@@ -19,7 +19,7 @@ typedef struct function {
   void (*call)(void **);
   uint32_t count, items;
   const uint32_t *sizes;
-  uint32_t local_bytes; /* that launches may ask for */
+  uint32_t local_bytes; /* maximum for launches */
 } function;
 
 typedef struct module {
@@ -28,7 +28,7 @@ typedef struct module {
   function *functions;
 } module;
 
-/* One launch with the values of its parameters. */
+/* One launch with its parameters' values. */
 typedef struct launch {
   function entry;
   uint32_t grid[3], block[3];
@@ -51,7 +51,7 @@ EXPORT cuda_result cuModuleLoadData(cuda_module *result, const void *data) {
   if (head.architecture > capability || (!head.is_ptx && head.architecture / 10 != capability / 10))
     return CUDA_NO_BINARY_FOR_GPU;
   void *library = dlopen(head.object, RTLD_NOW | RTLD_LOCAL);
-  /* An image of a disk cache may outlive the object. */
+  /* An image in a disk cache may outlive its object file. */
   if (!library &&
       object_make((const char *)data + sizeof head, NULL, 0, path, sizeof path, log, sizeof log))
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -226,7 +226,7 @@ EXPORT cuda_result cuLaunchKernel(cuda_function of, uint32_t grid_x, uint32_t gr
 /* ---- Graphs -------------------------------------------------------------------------------- */
 
 typedef struct node {
-  struct node *after; /* a kernel waits for at most one other here */
+  struct node *after; /* here, a kernel waits for at most one other */
   size_t index;
   launch launched;
 } node;
@@ -239,7 +239,7 @@ typedef struct graph {
 
 typedef struct executable {
   object header;
-  const graph *of; /* to be compared, not to be looked into: it may be gone */
+  const graph *of; /* only for comparison: the graph may be gone */
   node **origin;
   size_t *order;
   launch *launches;
@@ -312,7 +312,7 @@ EXPORT cuda_result cuGraphExecDestroy(cuda_graph_executable destroyed) {
   return code;
 }
 
-/* An order that the dependencies allow and nobody would expect: the latest node that can run. */
+/* Finds an unexpected order that the dependencies allow: always the latest node that can run. */
 static void find_order(executable *e) {
   bool *done = calloc(e->count + 1, sizeof *done);
   for (size_t turn = 0; done && turn < e->count; turn++) {

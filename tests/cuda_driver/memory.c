@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the device, pinned memory of the host, and what the driver knows of an address.
+/* Memory of the device, pinned memory of the host, and the attributes of addresses.
  *
- * The device's memory ends, but for less than 256 bytes, at a page that cannot be touched; a
- * pattern before it and in those bytes shows writes outside. What is freed stays mapped without
- * access for a while, so that late use of it is noticed, too. */
+ * Device memory ends less than 256 bytes before an inaccessible page. A pattern before it and in
+ * those bytes detects writes outside. Freed memory stays mapped without access for a while, which
+ * detects use after free. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "driver_private.h"
 
 enum { ALIGNMENT = 256, FRONT_BYTES = 4096, KEPT = 64, NEW_PATTERN = 0xff };
-#define FILLED_BYTES ((size_t)1 << 20) /* of new memory, at its beginning */
+#define FILLED_BYTES ((size_t)1 << 20) /* beginning of new memory */
 
 static _Atomic int64_t used[MOST_DEVICES];
 
@@ -21,7 +21,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   void *pages;
   size_t bytes;
-} kept[KEPT]; /* freed, and not to be touched */
+} kept[KEPT]; /* freed and inaccessible */
 static size_t next_kept;
 
 static unsigned char pattern(size_t i) {
@@ -77,7 +77,7 @@ static void check_guards(const memory *m) {
   }
 }
 
-/* Without access from now on; unmapped when KEPT others have come. */
+/* Makes the pages inaccessible; they are unmapped after KEPT others. */
 static void keep_untouchable(void *pages, size_t bytes) {
   mprotect(pages, bytes, PROT_NONE);
   madvise(pages, bytes, MADV_DONTNEED);
@@ -128,7 +128,7 @@ bool memory_is_on_device(const void *address, size_t bytes) {
   return m && (const unsigned char *)address + bytes <= m->data + m->bytes;
 }
 
-/* The memory of a kind that begins at the address. */
+/* The memory of a kind that starts at the address. */
 static memory *starting(int kind, const void *address) {
   memory *m = memory_at(address);
   return m && m->data == address && m->header.kind == kind ? m : NULL;
@@ -256,7 +256,7 @@ EXPORT cuda_result cuMemHostAlloc(void **pointer, size_t bytes, uint32_t flags) 
   return CUDA_OK;
 }
 
-/* As the driver does: copies that are under way come to their end first. */
+/* Like the driver: copies in progress complete first. */
 static void drain_devices(void) {
   for (int i = 0; i < stand_in_machine.device_count; i++) streams_drain(i);
 }
@@ -301,7 +301,7 @@ EXPORT cuda_result cuMemHostGetDevicePointer(cuda_pointer *device, void *host, u
   return CUDA_OK;
 }
 
-/* Of an address that the driver does not know, every attribute is 0. */
+/* For an address unknown to the driver, every attribute is 0. */
 static cuda_result attribute_of(const memory *m, int32_t attribute, cuda_pointer pointer,
                                 void *value) {
   const bool on_device = m && m->header.kind == OBJECT_MEMORY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The stand-in of NVRTC: from CUDA source to an image that the stand-in driver loads. Options that
- * NVRTC does not know are refused, as there; what the C compiler says becomes the log. */
+/* The stand-in of NVRTC: compiles CUDA source to an image for the stand-in driver. It refuses the
+ * options that NVRTC refuses. The log is the C compiler's output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static bool is_known_architecture(int architecture) {
   return false;
 }
 
-/* Reads an option; false if NVRTC would not know it. */
+/* Reads an option; returns false if NVRTC has no such option. */
 static bool read_option(nvrtc_program program, const char *option, int *architecture) {
   static const char *const accepted[] = {"-default-device",
                                          "--device-as-default-execution-space",
@@ -159,7 +159,7 @@ nvrtc_result nvrtcGetProgramLog(nvrtc_program program, char *log) {
   return NVRTC_OK;
 }
 
-/* Of a program for a virtual architecture there is no CUBIN. */
+/* A program for a virtual architecture has no CUBIN. */
 static nvrtc_result size_of(nvrtc_program program, bool wanted, size_t *bytes) {
   if (!program->made) return INVALID_PROGRAM;
   *bytes = wanted ? program->made->bytes : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The CUDA dialect of a source is taken out and the C dialect put in its place; what CUDA C itself
- * says is defined as macros. For each entry point follows a function that calls it with an array of
- * arguments, and an array with the sizes of its parameters. */
+/* Replaces a source's CUDA dialect by the C dialect; macros define the remaining CUDA C. For each
+ * entry point, it adds a function that takes an array of arguments, and an array with the sizes of
+ * its parameters. */
 #include "object.h"
 
 #include <ctype.h>
@@ -101,7 +101,7 @@ static bool is_word(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The next occurrence of a whole word, or NULL. */
+/* Returns the next occurrence of a whole word, or NULL. */
 static const char *find_word(const char *from, const char *word) {
   const size_t length = strlen(word);
   for (const char *at = from; (at = strstr(at, word)); at += length)
@@ -114,8 +114,8 @@ static bool in_directive(const char *start, const char *at) {
   return *at == '#';
 }
 
-/* The product of the numbers in the parentheses after `word`, before `end`; 1024 if it is not
- * there. */
+/* Returns the product of the numbers in the parentheses after `word`, before `end`; 1024 if the
+ * word is absent. */
 static unsigned items_of(const char *from, const char *end, const char *word) {
   const char *at = find_word(from, word);
   unsigned x = 1, y = 1, z = 1;
@@ -124,7 +124,7 @@ static unsigned items_of(const char *from, const char *end, const char *word) {
   return x * y * z;
 }
 
-/* Adds what calls the entry `name`, whose parameters stand from `from` to `end`. */
+/* Adds a caller of the entry `name`, whose parameters are the text from `from` to `end`. */
 static void add_entry(text *t, const char *name, int name_bytes, const char *from, const char *end,
                       unsigned items) {
   struct {
@@ -186,7 +186,7 @@ char *object_translate(const char *source) {
   const char *cuda = kernel_text_of("dialect_cuda.h"), *c = kernel_text_of("dialect_c.h");
   const char *dialect = strstr(source, cuda);
   text t = {0}, whole = {0};
-  add(&t, "\n"); /* so that each byte has one before it */
+  add(&t, "\n"); /* so that each byte has a predecessor */
   if (dialect) {
     add_bytes(&t, source, (size_t)(dialect - source));
     source = dialect + strlen(cuda);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams and events. Each stream has a thread that runs its operations one after the other. On a
- * lost device operations are dropped, but events still come, so that nobody waits for ever. */
+/* Streams and events. Each stream has a thread that runs its operations in order. On a lost device,
+ * operations are dropped, but events are still recorded, so that no thread waits forever. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct stream {
   pthread_cond_t more, idle;
   operation *first, *last;
   bool busy, ending, detached;
-  int drains; /* by those who found it, and not by its owner */
+  int drains; /* by threads that found the stream, not by its owner */
 };
 
 static pthread_mutex_t default_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -87,7 +87,7 @@ cuda_result stream_drain(stream *s) {
 /* ---- Engines ------------------------------------------------------------------------------- */
 
 static pthread_mutex_t engines[MOST_DEVICES][ENGINES];
-static _Atomic int32_t working, together; /* now; the most at once */
+static _Atomic int32_t working, together; /* current number; maximum */
 
 static __attribute__((constructor)) void engines_make(void) {
   for (int i = 0; i < MOST_DEVICES * ENGINES; i++)
@@ -136,7 +136,7 @@ static stream *create(void) {
   return s;
 }
 
-/* NULL is the context's own stream. */
+/* NULL is the context's default stream. */
 stream *stream_of(cuda_stream handle) {
   const int device = current_device();
   if (handle) return object_is(handle, OBJECT_STREAM) ? (stream *)(void *)handle : NULL;
@@ -165,7 +165,8 @@ void stream_finish(stream *s) {
   stream_free(s);
 }
 
-/* Waits for streams until none has work: those found busy may have given others some. */
+/* Returns true if the stream has work, and counts the drain. streams_drain searches until no stream
+ * has work, because a busy stream may give work to another. */
 static bool has_work(const object *o, const void *unused) {
   stream *s = (stream *)(uintptr_t)o;
   (void)unused;
@@ -209,7 +210,7 @@ EXPORT cuda_result cuStreamSynchronize(cuda_stream waited) {
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-/* Records are numbered; who waits, waits for the last one that was asked for before. */
+/* Records are numbered; a wait is for the last record enqueued before it. */
 typedef struct event {
   object header;
   pthread_mutex_t mutex;

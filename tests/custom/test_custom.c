@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels from a user's own source, up to the backend's border: what a call may be, what then
- * reaches the backend, and what a device without a compiler says. The backend here is the null
- * device with a compiler that only remembers; test_custom_opencl.c has a real one. */
+/* Kernels from a user's source, up to the backend interface: valid calls, the data that reaches the
+ * backend, and the error of a device without a compiler. The backend is the null device with a
+ * compiler that only records its calls; test_custom_opencl.c uses a real one. */
 #include "support/harness/test.h"
 
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 #include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
 
-/* ---- A compiler that remembers ------------------------------------------------------------- */
+/* ---- A recording compiler ------------------------------------------------------------------ */
 
 static struct {
   char source[1 << 17];
   char entry[64], options[64];
-  compute_status build, launch, target, wait; /* what the next call returns */
+  compute_status build, launch, target, wait; /* the result of the next call */
   compute_dialect dialect;
   int alive, launches, waits;
   uint32_t groups[3], group[3], count;
@@ -205,7 +205,7 @@ static void a_device_without_compiler_says_what_to_do(void **state) {
     assert_non_null(strstr(error.message, "no compiler"));
     assert_non_null(strstr(error.remedy, "opencl:0"));
   }
-  /* Half a compiler is none. */
+  /* A backend with only a part of the compiler functions has no compiler. */
   device->backend = &remembering;
   remembering.custom_launch = NULL;
   compute_kernel *kernel = NULL;
@@ -259,7 +259,7 @@ static void without_a_queue_a_launch_is_waited_for(void **state) {
   assert_int_equal(seen.waits, 1);
   seen.wait = COMPUTE_ERROR_DEVICE_LOST;
   assert_fails(compute_kernel_launch(kernel, &one_group, NULL, 0, NULL), COMPUTE_ERROR_DEVICE_LOST);
-  seen.launch = COMPUTE_ERROR_LAUNCH; /* what came first counts, and still it is waited */
+  seen.launch = COMPUTE_ERROR_LAUNCH; /* the first error counts, and the wait still happens */
   assert_int_equal(compute_kernel_launch(kernel, &one_group, NULL, 0, NULL), COMPUTE_ERROR_LAUNCH);
   assert_int_equal(seen.waits, 3);
   seen.wait = seen.launch = COMPUTE_OK;
@@ -390,7 +390,7 @@ static void without_host_memory_nothing_is_left_behind(void **state) {
   assert_int_equal(open_device(NULL), 0);
   assert_fails(compute_kernel_launch(NULL, NULL, NULL, 0, NULL), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_kernel_compile(device, "", "x", NULL, 0, &(compute_kernel *){NULL}),
-               COMPUTE_ERROR_INVALID_ARGUMENT); /* the first error of a context is remembered */
+               COMPUTE_ERROR_INVALID_ARGUMENT); /* a context keeps its first error */
   int64_t nth = 1;
   for (;; nth++) {
     const int64_t live = failing_allocator_live();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Portable kernels on the CPU, made by the machine's compiler: loops over items, items that wait
- * for each other, what is refused and why. */
+/* Portable kernels on the CPU, compiled by the machine's compiler: loops over items, items that
+ * wait for each other, and refusals with their reasons. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static void items_know_where_they_are(void **state) {
   static const char *const waits[] = {"-DWAIT=", "-DWAIT=BARRIER();"};
   enum { X = 3 * 5, Y = 2 * 4, Z = 2 * 2 };
   for (int way = 0; way < 2; way++) {
-    /* What is in the options is not seen, so the word is in the source. */
+    /* The search for BARRIER covers only the source, so the source contains the word. */
     char source[2048];
     snprintf(source, sizeof source, "%s%s", way ? "/**/\n#define UNUSED BARRIER()\n" : "", where);
     compute_kernel *kernel = compile(source, "where", waits[way]);
@@ -141,7 +141,7 @@ static void items_know_where_they_are(void **state) {
 
 /* ---- With barriers --------------------------------------------------------------------------- */
 
-/* Sums of each group by halving, and every item's neighbour before and after. */
+/* Sums each group by halving; every item also reads its neighbour before and after. */
 static const char reduce[] =
     "DEVICE f32 halve(LOCAL f32 *part, u32 size) {\n"
     "  for (u32 half = size / 2; half > 0; half /= 2) {\n"
@@ -175,7 +175,7 @@ static void items_wait_for_each_other(void **state) {
   compute_tensor *t = tensor(COMPUTE_F32, GROUP * GROUPS, NULL);
   const compute_kernel_argument arguments[] = {COMPUTE_KERNEL_TENSOR(x), COMPUTE_KERNEL_TENSOR(s),
                                                COMPUTE_KERNEL_TENSOR(t)};
-  for (uint32_t group = GROUP; group >= 64; group /= 2) /* stacks are used again */
+  for (uint32_t group = GROUP; group >= 64; group /= 2) /* stacks are reused */
     assert_ok(compute_kernel_launch(kernel, &(compute_launch){.groups = {GROUPS}, .group = {group}},
                                     arguments, 3, NULL));
   assert_ok(compute_kernel_launch(kernel, &(compute_launch){.groups = {GROUPS}, .group = {GROUP}},
@@ -280,8 +280,8 @@ static compute_status try_with(const char *variable, const char *value) {
   return status;
 }
 
-/* Objects that are loaded at the same time are told apart, also when one takes the place of an
- * earlier one. */
+/* Objects loaded at the same time are distinguished, even if one takes the place of an earlier
+ * one. */
 static void kernels_do_not_take_each_others_code(void **state) {
   NEEDS_COMPILER;
   enum { KERNELS = 5, ROUNDS = 3 };
@@ -324,8 +324,8 @@ static void the_compiler_can_be_chosen(void **state) {
   if (access("/usr/bin/clang", X_OK) == 0) assert_ok(try_with("COMPUTE_CC", "clang"));
 }
 
-/* A second program finds what the first has compiled, also where there is no compiler any more to
- * ask twice; damage is found. */
+/* A new context uses the cached kernel without running the compiler. Another compiler compiles the
+ * kernel again. */
 static void kernels_are_kept_on_disk(void **state) {
   NEEDS_COMPILER;
   const char script[] = TEST_SCRATCH_DIR "/counting-cc";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels from a user's own source on a real compiler: the first OpenCL device, if there is one. */
+/* Kernels from a user's source with a real compiler: the first OpenCL device, if there is one. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -69,7 +69,7 @@ static compute_status scale(compute_kernel *kernel, const compute_tensor *from, 
       4, queue);
 }
 
-/* y holds by * x + plus up to n, and what was there before behind. */
+/* y is by * x + plus up to n, and unchanged after n. */
 static void check(uint32_t n, float by, float plus) {
   assert_ok(compute_tensor_read(y, out, sizeof out));
   for (uint32_t i = 0; i < COUNT; i++) {
@@ -92,7 +92,7 @@ static void the_devices_own_language_runs_with_options(void **state) {
   assert_ok(scale(kernel, x, y, 900, -2, NULL));
   check(900, -2, 7);
   compute_kernel_release(kernel);
-  kernel = compile(scale_native, "-DOFFSET=3", 0); /* other options make another program */
+  kernel = compile(scale_native, "-DOFFSET=3", 0); /* other options are another program */
   assert_ok(scale(kernel, x, y, 900, -2, NULL));
   check(900, -2, 3);
   compute_kernel_release(kernel);
@@ -164,14 +164,14 @@ static void a_source_that_does_not_compile_carries_the_log(void **state) {
   test_check_message(context, "no_such_thing");
   compute_device_info info;
   assert_ok(compute_device_describe(device, &info));
-  if (strstr(info.driver, "PoCL")) test_check_message(context, ":3:"); /* the user's own line */
+  if (strstr(info.driver, "PoCL")) test_check_message(context, ":3:"); /* in the user's source */
   assert_fails(compute_kernel_compile(device, "\xff\x01 not C at all", "scale", NULL, 0, &kernel),
                COMPUTE_ERROR_COMPILATION);
   assert_fails(compute_kernel_compile(device, scale_portable, "scale", "-no-such-option",
                                       COMPUTE_KERNEL_PORTABLE, &kernel),
                COMPUTE_ERROR_COMPILATION);
   kernel = compile(scale_portable, NULL, COMPUTE_KERNEL_PORTABLE);
-  assert_ok(scale(kernel, x, y, COUNT, 2, NULL)); /* the device is none the worse */
+  assert_ok(scale(kernel, x, y, COUNT, 2, NULL)); /* the device is still usable */
   check(COUNT, 2, 0);
   compute_kernel_release(kernel);
 }
@@ -219,7 +219,7 @@ static void a_view_begins_at_its_first_element(void **state) {
     assert_ok(compute_tensor_slice_view(x, 0, starts[s], 100, 1, &from));
     assert_ok(compute_tensor_slice_view(y, 0, 640, 100, 1, &to));
     const compute_status status = scale(kernel, from, to, 100, 3, NULL);
-    if (status == COMPUTE_ERROR_UNSUPPORTED) { /* a device may ask for alignment, in words */
+    if (status == COMPUTE_ERROR_UNSUPPORTED) { /* a device may require alignment */
       test_check_message(context, "multiples of");
       print_message("offset %lld: %s\n", (long long)starts[s], compute_error_message(context));
     } else {
@@ -263,7 +263,7 @@ enum { THREADS = 4, ROUNDS = 25 };
 
 static compute_kernel *shared;
 
-/* With queues of their own for the even threads, the device's own for the odd ones. */
+/* Even threads have separate queues; odd threads use the device's queue. */
 static void *scale_often(void *argument) {
   const float by = (float)(uintptr_t)argument;
   uintptr_t wrong = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cache of prepared kernels, over a backend that counts. */
+/* The cache of prepared kernels, over a backend that counts its calls. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 static struct {
   int32_t prepared, destroyed; /* atomic */
   compute_status failure;
-  pthread_barrier_t *rendezvous; /* where prepare waits for another thread, if not NULL */
+  pthread_barrier_t *rendezvous; /* prepare waits here for another thread; NULL: does not wait */
 } counts;
 
 static compute_status count_prepare(void *device, const compute_kernel_descriptor *descriptor,
@@ -123,7 +123,7 @@ static void fill_even_convolution(sample *s) {
   s->a.conv.result_channels = s->d.size[1] = 8;
 }
 
-/* One element on all sides. */
+/* A gradient whose data and result have one element. */
 static void fill_gradient(sample *s) {
   fill_convolution(s);
   s->a.conv.direction = COMPUTE_CONVOLUTION_BY_DATA;
@@ -144,7 +144,7 @@ static void equal_descriptors_share_a_kernel(void **state) {
   static sample a, b;
   fill_map(&a);
   fill_map(&b);
-  /* What the kind does not use makes no difference, nor do entries past the rank. */
+  /* Fields that the kind ignores make no difference, nor do entries beyond the rank. */
   b.d.size[5] = 77;
   b.input[0].stride[6] = 3;
   b.a.gemm.k = 9;
@@ -164,7 +164,7 @@ static void equal_descriptors_share_a_kernel(void **state) {
   kernel_cache_return(*state, first);
 }
 
-/* Changes one field and demands another kernel. */
+/* Changes one field and expects a different kernel. */
 #define CHECK_DISTINCT(fill, change)                                                               \
   do {                                                                                             \
     static sample s;                                                                               \
@@ -213,7 +213,7 @@ static void every_field_of_a_convolution_is_in_the_key(void **state) {
   CHECK_DISTINCT(fill_gradient, s.a.conv.direction = COMPUTE_CONVOLUTION_FORWARD);
   CHECK_DISTINCT(fill_gradient, s.a.conv.result_channels = 2);
   CHECK_DISTINCT(fill_gradient, s.a.conv.batch = s.d.size[0] = 2);
-  /* The group alone: both numbers of channels stay. */
+  /* Only the groups: both numbers of channels stay the same. */
   CHECK_DISTINCT(fill_even_convolution, s.a.conv.groups = 2);
 }
 
@@ -229,7 +229,7 @@ static void kernels_in_use_are_never_dropped(void **state) {
   assert_int_equal(counts.prepared, 2001);
   int32_t kept = counts.prepared - counts.destroyed;
   assert_true(kept > 100 && kept < 1000);
-  /* The newest are still there, the oldest are not. */
+  /* The newest are still cached, the oldest are not. */
   s.d.size[0] = 100 + 1999;
   kernel_cache_return(*state, get(*state, &s));
   assert_int_equal(counts.prepared, 2001);
@@ -279,7 +279,7 @@ static void two_threads_may_prepare_at_once(void **state) {
   fill_map(&s);
   pthread_barrier_t rendezvous;
   pthread_barrier_init(&rendezvous, NULL, 2);
-  counts.rendezvous = &rendezvous; /* both are inside prepare at the same time */
+  counts.rendezvous = &rendezvous; /* both threads are inside prepare at the same time */
   racer racers[2] = {{*state, &s, NULL}, {*state, &s, NULL}};
   pthread_t thread[2];
   for (int i = 0; i < 2; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Probing modules: whatever lies in a module folder, the context opens, and the probe says what the
- * file is. Bad modules are made from the good null module by changing a few bytes of its file. */
+/* Probing modules: whatever file is in a module folder, the context opens and the probe classifies
+ * the file. Bad modules are copies of the good null module with a few changed bytes. */
 #include "support/harness/test.h"
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #define FOLDER TEST_SCRATCH_DIR "/modules"
 #define GOOD   TEST_MODULE_DIR "/libcompute-null.so"
 
-static unsigned char *image; /* the good module's bytes, changed by a test */
+static unsigned char *image; /* the good module's bytes, changed by tests */
 static size_t image_bytes;
 
 static int image_read(void **state) {
@@ -57,7 +57,7 @@ static void remove_file(const char *name) {
   remove(path);
 }
 
-/* A context that looks into FOLDER first and uses the good null module behind it. */
+/* Opens a context that searches FOLDER first and then finds the good null module. */
 static compute_context *open_with(const char *backends) {
   const compute_open_options options = {
       .backend_path = FOLDER, .backends = backends, .device = "null:0"};
@@ -66,7 +66,7 @@ static compute_context *open_with(const char *backends) {
   return context;
 }
 
-/* The probe of a file in FOLDER, or NULL. */
+/* Returns the probe of a file in FOLDER, or NULL. */
 static const compute_probe *probe_of(const compute_context *context, const char *name) {
   char path[512];
   snprintf(path, sizeof path, FOLDER "/%s", name);
@@ -77,7 +77,7 @@ static const compute_probe *probe_of(const compute_context *context, const char 
   return NULL;
 }
 
-/* Opens a context beside the file and checks its probe; `words` must be in the detail. */
+/* Opens a context next to the file and checks its probe; the detail must contain `words`. */
 static void expect(const char *name, compute_probe_state state, const char *words) {
   compute_context *context = open_with(NULL);
   const compute_probe *probe = probe_of(context, name);
@@ -91,7 +91,7 @@ static void expect(const char *name, compute_probe_state state, const char *word
   remove_file(name);
 }
 
-/* Changes every occurrence of `from` in the image; returns how many. */
+/* Replaces every occurrence of `from` in the image; returns their number. */
 static size_t replace(const char *from, const char *to) {
   const size_t length = strlen(from);
   size_t count = 0;
@@ -103,7 +103,7 @@ static size_t replace(const char *from, const char *to) {
   return count;
 }
 
-/* The head of the vtable: two integers that no relocation touches. */
+/* The start of the vtable: two integers without relocations. */
 typedef struct vtable_head {
   uint64_t struct_size;
   uint32_t abi_major, abi_minor;
@@ -125,7 +125,7 @@ static void write_null(void) {
   write_file("libcompute-null.so", image, image_bytes);
 }
 
-/* ---- Files that are no modules ------------------------------------------------------------- */
+/* ---- Other files --------------------------------------------------------------------------- */
 
 static void other_files_are_not_modules(void **state) {
   (void)state;
@@ -151,8 +151,8 @@ static void a_truncated_module_is_refused_at_every_length(void **state) {
   expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "truncated");
 }
 
-/* Without section headers, only the segments tell of a cut. Behind the last one a cut does no harm,
- * so there the module may load. */
+/* Without section headers, only the segments reveal a truncation. After the last segment it is
+ * harmless, so the module may load. */
 static void a_truncated_module_without_sections_never_crashes(void **state) {
   (void)state;
   memset(image + 40, 0, 8);     /* e_shoff */
@@ -177,7 +177,7 @@ static void damaged_headers_are_refused(void **state) {
     unsigned char byte;
   } damages[] = {
       {16, 2},    /* e_type: an executable */
-      {35, 0x7f}, /* e_phoff beyond the file */
+      {35, 0x7f}, /* e_phoff past the end of the file */
       {39, 0xff}, /* e_phoff near 2^64 */
       {47, 0xff}, /* e_shoff near 2^64 */
       {54, 57},   /* e_phentsize */
@@ -273,9 +273,9 @@ static void file_and_backend_must_agree_on_the_name(void **state) {
   expect("libcompute-other.so", COMPUTE_PROBE_NOT_A_MODULE, "libcompute-null.so");
 }
 
-/* ---- Which candidates there are ------------------------------------------------------------ */
+/* ---- List of candidates -------------------------------------------------------------------- */
 
-/* In the folders of this test; the installation's may hold modules too. */
+/* Counts only this test's folders: the installation's folder may contain modules. */
 static size_t count_probes(const compute_context *context, const char *name, size_t *loaded) {
   const compute_probe *probe;
   size_t count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The buffer pool, over a source that counts, remembers the order of releases, and runs out when
- * told to. */
+/* The buffer pool, over a source that counts, records the order of releases, and fails on
+ * request. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,21 +14,21 @@
 #include "compute/status.h"
 #include "core/device/buffer.h"
 
-/* ---- A source of make-believe memory ------------------------------------------------------- */
+/* ---- A simulated memory source ------------------------------------------------------------- */
 
 #define MOST_RELEASES 4096
 
 typedef struct source_state {
   pthread_mutex_t mutex;
-  uint64_t capacity;  /* bytes that it can hand out at once */
-  uint64_t held;      /* bytes handed out now */
-  uint64_t most_held; /* ever */
-  uint64_t calls;     /* of allocate */
+  uint64_t capacity;  /* bytes that can be allocated at once */
+  uint64_t held;      /* bytes allocated now */
+  uint64_t most_held; /* maximum of `held` */
+  uint64_t calls;     /* calls of allocate */
   uint64_t refusals;
   uintptr_t serial;
   uintptr_t released[MOST_RELEASES]; /* handles in order */
   size_t release_count;
-  compute_status failure; /* what to answer instead of working */
+  compute_status failure; /* status to return instead of working */
 } source_state;
 
 static compute_status source_allocate(void *owner, uint64_t bytes, compute_memory *memory) {
@@ -59,7 +59,7 @@ static void source_release(void *owner, compute_memory *memory) {
   pthread_mutex_unlock(&state->mutex);
 }
 
-/* What the pool takes for the time, in nanoseconds. */
+/* The pool's clock, in nanoseconds. */
 static _Atomic int64_t time_now;
 
 static int64_t source_clock(void) {
@@ -202,13 +202,13 @@ static void larger_block_close_by_serves_a_request(void **state) {
   assert_int_equal(query(f).bytes_requested, 900000);
   pool_return(f->pool, block);
   block = take(f, 1000000);
-  assert_ptr_equal(block->memory.handle, handle); /* it is still of its own class */
+  assert_ptr_equal(block->memory.handle, handle); /* still in its own size class */
   pool_return(f->pool, block);
   assert_int_equal(f->source.calls, 2);
 }
 
-/* Below the limit a block of the right size is allocated; at the limit, where that would evict the
- * larger one, this is used. */
+/* Below the limit, a block of the right size is allocated. At the limit, an allocation would evict
+ * the larger block, so the pool uses that block. */
 static void much_larger_block_is_used_rather_than_evicted(void **state) {
   fixture *f = *state;
   pool_return(f->pool, take(f, 8 << 20));
@@ -217,7 +217,7 @@ static void much_larger_block_is_used_rather_than_evicted(void **state) {
   pool_block *block = take(f, 5 << 19);
   assert_int_equal(f->source.calls, 2);
   pool_return(f->pool, block);
-  block = take(f, 3 << 19); /* 8 + 3 + 1.5 is more than 8 and a half of it */
+  block = take(f, 3 << 19); /* 8 + 3 + 1.5 exceeds 8 and half of it */
   assert_int_equal(f->source.calls, 2);
   assert_true(block->memory.bytes >= 3 << 20 && block->memory.bytes <= 13 << 18);
   pool_return(f->pool, block);
@@ -233,8 +233,8 @@ static uint32_t next_random(uint32_t *seed) {
   return *seed >> 8;
 }
 
-/* A run of a plan for sequences of `length`: input, output, and an arena in between. Returns what
- * it requests. */
+/* A run of a plan for sequences of `length`: input, output, and an arena between them. Returns the
+ * requested bytes. */
 static uint64_t run_with_length(fixture *f, uint64_t length) {
   pool_block *x = take(f, length * 1024), *y = take(f, length * 1024);
   pool_block *arena = take(f, length * 5120 + 7000);
@@ -276,8 +276,8 @@ static void random_sizes_in_use_at_once_hold_at_most_half_more(void **state) {
   assert_true(s.misses < s.hits / 5);
 }
 
-/* What a large run needed once goes back when it has not been needed for a while: not earlier than
- * 5 ns a byte after it was last needed, and not later than three times that. */
+/* Memory for one large run is released after it was unused for a while: not before 5 ns a byte have
+ * passed, and not after three times that. */
 static void unused_memory_is_given_back_with_time(void **state) {
   fixture *f = *state;
   const int64_t begin = time_now;
@@ -291,7 +291,7 @@ static void unused_memory_is_given_back_with_time(void **state) {
   assert_true(query(f).bytes_cached <= 1 << 20);
 }
 
-/* Tensors that stay, such as weights, do not let the cache grow. */
+/* Long-lived tensors, such as weights, do not let the cache grow. */
 static void memory_that_stays_allows_no_more_cache(void **state) {
   fixture *f = *state;
   uint32_t seed = 3;
@@ -304,8 +304,7 @@ static void memory_that_stays_allows_no_more_cache(void **state) {
   pool_return(f->pool, weights);
 }
 
-/* A result that is kept from each run does not keep the large block of another run's temporaries.
- */
+/* A result kept from each run does not keep the large block of another run's temporaries alive. */
 static void kept_results_keep_no_large_blocks(void **state) {
   fixture *f = *state;
   pool_block *kept[100];
@@ -322,7 +321,7 @@ static void kept_results_keep_no_large_blocks(void **state) {
   for (int run = 0; run < 100; run++) pool_return(f->pool, kept[run]);
 }
 
-/* Runs that repeat find all their blocks again, though their blocks together exceed the limit. */
+/* Repeated runs find all their blocks again, though these exceed the limit together. */
 static void repeated_runs_stop_missing(void **state) {
   fixture *f = *state;
   uint64_t misses = 0;
@@ -382,12 +381,12 @@ static void trim_evicts_in_order_of_last_use(void **state) {
   pool_block *block[6];
   uintptr_t handle[6];
   for (size_t i = 0; i < 6; i++) {
-    block[i] = take(f, 1000 * (i + 1)); /* of different classes */
+    block[i] = take(f, 1000 * (i + 1)); /* different size classes */
     handle[i] = (uintptr_t)block[i]->memory.handle;
   }
   static const size_t order[6] = {3, 0, 5, 1, 4, 2};
   for (size_t i = 0; i < 6; i++) pool_return(f->pool, block[order[i]]);
-  /* Using 0 again makes it the newest. */
+  /* Using block 0 again makes it the newest. */
   pool_return(f->pool, take(f, 1000));
   pool_trim(f->pool, 0);
   static const size_t expected[6] = {3, 5, 1, 4, 2, 0};
@@ -423,7 +422,7 @@ static void exhausted_source_makes_the_pool_evict_and_retry(void **state) {
   pool_block *large = take(f, 2048);
   assert_int_equal(f->source.refusals, 1);
   assert_int_equal(f->source.release_count, 2);
-  /* Only what was needed, least recently used first; the newest stays. */
+  /* Evicts only as much as necessary, least recently used first; the newest stays. */
   assert_true(f->source.released[0] + f->source.released[1] == handle[2] + handle[0]);
   compute_pool_statistics s = query(f);
   assert_int_equal(s.evictions, 2);
@@ -444,7 +443,7 @@ static void source_that_stays_exhausted_is_an_error_with_an_empty_cache(void **s
   assert_int_equal(s.blocks_active, 1);
   assert_int_equal(s.bytes_allocated, 1024);
   assert_non_null(strstr(compute_error_message(NULL), "64.0 KiB"));
-  /* The pool works as before. */
+  /* The pool still works. */
   pool_return(f->pool, take(f, 1024));
   pool_return(f->pool, active);
 }
@@ -470,9 +469,9 @@ static void budget_limits_what_is_held(void **state) {
   pool_return(f->pool, b);
   assert_int_equal(pool_allocate(f->pool, 4096, &failed), COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
   assert_non_null(strstr(compute_error_message(NULL), "budget"));
-  /* What cannot fit anyway evicts nothing. */
+  /* A request that cannot fit evicts nothing. */
   assert_int_equal(query(f).blocks_cached, 1);
-  /* What fits after eviction does evict. */
+  /* A request that fits after eviction evicts. */
   pool_block *c = take(f, 2048);
   compute_pool_statistics s = query(f);
   assert_int_equal(s.bytes_allocated, 4096);
@@ -521,8 +520,8 @@ typedef struct worker {
   uint32_t number, seed;
 } worker;
 
-/* Takes and returns blocks at random. A block that was handed to two threads at once would hold the
- * other one's request. */
+/* Takes and returns blocks at random. If a block were given to two threads at once, it would hold
+ * the other thread's request. */
 static void *churn(void *argument) {
   worker *w = argument;
   pool_block *held[MOST_BLOCKS] = {NULL};
@@ -534,12 +533,12 @@ static void *churn(void *argument) {
       pool_return(w->f->pool, held[slot]);
       held[slot] = NULL;
     } else {
-      /* Different threads never ask for the same number of bytes. */
+      /* Different threads never request the same number of bytes. */
       asked[slot] = THREADS * (1 + (uint64_t)next_random(&w->seed) % 5000) + w->number;
       if (pool_allocate(w->f->pool, asked[slot], &held[slot])) held[slot] = NULL;
     }
     if (round % 500 == 0) pool_trim(w->f->pool, 50000);
-    time_now += 5000000; /* the pool looks at the limit now and then */
+    time_now += 5000000; /* lets the pool check its limit */
   }
   for (size_t slot = 0; slot < MOST_BLOCKS; slot++) pool_return(w->f->pool, held[slot]);
   return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program with raised privileges (set-user-ID and the like) opens what it asks for itself, and
- * nothing that its caller's environment steers. Whether it has them is answered by this file here;
- * tests/privileged has a program with a real set-user-ID bit. */
+/* A program with raised privileges (set-user-ID and similar) opens modules and libraries that it
+ * names itself, but none selected by its caller's environment. This file overrides the test for
+ * raised privileges; tests/privileged has a program with a real set-user-ID bit. */
 #include "support/harness/test.h"
 
 #include <stdbool.h>
@@ -58,7 +58,7 @@ static bool is_refused(const compute_probe *probe) {
   return probe->state == COMPUTE_PROBE_DISABLED && strstr(probe->detail, "raised privileges");
 }
 
-/* Checks that a module was refused, and that the probe says why and how to ask for it. */
+/* Checks that a module was refused, and that the probe explains why and how to request it. */
 static void expect_refused(const compute_context *context, const char *name) {
   const compute_probe *probe = probe_of(context, name);
   if (!probe) return; /* not built */
@@ -104,7 +104,7 @@ static void the_options_ask_for_a_module(void **state) {
 
   const compute_open_options options = {.backend_path = TEST_MODULE_DIR, .device = "opencl:0"};
   const compute_status status = compute_open(&context, &options);
-  if (status != COMPUTE_OK) { /* it was opened, and has no device on this machine */
+  if (status != COMPUTE_OK) { /* the module was opened, but has no device on this machine */
     assert_int_equal(status, COMPUTE_ERROR_NO_DEVICE);
     assert_null(strstr(compute_error_message(NULL), "raised privileges"));
     test_skip("no OpenCL device");
@@ -133,7 +133,7 @@ static void the_environment_cannot_ask_for_a_device(void **state) {
   assert_non_null(strstr(compute_error_message(NULL), "raised privileges"));
 }
 
-/* The null module as a core of 1.4 knew it. */
+/* Writes the null module with a vtable that ends before `flags`, as in an older minor version. */
 static void write_module_of_before(void) {
   const struct {
     uint64_t struct_size;
@@ -145,7 +145,7 @@ static void write_module_of_before(void) {
   static unsigned char image[1 << 20];
   const size_t bytes = fread(image, 1, sizeof image, file);
   fclose(file);
-  assert_true(bytes < sizeof image); /* all of it */
+  assert_true(bytes < sizeof image); /* complete */
   int changed = 0;
   for (size_t i = 0; i + sizeof from <= bytes; i += 8) {
     if (memcmp(image + i, &from, sizeof from) != 0) continue;
@@ -165,7 +165,7 @@ static void a_module_that_promises_nothing_must_be_asked_for(void **state) {
   write_module_of_before();
   compute_context *context = open_with(FOLDER ":" TEST_MODULE_DIR, NULL, NULL);
   expect_refused(context, "null");
-  compute_device *null = NULL; /* and does not stand in the way of one that promises it */
+  compute_device *null = NULL; /* and does not block a module that makes the promise */
   assert_ok(compute_device_by_name(context, "null", &null));
   assert_ok(compute_close(context));
   context = open_with(FOLDER, "null", "null");
@@ -191,7 +191,7 @@ static void the_cpu_has_a_blas_only_if_asked_for(void **state) {
   (void)state;
   compute_context *first = open_with(TEST_MODULE_DIR, NULL, NULL);
   assert_non_null(strstr(cpu_driver(first), "none: the program runs with raised privileges"));
-  /* One library serves the process, but not every context may use it. */
+  /* The process has one library, but not every context may use it. */
   compute_context *second = open_with(TEST_MODULE_DIR, "cpu", NULL);
   assert_null(strstr(cpu_driver(second), "raised privileges"));
   assert_non_null(strstr(cpu_driver(first), "none: the program runs with raised privileges"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues and events on the null device, which has no events: the core waits in their place. And the
- * buffers that a queue keeps until it has been waited for. */
+/* Queues and events on the null device. It has no events, so the core waits instead. Also the
+ * buffers that a queue keeps until a wait. */
 #include "support/harness/test.h"
 
 #include <stdbool.h>
@@ -130,7 +130,7 @@ static void a_queue_keeps_a_bounded_number_of_buffers(void **state) {
   assert_true(most > 100 && most < 5000);
 }
 
-/* Few large buffers fill a device as many small ones do. */
+/* A few large buffers fill a device like many small ones. */
 static void a_queue_keeps_a_bounded_number_of_bytes(void **state) {
   (void)state;
   const uint64_t limit = device->info.memory_total;

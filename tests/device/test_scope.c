@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device scopes: a stack per thread and context, that survives whatever happens to contexts. */
+/* Device scopes: a stack per thread and context that survives any use of contexts. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -59,7 +59,7 @@ static void *look_from_a_thread(void *unused) {
   void *seen = compute_default_device(context);
   if (compute_device_pop(context) != COMPUTE_ERROR_INVALID_STATE) return NULL;
   if (compute_device_push(null) != COMPUTE_OK) return NULL;
-  return compute_default_device(context) == null ? seen : NULL; /* and ends inside its scope */
+  return compute_default_device(context) == null ? seen : NULL; /* ends inside its scope */
 }
 
 static void threads_have_scopes_of_their_own(void **state) {
@@ -96,7 +96,7 @@ static void contexts_have_scopes_of_their_own(void **state) {
   assert_ok(compute_close(other));
 }
 
-/* Contexts are often reopened at the same address: what an old one left must not show. */
+/* A new context often has the address of a closed one: it must not see the old scopes. */
 static void scopes_left_open_go_with_their_context(void **state) {
   (void)state;
   for (int round = 0; round < 40; round++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies in a queue's order: each is in the profile under the name of whoever makes it, and a
- * device that is lost by one is known to be lost. On the null device, whose vtable is replaced to
- * fail. */
+/* Copies in a queue's order: the profile lists each under its caller's name, and a copy that loses
+ * the device marks it as lost. The null device's vtable is replaced to fail. */
 #include "support/harness/test.h"
 
 #include <string.h>
@@ -78,7 +77,7 @@ static void copies_are_in_the_profile_under_their_name(void **state) {
   assert_ok(queue_download(queue, to, &at, BYTES, "mine"));
   assert_ok(queue_download(queue, to, &at, BYTES / 2, "mine"));
   assert_ok(queue_upload(queue, &at, from, 0, "mine"));
-  assert_ok(queue_upload(queue, &at, from, BYTES, NULL)); /* its caller's to record */
+  assert_ok(queue_upload(queue, &at, from, BYTES, NULL)); /* recorded by the caller */
   assert_ok(transfer_upload(device, &at, from, BYTES));
   assert_ok(compute_queue_wait(queue));
   assert_ok(compute_profile_stop(context));
@@ -107,7 +106,7 @@ static void a_loss_during_a_copy_is_noted(void **state) {
   assert_int_equal(device_loss_of(device), DEVICE_FAILED);
 }
 
-/* Memory from before a loss stays lost when the device has come back. */
+/* Memory from before a loss stays lost after the device's recovery. */
 static void a_copy_of_lost_memory_does_not_lose_the_device(void **state) {
   (void)state;
   char data[BYTES] = "";

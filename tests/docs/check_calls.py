@@ -43,7 +43,7 @@ def unknown(page, declared):
 
 
 def main(root):
-    headers = glob.glob(os.path.join(root, "include", "compute", "*.h*"))
+    headers = glob.glob(os.path.join(root, "include", "compute", "**", "*.h*"), recursive=True)
     declared = set(re.findall(r"\bcompute_[a-z0-9_]+", "".join(map(read, headers))))
     pages = ["README.md"] + [os.path.relpath(page, root) for page in
                              sorted(glob.glob(os.path.join(root, "docs", "guide", "*.md")))]

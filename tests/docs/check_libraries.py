@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the table of docs/security.md, "Libraries and programs that are started at run time", against the code.
+"""Compares the table of docs/security.md, "Libraries and programs that are started at run time", with the code.
 
     check_libraries.py TREE
 
-Fails for a file that loads a library or starts a program without a row, for a row whose file does not, and for
-a row that leaves a column empty; and for a file that calls the loader without the brackets for which forks wait
-(src/core/base/process.h), unless it is known why it needs none.
+Fails for a file that loads a library or starts a program without a row, for a row whose file does neither, and
+for a row with an empty column. Also fails for a file that calls the loader outside the brackets that make forks
+wait (src/core/base/process.h), unless there is a known reason.
 """
 import os
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks the Markdown of the tree: every relative link leads to a file, every #anchor to a heading there,
-and every page of docs/ can be reached from README.md or docs/index.md.
+"""Checks the Markdown of the tree: every relative link leads to a file, and every #anchor to a heading
+there. Every page of docs/ can be reached from README.md or docs/index.md.
 
     check_links.py TREE
 """
@@ -13,7 +13,7 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 
 
 def pages():
-    """Of the sources: neither of builds nor of what is installed below them, which has its pages in share/."""
+    """Pages of the sources, without builds and installations below them, whose pages are in share/."""
     for folder, folders, files in os.walk(TREE):
         folders[:] = [f for f in folders if f != "share" and not f.startswith((".", "build")) and
                       os.path.join(folder, f) != os.path.join(TREE, "tests", "fuzz", "corpus")]
@@ -28,7 +28,7 @@ def without_code(text):
 
 
 def anchor(heading):
-    """What GitHub calls a heading: letters, digits, _ and -, in lower case, blanks as -."""
+    """GitHub's anchor of a heading: letters, digits, _ and -, in lower case, with - for blanks."""
     heading = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
 

@@ -20,6 +20,7 @@ BANNER = re.compile(r"^\s*/\* -{2,}.*-{4,}\s*\n\s*\*/", re.M)
 
 # name: whose file it is
 OTHERS = {
+    "fenv.h": "a header of the C library",
     "PAGE.md": "a placeholder of a program's help",
     "b.h": "an example of a quoted include",
     "compute/conformance_hooks.h": "a header that authors of a backend may write",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pastes the README's first block of commands into a minimal Debian and compares what the program prints.
+"""Runs the README's first block of commands in a minimal Debian and compares the program's output.
 
     check_readme.py TREE BUILD SCRATCH RELEASE
 """
@@ -9,7 +9,7 @@ import sys
 import time
 
 TREE, BUILD, SCRATCH = map(os.path.abspath, sys.argv[1:4])
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 sys.path.insert(0, os.path.join(TREE, "tests", "support", "harness"))
 import debian_system  # noqa: E402 pylint: disable=wrong-import-position
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every source file names its licence in its first line, or in the second after "#!".
+"""Every source file names its licence in its first line, or in the second line after "#!".
 
     check_spdx.py TREE [--add]
 
-Prints the files without the line and fails if there are any; --add writes it into them.
+Prints the files without this line and fails if there are any; --add writes the line into them.
 """
 import os
 import sys

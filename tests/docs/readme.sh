@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# check_readme.py, on its days (share.sh), with one release of Debian or the other. ctest starts this: TREE
-# BUILD_DIR SCRATCH_DIR.
+# Runs check_readme.py on its days (share.sh), with one or the other release of Debian. Started by ctest:
+# TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 source "$1/tests/support/harness/share.sh"
 for release in $(printf '12\n13\n' | share_lines 2); do

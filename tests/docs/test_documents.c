@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The documents that repeat a table of the library agree with it.
+/* Documents that repeat a table of the library agree with it.
  *
- * docs/reference/operations.md is made from the table of operations: run this test with
- * COMPUTE_UPDATE_DOCS=1 to write it again. docs/reference/environment.md is written by hand and
- * must name every variable that the library reads. */
+ * docs/reference/operations.md is generated from the table of operations. To update it, run this
+ * test with COMPUTE_UPDATE_DOCS=1. docs/reference/environment.md is written by hand and must name
+ * every variable that the library reads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,17 +35,24 @@ static void print_operations(text_buffer *t) {
       t,
       "# Operations\n\n"
       "Generated from the library's own table (`src/graph/ops.def`). `compute_<name>` appends a "
-      "node to a graph;\n`compute_tensor_<name>` runs the operation at once. Operands broadcast as "
-      "in NumPy and must have equal dtypes.\n\n"
-      "Domains: *float* is f64, f32, f16, bf16; *integer* is i64, i32, i16, i8, u64, u32, u16, u8; "
-      "*number* is both;\n*ordered* and *ordered integer* are these without u64; *logic* is bool; "
-      "*byte* is i8 and u8;\n*any* is all of them.\nOperations ending in `_by_data` or "
-      "`_by_filter` are "
-      "appended by `compute_gradients` and `compute_conv2d_transpose`,\n`recurrent` by "
-      "`compute_lstm`, `compute_gru` and `compute_rnn`. What `graph_nn.h` declares has no eager "
-      "call:\noperations of neural networks and fits, and `sort`, `argsort`, `top_k`, "
-      "`cumulative_sum`, `pad`, `one_hot` and `upsample2d`.\n\n"
-      "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");
+      "node to a\n"
+      "graph; `compute_tensor_<name>` runs the operation at once. Operands broadcast as in NumPy "
+      "and must\n"
+      "have equal dtypes.\n\n"
+      "Domains:\n\n"
+      "* *float* is f64, f32, f16, bf16.\n"
+      "* *integer* is i64, i32, i16, i8, u64, u32, u16, u8.\n"
+      "* *number* is both.\n"
+      "* *ordered* and *ordered integer* are these without u64.\n"
+      "* *logic* is bool; *byte* is i8 and u8; *any* is all of them.\n\n"
+      "`compute_gradients` and `compute_conv2d_transpose` append the operations ending in "
+      "`_by_data` or\n"
+      "`_by_filter`. `compute_lstm`, `compute_gru` and `compute_rnn` append `recurrent`.\n\n"
+      "The operations of `graph_nn.h` have no eager call: neural networks and fits, and `sort`, "
+      "`argsort`,\n"
+      "`top_k`, `cumulative_sum`, `pad`, `one_hot` and `upsample2d`.\n\n"
+      "| operation | kind | dtypes | gradient | result |\n"
+      "|---|---|---|---|---|\n");
   compute_operation_info info;
   for (size_t i = 0; compute_operation_at(i, &info) == COMPUTE_OK; i++) {
     text_add(t, "| `%s` | %s | %s | %s | ", info.name, info.category, info.domain,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/reference/errors.md has one complete row for every status, and no row for anything else. */
+/* docs/reference/errors.md has one complete row for every status, and no other rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@ static const char page_path[] = TEST_SOURCE_DIR "/docs/reference/errors.md";
 
 enum { COLUMNS = 4, MOST_STATUSES = 100 };
 
-/* A row of a table of statuses: its name, or NULL if the line is none. Checks that it has all its
- * cells. */
+/* The name in a row of a status table, or NULL if the line is no such row. Checks that the row has
+ * all cells. */
 static char *row_name(char *line) {
   char *cell[COLUMNS + 1] = {0};
   int cells = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/reference/support-matrix.md says for every operation, dtype and backend how large the
- * largest error was; the operation tests measure it (support/harness/measure.h).
+/* docs/reference/support-matrix.md gives the largest error for every operation, dtype and backend.
+ * The operation tests measure it (support/harness/measure.h).
  *
- * They leave their findings in this test's scratch folder. With COMPUTE_UPDATE_DOCS=1 the page is
- * written again from them; for a backend that was not measured here the page keeps its entries.
- * Otherwise the page is checked: nothing is missing, and what was measured just now agrees
- * with it. The numbers themselves may differ from machine to machine. */
+ * They write their results to this test's scratch folder. With COMPUTE_UPDATE_DOCS=1 the page is
+ * written again from them, and keeps its entries for backends without results. Otherwise the page
+ * is checked: it must be complete and agree with the new results. Numbers may differ between
+ * machines. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static char found_on[BACKENDS][300];
 static char written[BACKENDS][OPERATIONS][COMPUTE_DTYPE_COUNT][CELL];
 static char written_on[BACKENDS][300];
 
-/* ---- What there is ------------------------------------------------------------------------- */
+/* ---- Operations and backends --------------------------------------------------------------- */
 
 static int operation_index(const char *name, compute_operation_info *info) {
   for (int i = 0; compute_operation_at((size_t)i, info) == COMPUTE_OK; i++) {
@@ -56,14 +56,14 @@ static bool takes(const compute_operation_info *info, compute_dtype dtype) {
   return *list == dtype;
 }
 
-/* Fits have promises of another kind: docs/guide/fitting.md. What a function of the caller's is
- * right in, only it knows. */
+/* Fits have other promises: docs/guide/fitting.md. The errors of a caller's function are
+ * unknown. */
 static bool belongs_here(const compute_operation_info *info) {
   return strcmp(info->category, "fit") != 0 && strcmp(info->category, "call") != 0;
 }
 
-/* Single roundings are counted in units of the last place; where many add up, an element near zero
- * says nothing, and the error is taken as part of the largest element. */
+/* Single roundings count in units of the last place. If many roundings add up, the error of an
+ * element near zero is meaningless, so errors are relative to the largest element. */
 static bool in_last_places(const compute_operation_info *info) {
   static const char *const summing[] = {"reduction", "row",         "matmul",
                                         "indexed",   "convolution", "window",
@@ -128,7 +128,7 @@ static void take_findings(void) {
 
 /* ---- The page ------------------------------------------------------------------------------ */
 
-/* The next cell of a table's row, without blanks and backquotes around it. */
+/* The next cell of a table row, without blanks and backquotes around it. */
 static char *next_cell(char **rest) {
   char *cell = *rest, *end = cell ? strchr(cell, '|') : NULL;
   if (end == NULL) return NULL;
@@ -151,7 +151,7 @@ static void take_row(int backend, char *line) {
   }
 }
 
-/* False if there is no page yet. */
+/* Returns false if there is no page yet. */
 static bool take_page(void) {
   char line[1024];
   int backend = -1;
@@ -217,21 +217,26 @@ static void write_page(void) {
   text_add(
       &t,
       "# Support matrix\n\n"
-      "Which operation runs on which backend in which dtype, and the largest error that the "
-      "operation tests saw against a\ndouble-precision reference: over all their samples, with "
+      "The matrix lists the operations, backends and dtypes that work together. Each cell is the "
+      "largest\n"
+      "error of the operation tests against a double-precision reference, over all their samples, "
+      "with\n"
       "fusion and without. `tests/run.sh --full` measures it, and\n"
       "`COMPUTE_UPDATE_DOCS=1 build/tests/bin/docs_support_matrix` writes this page.\n\n"
-      "* A number such as 0.5 is in units of the last place of the result's dtype; 0.5 is the best "
-      "that rounding allows.\n  In f64 the reference itself is accurate to a few units.\n"
-      "* A number such as 2.1e-07 is the error relative to the largest element of the result: for "
-      "reductions, rows, matrix\n  products and indexed operations, in which many roundings add "
+      "* A number such as 0.5 is in units of the last place of the result's dtype; 0.5 is the "
+      "best that\n"
+      "  rounding allows. In f64 the reference itself is accurate to a few units.\n"
+      "* A number such as 2.1e-07 is the error relative to the largest element of the result. It "
+      "is used\n"
+      "  for reductions, rows, matrix products and indexed operations, where many roundings add "
       "up.\n"
       "* *exact*: no error at all. *CPU*: the device leaves it to the CPU backend. –: the "
-      "operation does not take this\n  dtype.\n"
-      "* `cast` is listed under the dtype that it casts from; its error is in units of the dtype "
-      "that it casts to.\n"
-      "* *Simulated GPU*: not a GPU. The fake driver of the tests ran the CUDA kernels as C on the "
-      "CPU\n  (`tests/cuda_driver/`), with the C library's functions where a GPU has its own.\n");
+      "operation does\n"
+      "  not take this dtype.\n"
+      "* `cast` is listed under its source dtype; its error is in units of its target dtype.\n"
+      "* *Simulated GPU*: not a GPU. The fake driver of the tests ran the CUDA kernels as C on "
+      "the CPU\n"
+      "  (`tests/cuda_driver/`), with the C library's functions where a GPU has its own.\n");
   for (int backend = 0; backend < BACKENDS; backend++) print_backend(&t, backend);
   assert_false(t.failed);
   FILE *file = fopen(page_path, "wb");
@@ -249,7 +254,7 @@ static int read_all(void **state) {
   const bool there = take_page();
   if (getenv("COMPUTE_UPDATE_DOCS") == NULL) return there ? 0 : -1;
   write_page();
-  memset(written, 0, sizeof written); /* what is checked is what can be read back */
+  memset(written, 0, sizeof written); /* the check uses values that were read back */
   return take_page() ? 0 : -1;
 }
 
@@ -278,7 +283,8 @@ static void every_operation_has_a_cell_for_every_dtype_and_backend(void **state)
   }
 }
 
-/* ops.def bounds the error in f32; twice of that at special values, half a unit for rounding. */
+/* ops.def gives the bound for f32. Special values have twice the bound, and rounding adds half a
+ * unit. */
 static void errors_are_within_what_the_table_of_operations_allows(void **state) {
   (void)state;
   compute_operation_info info;
@@ -298,7 +304,7 @@ static void errors_are_within_what_the_table_of_operations_allows(void **state) 
   }
 }
 
-/* f64 is left out: devices without it may hand it to the CPU whatever others do. */
+/* Excludes f64: a device without f64 may fall back to the CPU. */
 static void what_is_said_to_run_on_a_device_does(void **state) {
   (void)state;
   compute_operation_info info;

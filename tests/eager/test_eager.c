@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The eager calls: each agrees with the reference evaluator on the graph of the same operation;
- * plans are found again, forgotten, and shared between threads; what goes wrong is said. */
+/* Eager calls: each one agrees with the reference evaluator on the graph of this operation. Plans
+ * are cached, evicted, and shared between threads, and errors are reported. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@
 
 enum { MOST_OPERANDS = 3, MOST_ELEMENTS = 64 };
 
-/* An operand: random numbers in low … high, whole ones for integers and bool. */
+/* An operand: random numbers in low … high; integers for integer dtypes and bool. */
 typedef struct operand {
   compute_dtype dtype;
   compute_shape shape;
@@ -37,7 +37,7 @@ static size_t cached_plans(compute_context *context) {
   return cache ? eager_cache_count(cache) : 0;
 }
 
-/* A tensor of `o` on the device, and the same numbers as double. */
+/* A tensor of `o` on the device, with the same numbers as double. */
 static compute_tensor *fill(const operand *o, uint64_t seed, double *numbers) {
   test_values values = test_values_create(o->dtype, o->shape);
   test_values_fill(&values, FILL_RANGE, o->low, o->high, seed);
@@ -320,7 +320,7 @@ static void attributes_dtypes_and_shapes_make_different_plans(void **state) {
   assert_ok(compute_tensor_leaky_relu(row, 0.25, &result));
   compute_tensor_release(result);
   assert_int_equal(cached_plans(context), 3);
-  /* What stands past the end of a list is no part of it. */
+  /* Values past the end of a list are ignored. */
   for (int32_t rubbish = 0; rubbish < 2; rubbish++) {
     compute_axes axes = COMPUTE_AXES(1);
     axes.axis[3] = rubbish;
@@ -368,7 +368,7 @@ static void several_threads_share_the_cache(void **state) {
   test_close(context);
 }
 
-/* ---- What goes wrong ----------------------------------------------------------------------- */
+/* ---- Errors -------------------------------------------------------------------------------- */
 
 static void mistakes_are_explained_and_leave_the_result_alone(void **state) {
   (void)state;
@@ -427,7 +427,7 @@ static void forget_plans(compute_context *context) {
   slots_release(&context->slots, SLOT_HOLDS_OBJECTS);
 }
 
-/* Fails every allocation of a call once; `cold` calls have to compile first. */
+/* Fails every allocation of a call once. `cold` calls must compile first. */
 static void fail_every_allocation(compute_context *context, const compute_tensor *x, bool cold) {
   int64_t failures = 1;
   for (int64_t number = 1; failures > 0; number++) {
@@ -442,7 +442,7 @@ static void fail_every_allocation(compute_context *context, const compute_tensor
       assert_true(status == COMPUTE_ERROR_OUT_OF_MEMORY ||
                   status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
     } else {
-      assert_true(test_element(y, 3) == 0.25); /* a failure may leave another way to do it */
+      assert_true(test_element(y, 3) == 0.25); /* another method may succeed */
     }
     compute_tensor_release(y);
   }

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 
-# (regular expression, what to write instead); a letter's case does not count
+# (regular expression, replacement); ignores case
 PATTERNS = [
     (r"\b(?<!there )(is|are|was) no (dtype|shape|name|number|numbers|model|file|files|\.\w+ file|device|nodes?|kind|flags?|error"
      r"|failure|policy|part|UTF-8|text|label|path|tensor)\b", '"is not a …", "invalid …"'),
@@ -68,7 +68,7 @@ JOINT = re.compile(r"(?:\s|\\\n|PRI[a-zA-Z0-9]+)*")
 
 
 def literals(text):
-    """[(offset, content)] of the string literals, adjacent ones as one."""
+    """[(offset, content)] of the string literals; adjacent ones count as one."""
     found, end = [], None
     for token in TOKEN.finditer(text):
         if not token.group().startswith('"'):

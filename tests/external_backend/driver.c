@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Uses the external module through the public interface: finds it, computes on it, lets it refuse,
- * and falls back. Exit status 0 when every check holds. */
+/* Uses the external module through the public interface: finds it, computes on it, makes it refuse,
+ * and falls back. The exit status is 0 if every check passes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void the_module_is_found(compute_context *context, compute_device *device
   CHECK(compute_default_device(context) == device); /* it ranks above the CPU */
 }
 
-/* relu(x * 2 + y), and with `use_exp` e to the power of that. */
+/* relu(x * 2 + y); with `use_exp`, exp of this value. */
 static compute_node build(compute_graph *graph, compute_node *x, compute_node *y, int use_exp) {
   const compute_shape shape = COMPUTE_SHAPE(COUNT);
   *x = compute_input(graph, COMPUTE_F32, shape);

@@ -2,10 +2,10 @@
 /* A backend outside the tree: an "accelerator" that computes f32 MAP kernels with a few
  * instructions.
  *
- * It is made to be awkward in every way that the contract allows. Its memory cannot be reached by
- * the CPU, and its queues are lazy: a kernel runs when somebody waits for the queue or for an
- * event, or when a copy must come after it, and not a moment earlier. A core that forgets to wait,
- * or that gives memory to somebody else too soon, gets wrong numbers. */
+ * It is awkward in every way that the contract allows. The CPU cannot access its memory, and its
+ * queues are lazy: a kernel runs only when a thread waits for the queue or for an event, or when a
+ * copy must follow it. If the core forgets to wait, or reuses memory too early, the numbers are
+ * wrong. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ typedef struct external_queue {
 
 typedef struct external_event {
   external_queue *queue;
-  uint64_t position; /* launches that it waits for */
+  uint64_t position; /* the launches before this one are awaited */
 } external_event;
 
 static void *take(const compute_services *services, size_t bytes) {
@@ -59,7 +59,7 @@ static void give(const compute_services *services, void *memory) {
 
 static compute_status module_open(const compute_services *services, void **instance) {
   const char *choice = services->variable(services->host, "COMPUTE_CPU_ISA");
-  if (choice && strcmp(choice, "scalar") == 0) { /* a way for the test to see a refusal */
+  if (choice && strcmp(choice, "scalar") == 0) { /* lets the test provoke a refusal */
     return services->fail(services->host, COMPUTE_ERROR_MISSING_LIBRARY, 34, "install libexternal",
                           "external: libexternal.so.1 is not installed");
   }
@@ -113,7 +113,7 @@ static compute_status memory_allocate(void *device, uint64_t bytes, compute_memo
   return COMPUTE_OK;
 }
 
-/* Spoils the content, so that a use after release shows. */
+/* Overwrites the content to expose a use after release. */
 static void memory_release(void *device, compute_memory *memory) {
   memset(memory->handle, 0xff, (size_t)memory->bytes);
   give(((external_device *)device)->services, memory->handle);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Installs the build, builds a backend module and a program against the installed headers and library
-# only, and runs the program with the module's folder in COMPUTE_BACKEND_PATH. ctest starts this:
+# Installs the build, builds a backend module and a program with only the installed headers and
+# library, and runs the program with the module's folder in COMPUTE_BACKEND_PATH. Started by ctest:
 # TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
 fail() { echo "$1"; exit 1; }
 
-# Nothing of the build folder or of the caller's environment may help.
+# Neither the build folder nor the caller's environment may help.
 unset COMPUTE_BACKEND_PATH COMPUTE_DEVICE COMPUTE_BACKENDS LD_LIBRARY_PATH
 
 rm -rf "$scratch"
@@ -14,7 +14,7 @@ mkdir -p "$scratch"
 scratch=$(realpath "$scratch")
 prefix=$scratch/prefix
 
-quietly() { # LOG COMMAND…: shows what the command said only when it fails
+quietly() { # LOG COMMAND…: shows the command's output only if it fails
   local log=$scratch/$1.log
   shift
   "$@" >"$log" 2>&1 || { cat "$log"; fail "failed: $*"; }
@@ -34,7 +34,7 @@ if readelf -d "$module" | grep -q 'libcompute\.so'; then fail "the module is lin
 
 COMPUTE_BACKEND_PATH=$scratch/build/modules "$scratch/build/driver"
 
-# As docs/internals/backends.md says.
+# As in docs/internals/backends.md.
 export COMPUTE_CACHE_DIR=$scratch/cache
 conformance() { "$prefix/bin/compute-conformance" --module "$module" "$@"; }
 conformance --expect "$scratch/source/expectations.txt" --json "$scratch/report.json" ||
@@ -46,8 +46,9 @@ conformance --expect "$scratch/again.txt" --quick >"$scratch/conformance.log" ||
 COMPUTE_BACKEND_PATH=$scratch/build/modules "$prefix/bin/compute-conformance" --quick external:0 \
   >"$scratch/conformance.log" || { cat "$scratch/conformance.log"; fail "by COMPUTE_BACKEND_PATH"; }
 
-# What must make it fail: a line too many, one that expects less than there is, a missing one.
-refuses() { # WORDS FILE: conformance with the expectations in FILE says WORDS and fails
+# Three expectations that must fail: a superfluous line, one that expects less than the module does,
+# and a missing one.
+refuses() { # WORDS FILE: conformance with the expectations in FILE prints WORDS and fails
   if conformance --expect "$2" --quick >"$scratch/conformance.log" 2>&1; then
     fail "nothing is wrong with $(basename "$2")"
   fi

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a thread of the randomised run does with a plan, and the drivers that fail for it. Nothing
- * here ends a test: what is wrong is written down for the thread that may. */
+/* One thread's work with a plan in the randomised run, and the failing drivers. Nothing here ends a
+ * test: errors are recorded for the thread that may. */
 #ifndef FAULTS_LONG_RUN_H
 #define FAULTS_LONG_RUN_H
 
@@ -10,7 +10,7 @@ enum { RUN_FAILURE_BYTES = 512, RUN_ORDERS_BYTES = 64 };
 
 typedef enum run_faults {
   FAULTS_NONE,
-  FAULTS_MEMORY, /* of the host, and a small budget of the pool */
+  FAULTS_MEMORY, /* host memory, and a small budget of the pool */
   FAULTS_DRIVER
 } run_faults;
 
@@ -21,24 +21,24 @@ typedef struct run_round {
   compute_device *device, *cpu;
 } run_round;
 
-/* A plan to be, its inputs, and what the reference says of its two results. */
+/* A plan's description, its inputs, and the reference of its two results. */
 typedef struct run_sample {
   compute_dtype dtype;
   random_graph request;
   test_values operand[RANDOM_GRAPH_OPERANDS], expected[2];
 } run_sample;
 
-/* out[1] = -out[0]: what a second plan makes of the first one's result. */
+/* out[1] = -out[0]: a second plan computes it from the first plan's result. */
 typedef struct run_nodes {
   compute_node in[RANDOM_GRAPH_OPERANDS], out[2];
 } run_nodes;
 
 run_nodes run_build(const run_sample *sample, compute_graph *graph);
 
-/* One sample in one of many ways, by its seed. From any thread. */
+/* Runs one sample in one of many ways, chosen by its seed. Any thread may call it. */
 void run_task(const run_round *round, const run_sample *sample);
 
-/* compute_run on the round's device without more ado, which has to succeed. */
+/* Calls compute_run on the round's device, which must succeed. */
 void run_plainly(const run_round *round, const run_sample *sample);
 
 typedef struct run_counts {
@@ -47,24 +47,24 @@ typedef struct run_counts {
 
 run_counts run_count(void);
 
-/* Writes down what is wrong; the first stands. */
+/* Records an error; the first one is kept. */
 void run_wrong(const run_sample *sample, const char *format, ...) COMPUTE_PRINTF(2, 3);
 bool run_has_failed(void);
 bool run_failure(char text[RUN_FAILURE_BYTES]);
 
-/* Batches, an iterator of their own for each call (long_run_batch.c). The status, how many items
- * are complete, and whether those are right. */
+/* Runs batches with a new iterator for each call (long_run_batch.c). Returns the status and sets
+ * the number of complete items; `right` is true if these are right. */
 compute_status run_batch(const run_round *round, compute_fallback fallback, bool cancel,
                          int64_t *items, bool *right);
 enum { RUN_BATCH_ITEMS = 50 };
 
 /* ---- Drivers (long_run_driver.c), of the device under test --------------------------------- */
 
-bool run_driver_open(void); /* before anything else; false if its stand-in is not there */
+bool run_driver_open(void); /* before anything else; false if there is no stand-in */
 bool run_driver_present(void);
 void run_driver_reset(void); /* before a context is opened */
-void run_driver_arm(test_random *random, char text[RUN_ORDERS_BYTES]); /* what it shall do */
-int64_t run_driver_disarm(void); /* how many calls have failed */
+void run_driver_arm(test_random *random, char text[RUN_ORDERS_BYTES]); /* orders failures */
+int64_t run_driver_disarm(void); /* number of calls that failed */
 bool run_driver_is_clean(char text[RUN_FAILURE_BYTES]);
 
 #endif

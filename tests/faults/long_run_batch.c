@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two lanes, one of them on the CPU, a smaller last batch, a source that is called. */
+/* A batch run on two devices, one of them the CPU, with a smaller last batch and a callback as its
+ * source. */
 #include <string.h>
 
 #include "faults/long_run.h"

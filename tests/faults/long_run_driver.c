@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Drivers that fail: which call, when and how is chosen at random from what each driver may say. */
+/* Failing drivers: the call, its number and the error are random, from the errors that each driver
+ * may return. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,10 @@
 typedef struct fault {
   const char *call;
   int code;
-  int most; /* the call that fails is chosen from 1 to this */
+  int most; /* the failing call's number is from 1 to this */
 } fault;
 
-/* Those that also happen where the device shares the host's memory. */
+/* Those that also occur if the device shares the host's memory. */
 static const fault opencl_faults[] = {
     {"clCreateBuffer", -4, 30},           /* CL_MEM_OBJECT_ALLOCATION_FAILURE */
     {"clCreateProgramWithSource", -6, 8}, /* CL_OUT_OF_HOST_MEMORY */
@@ -32,7 +33,7 @@ static const fault opencl_faults[] = {
 static const fault cuda_faults[] = {
     {"cuLaunchKernel", 701, 20},        /* CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES */
     {"cuLaunchKernel", 700, 20},        /* an illegal address: the device is lost */
-    {"kernel", 700, 20},                /* the same, while it runs */
+    {"kernel", 700, 20},                /* the same during a kernel's run */
     {"cuMemAllocFromPoolAsync", 2, 40}, /* CUDA_ERROR_OUT_OF_MEMORY */
     {"cuMemcpyHtoDAsync", 999, 30},     /* CUDA_ERROR_UNKNOWN */
     {"cuMemcpyDtoHAsync", 719, 20},     /* CUDA_ERROR_LAUNCH_FAILED: the device is lost */
@@ -47,7 +48,7 @@ static const fault cuda_faults[] = {
 static enum { DRIVER_NONE, DRIVER_OPENCL, DRIVER_CUDA } driver;
 static opencl_layer layer;
 static cuda_stand_in gpu;
-static bool may_leave; /* calls that give something back have failed, too */
+static bool may_leave; /* releasing calls have also failed */
 
 bool run_driver_open(void) {
   const char *device = getenv("COMPUTE_TEST_DEVICE");

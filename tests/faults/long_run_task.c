@@ -12,20 +12,20 @@
 
 enum { MOST_JOBS = 4, RESULTS = MOST_JOBS + 1 };
 
-/* All that a task holds, so that there is one way out. */
+/* All objects of a task, so that there is one clean-up. */
 typedef struct task {
   const run_round *round;
   const run_sample *sample;
   test_random random;
   compute_graph *graph[2];
-  compute_plan *plan[2]; /* of the sample, and of its second result from the first */
+  compute_plan *plan[2]; /* of the sample, and of its second result from its first */
   run_nodes nodes;
   compute_node second_in, second_out;
   compute_tensor *in[RANDOM_GRAPH_OPERANDS], *result[RESULTS];
   compute_queue *queue;
   compute_job *job[RESULTS];
-  bool limited, cancels; /* an end before the end is right */
-  bool plain;            /* a kernel that did not build may stay with the CPU */
+  bool limited, cancels; /* an early end is right */
+  bool plain;            /* a kernel whose build failed may stay on the CPU */
 } task;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -67,7 +67,7 @@ static int choose(task *t, int options) {
 
 /* ---- Statuses ------------------------------------------------------------------------------ */
 
-/* Whether a status can come of what this round does to the library. */
+/* Returns true if this round's faults can cause the status. */
 static bool is_expected(const task *t, compute_status status) {
   const run_faults faults = t->round->faults;
   switch (status) {
@@ -84,7 +84,8 @@ static bool is_expected(const task *t, compute_status status) {
   }
 }
 
-/* Whether the task can go on after `what`; one that cannot must have been told so properly. */
+/* Returns true if the task can go on after `what`. Otherwise the error must have a message and an
+ * expected status. */
 static bool passes(task *t, compute_status status, const char *what) {
   if (status == COMPUTE_OK) return true;
   compute_error error;
@@ -193,7 +194,7 @@ static bool prepare(task *t) {
   return true;
 }
 
-/* The plan that makes the second result of the first. */
+/* Compiles the plan that computes the second result from the first. */
 static bool prepare_second(task *t) {
   t->graph[1] = compute_graph_create(t->round->context);
   if (t->graph[1]) {
@@ -223,8 +224,8 @@ static size_t bind(const task *t, int result, compute_binding *bindings) {
   return RANDOM_GRAPH_OPERANDS + 1;
 }
 
-/* On a device with events a passed limit makes it count as lost for a while, to other threads too.
- */
+/* On a device with events, an expired limit marks the device as lost for a while, also for other
+ * threads. */
 static double choose_limit(task *t) {
   const bool may = t->round->device == t->round->cpu || t->round->faults == FAULTS_DRIVER;
   if (!may || choose(t, 4)) return 0;
@@ -247,7 +248,7 @@ static void run_directly(task *t) {
   if (ok) check_result(t, t->result[0], 0);
 }
 
-/* The job after it needs its result, and another one its end. */
+/* Another job may wait for this job's end; the last job also reads its result. */
 static void submit_all(task *t) {
   const int jobs = 1 + choose(t, MOST_JOBS);
   compute_binding bindings[RANDOM_GRAPH_OPERANDS + 1];
@@ -273,7 +274,7 @@ static void submit_all(task *t) {
 
 static void run_jobs(task *t) {
   if (choose(t, 2) && !prepare_second(t)) return;
-  t->cancels = t->round->faults != FAULTS_NONE; /* those that follow a job that failed */
+  t->cancels = t->round->faults != FAULTS_NONE; /* jobs that depend on a failed job */
   submit_all(t);
   if (choose(t, 3) == 0) {
     compute_job *job = t->job[choose(t, RESULTS)];
@@ -281,7 +282,7 @@ static void run_jobs(task *t) {
     if (job) passes(t, compute_job_cancel(job), "compute_job_cancel");
   }
   if (t->limited) t->cancels = true;
-  /* Gives them up; not where the device is to be brought back, which nobody may use then. */
+  /* Abandons the jobs, unless the device will be recovered: then no job may be using it. */
   if (choose(t, 8) == 0 && t->round->faults != FAULTS_DRIVER) return;
   bool ok[RESULTS] = {false};
   for (int i = 0; i < RESULTS; i++)
@@ -302,7 +303,7 @@ static void run_batches(task *t) {
     run_wrong(t->sample, "%lld items of a batch run are complete", (long long)items);
 }
 
-/* Orders a failure of host memory from now on, whatever thread it hits. */
+/* Orders a failure of host memory from now on, in any thread. */
 static void arm(task *t) {
   if (t->round->faults != FAULTS_MEMORY) return;
   if (choose(t, 2))
@@ -323,7 +324,7 @@ void run_task(const run_round *round, const run_sample *sample) {
       run_directly(&t);
     else
       run_jobs(&t);
-    /* Jobs that were given up still use them: reading is allowed. */
+    /* Abandoned jobs still use the inputs: reading is allowed. */
     check_inputs(&t);
   }
   release(&t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A representative run in which the n-th host allocation fails, for n = 1, 2, … until nothing fails
- * any more: each time a clean status with its message or an unharmed result, nothing left behind,
- * and the same run succeeds right afterwards. */
+/* A representative run in which the n-th host allocation fails, for n = 1, 2, … until none is left
+ * to fail. Each time there is a clean status with its message, or an unharmed result. Nothing is
+ * left behind, and the same run then succeeds. */
 #include <stdlib.h>
 
 #include "support/harness/failing_allocator.h"
@@ -9,11 +9,10 @@
 
 enum { MOST_ALLOCATIONS = 20000 };
 
-/* What one step of the run returned, or COMPUTE_OK for all of them. */
+/* Returns the status of the first failing step, or COMPUTE_OK. */
 typedef compute_status (*representative)(compute_context *context);
 
-/* ---- Training: a graph with gradients, an optimizer, two plans ----------------------------------
- */
+/* ---- Training: a graph with gradients, an optimizer, two plans ----------------------------- */
 
 static compute_status train(compute_context *context) {
   const float w[6] = {0.1F, 0.2F, 0.3F, -0.1F, -0.2F, -0.3F}, x[4] = {1, 2, 3, 4};
@@ -81,8 +80,7 @@ static compute_status compute_at_once(compute_context *context) {
   return s != COMPUTE_OK ? s : popped;
 }
 
-/* ---- Functions of the caller's: two outputs, a gradient, a constant that is folded ------------
- */
+/* ---- Custom functions: two outputs, a gradient, a constant that is folded ------------------ */
 
 static int functions_alive;
 
@@ -158,8 +156,8 @@ static compute_status call_functions(compute_context *context) {
 
 /* ---- The sweep ------------------------------------------------------------------------------ */
 
-/* Opens, runs, closes with the n-th allocation failing; the run's status, and how many allocations
- * failed. Everything that was allocated must have been released again. */
+/* Opens, runs and closes with the n-th allocation failing. Returns the run's status and sets the
+ * number of failed allocations. All memory must have been released. */
 static compute_status run_with_failure(representative run, int64_t nth, bool onward,
                                        int64_t *failures) {
   const char *device = getenv("COMPUTE_TEST_DEVICE");
@@ -173,7 +171,7 @@ static compute_status run_with_failure(representative run, int64_t nth, bool onw
     s = run(context);
     *failures = failing_allocator_failures();
     failing_allocator_arm(0, false);
-    if (s != COMPUTE_OK) { /* the context can be used afterwards */
+    if (s != COMPUTE_OK) { /* the context still works */
       const compute_status again = run(context);
       if (again != COMPUTE_OK)
         fail_msg("allocation %lld failed, then the retry: %s", (long long)nth,
@@ -199,7 +197,7 @@ static void sweep(representative run, bool onward) {
     compute_error_clear(NULL);
     const compute_status s = run_with_failure(run, nth, onward, &failures);
     if (failures == 0) break;
-    if (s == COMPUTE_OK) continue; /* the library could do without */
+    if (s == COMPUTE_OK) continue; /* the library did not need this memory */
     compute_error error;
     assert_ok(compute_error_get(NULL, &error));
     if (s != COMPUTE_ERROR_OUT_OF_MEMORY && s != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Work of every room, called from a thread with a small stack and in each floating-point
- * environment: the same bits, the thread's state as before, and at most GUEST_STACK_BYTES of stack.
+/* Calls from every part of the library in a thread with a small stack and in each floating-point
+ * environment: the same bits, an unchanged thread state, and at most GUEST_STACK_BYTES of stack.
  * tests/operations does the same for each operation. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { RESULTS = 4096 };
 
-/* What a piece of work computed, as bytes. */
+/* The results of a piece of work, as bytes. */
 typedef struct work {
   compute_context *context;
   const char *folder;
@@ -39,8 +39,7 @@ static void path_of(const work *w, const char *name, char path[512]) {
   snprintf(path, 512, "%s/%s", w->folder, name);
 }
 
-/* ---- Pieces of work ---------------------------------------------------------------------------
- */
+/* ---- Pieces of work ------------------------------------------------------------------------ */
 
 static compute_status open_and_close(void *argument) {
   (void)argument;
@@ -234,7 +233,7 @@ static compute_status report(void *argument) {
   return s;
 }
 
-/* ---- All of them, in all environments -------------------------------------------------------- */
+/* ---- All pieces in all environments ---------------------------------------------------------- */
 
 typedef struct piece {
   const char *name;

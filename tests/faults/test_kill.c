@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that are killed at a random moment while they fill the disk cache, the tuning file and
- * the file of costs, write profiles and traces, and run batches into a file. Whatever the moment:
- * entries are whole or absent, files that are replaced are one version or the other, a list loses
- * at most the line that was being written, a sink holds a beginning of the results, and the next
- * process works. */
+/* Processes killed at a random moment while they fill the disk cache, the tuning file and the file
+ * of costs, write profiles and traces, and run batches into a file. At any moment: entries are
+ * complete or absent; a replaced file is one version or the other; a list loses at most the line in
+ * progress; a sink holds a prefix of the results; and the next process works. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -38,9 +37,9 @@ static void hang(int signal_number) {
   _exit(1);
 }
 
-/* ---- What the process writes --------------------------------------------------------------- */
+/* ---- Writing processes --------------------------------------------------------------------- */
 
-/* The bytes of an entry follow from its number. */
+/* The bytes of an entry, computed from its number. */
 static uint8_t *entry_bytes(uint32_t number, size_t *bytes) {
   test_random random = {number};
   *bytes = (size_t)test_random_integer(&random, 1, 100000);
@@ -111,7 +110,7 @@ static void write_sums(compute_context *context) {
   if (s != COMPUTE_OK) _exit(5);
 }
 
-/* Until it is killed, or once. */
+/* Writes everything, forever or once. */
 static void write_all(bool forever, uint32_t number, int ready) {
   compute_context *context = NULL;
   if (compute_open(&context, &(compute_open_options){.device = "cpu", .threads = 2}) != COMPUTE_OK)
@@ -156,7 +155,7 @@ static void kill_one(test_random *random, uint32_t number) {
   if (!WIFSIGNALED(status)) fail_msg("the process ended by itself, with %d", WEXITSTATUS(status));
 }
 
-/* The next process does all of it to the end. */
+/* The next process completes all of it. */
 static void write_once(uint32_t number) {
   int status;
   const pid_t child = fork();
@@ -170,7 +169,7 @@ static void write_once(uint32_t number) {
     fail_msg("the process after kill %u did not do its work: %d", number, status);
 }
 
-/* ---- What it left -------------------------------------------------------------------------- */
+/* ---- Checks of the files ------------------------------------------------------------------- */
 
 static int files_like(const char *folder, const char *prefix, const char *suffix) {
   DIR *stream = opendir(folder);
@@ -230,7 +229,7 @@ static char *read_text(const char *path, size_t *bytes) {
   return text;
 }
 
-/* A whole JSON document, as far as brackets tell. */
+/* Checks that brackets balance: a complete JSON document. */
 static void check_json(const char *path) {
   size_t bytes;
   char *text = read_text(path, &bytes);
@@ -302,7 +301,7 @@ static void a_kill_leaves_every_file_valid(void **state) {
   print_message("%d entries, %zu lines; left: %d of the cache, %d of profiles\n", found, lines,
                 files_like(KERNELS, SWEEP_TEMPORARY, ""), files_like(FILES, "", ".tmp"));
   assert_true(found > ENTRIES / 2 && lines > KILLS);
-  /* What was left unfinished goes as soon as nobody can be at work on it. */
+  /* Unfinished files are removed once no process can be writing them. */
   age_temporaries();
   write_once(1);
   assert_int_equal(files_like(KERNELS, SWEEP_TEMPORARY, ""), 0);

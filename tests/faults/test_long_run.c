@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A randomised run: random graphs of random shapes and dtypes on random devices, from several
- * threads at once, as runs, jobs that follow each other, are cancelled or have a time limit, and
+ * threads at once. Plans run directly, as dependent, cancelled or time-limited jobs, and in
  * batches, while host memory and the device's driver fail at random. Every result is right, or a
- * clean status with words of its own says what went wrong; after every round nothing is left, and a
- * plain run works.
+ * clean status with a specific message describes the error. After every round nothing is left, and
+ * a plain run works.
  *
- * COMPUTE_TEST_LONG=10000 runs so many plans instead of the few of every day, COMPUTE_TEST_SEED
- * another sequence. A failure prints the seed of its plan and of its round: the work and the faults
- * ordered are the same then; which thread a fault hits is up to the scheduler.
+ * COMPUTE_TEST_LONG=10000 runs this many plans instead of the few of every day; COMPUTE_TEST_SEED
+ * selects another sequence. A failure prints the seeds of its plan and of its round. They repeat
+ * the work and the ordered faults; the scheduler decides which thread a fault hits.
  *
- * On COMPUTE_TEST_DEVICE beside the CPU; the driver's faults come from tests/opencl_layer/ or
+ * It uses COMPUTE_TEST_DEVICE and the CPU; the driver's faults come from tests/opencl_layer/ or
  * tests/cuda_driver/. */
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ static void hang(int signal_number) {
   _exit(1);
 }
 
-/* ---- What a round is about ----------------------------------------------------------------- */
+/* ---- The work of a round ------------------------------------------------------------------- */
 
 static void prepare_sample(run_sample *s, uint64_t seed) {
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_I32, COMPUTE_I64,
@@ -48,7 +48,7 @@ static void prepare_sample(run_sample *s, uint64_t seed) {
   test_random random = {seed};
   *s = (run_sample){.dtype = dtypes[test_random_integer(&random, 0, 4)],
                     .request = {.seed = seed, .steps = 1}};
-  /* Few steps in single precision: rounding errors of long chains are no faults. */
+  /* Few steps in single precision: rounding errors of long chains are not faults. */
   s->request.steps = (int)test_random_integer(&random, 1, s->dtype == COMPUTE_F32 ? 8 : 24);
   const bool large = test_random_integer(&random, 0, 7) == 0;
   for (int i = 0; i < 3; i++) s->request.size[i] = test_random_integer(&random, 1, large ? 24 : 5);
@@ -88,7 +88,7 @@ static void begin_round(test_random *random) {
     failing_allocator_arm(test_random_integer(random, 1, 200), test_random_integer(random, 0, 1));
     const compute_status s = open_round();
     failing_allocator_arm(0, false);
-    /* A module that cannot start for want of memory has no devices. */
+    /* A module that lacks memory at its start has no devices. */
     if (s != COMPUTE_OK && s != COMPUTE_ERROR_OUT_OF_MEMORY &&
         !(run_driver_present() && s == COMPUTE_ERROR_NO_DEVICE))
       assert_int_equal(s, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
@@ -133,7 +133,7 @@ static void check_failure(void) {
   if (run_failure(text)) fail_msg("%s: %s", when, text);
 }
 
-/* Jobs that were given up may still be on their way out. */
+/* Abandoned jobs may still be running. */
 static void close_round(void) {
   for (int i = 0; i < 20000 && compute_close(current.context) != COMPUTE_OK; i++) {
     compute_error_clear(current.context);
@@ -142,8 +142,8 @@ static void close_round(void) {
   }
 }
 
-/* A lost device that cannot be brought back within its context leaves the CPU. One that passed a
- * time limit is lost until its kernel has ended. */
+/* If a lost device cannot be recovered within its context, only the CPU remains. A device with an
+ * expired time limit is lost until its kernel has ended. */
 static compute_status recover(void) {
   compute_status status = COMPUTE_ERROR_DEVICE_LOST;
   for (int i = 0; i < 10000 && status == COMPUTE_ERROR_DEVICE_LOST; i++) {
@@ -202,14 +202,14 @@ static void whatever_fails_results_are_right_or_refused(void **state) {
   print_message("%lld plans: %lld results right, %lld refused, %lld faults of the driver\n",
                 (long long)plans_done, (long long)counts.right, (long long)counts.refused,
                 (long long)faults_seen);
-  /* A device that a fault of its driver has lost refuses the rest of its round. */
+  /* A device lost by a driver fault refuses all other work of its round. */
   assert_true(counts.right > (faults_seen > 0 ? 0 : counts.refused));
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
 int main(void) {
   signal(SIGALRM, hang);
-  setenv("COMPUTE_COSTS", "guess", 1); /* measuring takes longer than all the rest */
+  setenv("COMPUTE_COSTS", "guess", 1); /* measuring would dominate the test's time */
   if (!run_driver_open()) return SKIPPED;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whatever_fails_results_are_right_or_refused),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening a context while memory is short: the n-th request fails, for n = 1, 2, … until nothing
- * fails any more, or all from the n-th on. Whoever asks for the memory, the library, the C library
- * on its behalf, or the loader of libraries: the context opens with all that it should have, or the
- * error says that memory is short, never that something is missing. */
+/* Opening a context while memory is short: the n-th request fails, for n = 1, 2, … until none is
+ * left to fail, or all from the n-th on. The requester may be the library, the C library on its
+ * behalf, or the loader. The context opens complete, or the error reports short memory, never a
+ * missing component. */
 #include "support/harness/test.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ enum { MOST_REQUESTS = 20000 };
 
 /* ---- The C library's memory ---------------------------------------------------------------- */
 
-static int64_t requests, failures, failing_from, failing_to; /* failing_from 0: nothing fails */
+static int64_t requests, failures, failing_from, failing_to; /* failing_from 0: no failure */
 
 static void arm(int64_t nth, bool onward) {
   requests = failures = 0;
@@ -49,7 +49,7 @@ static bool fails_now(void) {
   return true;
 }
 
-/* In place of the C library's own, also for itself and for its loader. */
+/* Replace the C library's functions, also for itself and its loader. */
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *pointer, size_t bytes);
@@ -71,9 +71,9 @@ SHARED void *aligned_alloc(size_t alignment, size_t bytes) {
 
 /* ---- The loader ---------------------------------------------------------------------------- */
 
-static const char *unloadable; /* a part of the names that the loader has no memory for; or NULL */
+static const char *unloadable; /* part of a library's name: loading it lacks memory; or NULL */
 
-/* In place of the C library's own, for the modules too: CMakeLists.txt exports it. */
+/* Replaces the C library's function, also for modules: CMakeLists.txt exports it. */
 SHARED void *dlopen(const char *name, int flags) {
   static void *(*real)(const char *, int);
   if (!real) {
@@ -87,7 +87,7 @@ SHARED void *dlopen(const char *name, int flags) {
 
 /* ---- Sweeps -------------------------------------------------------------------------------- */
 
-/* How a context is opened, and how many devices it has when nothing fails. */
+/* Options for opening a context, and its number of devices without failures. */
 typedef struct opening {
   compute_open_options options;
   size_t devices;
@@ -127,7 +127,7 @@ static void expect_whole(int64_t nth, compute_context *context, const opening *o
 
 #if OWN_MALLOC
 static void sweep_malloc(const compute_open_options *options, bool onward) {
-  const opening o = ordinarily(options); /* also loads what stays loaded */
+  const opening o = ordinarily(options); /* also loads the libraries that stay loaded */
   int64_t nth = 0, failed = 1;
   while (failed > 0 && ++nth < MOST_REQUESTS) {
     compute_context *context = NULL;
@@ -193,7 +193,7 @@ static void the_library_lacks_memory(void **state) {
   }
 }
 
-/* ---- Modules that wait, and the libraries of drivers --------------------------------------- */
+/* ---- Waiting modules, and the libraries of drivers ----------------------------------------- */
 
 static bool has_device(const char *name) {
   const compute_open_options options = {.device = name};
@@ -207,19 +207,19 @@ static void the_loader_lacks_memory(void **state) {
   (void)state;
   static const struct {
     const char *library, *backends;
-    const char *device; /* without which the library is not asked for */
+    const char *device; /* otherwise the library is not needed */
   } rows[] = {{"libcompute-cpu.so", NULL, NULL},
               {"libcompute-null.so", NULL, NULL},
               {"libcuda.so.1", "cpu,cuda", NULL},
               {"libnvrtc.so", "cpu,cuda", "cuda:0"}};
   const bool cuda = access(TEST_MODULE_DIR "/libcompute-cuda.so", R_OK) == 0;
-  setenv("COMPUTE_CACHE_LIMIT", "0", 1); /* it remembers which NVRTC there is */
+  setenv("COMPUTE_CACHE_LIMIT", "0", 1); /* it remembers the found NVRTC */
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     compute_context *context = NULL;
     if ((rows[i].backends && !cuda) || (rows[i].device && !has_device(rows[i].device))) continue;
     compute_error_clear(NULL);
     unloadable = rows[i].library;
-    /* CUDA starts when a device of it is named. */
+    /* CUDA starts only for a named device. */
     const compute_open_options options = {.backends = rows[i].backends,
                                           .device = rows[i].backends ? "cuda:0" : NULL};
     const compute_status status = compute_open(&context, &options);
@@ -230,7 +230,7 @@ static void the_loader_lacks_memory(void **state) {
   unsetenv("COMPUTE_CACHE_LIMIT");
 }
 
-/* A context with two OpenCL devices that wait; NULL where there are none, or they do not wait. */
+/* A context with two OpenCL devices that wait; NULL if there are none, or they do not wait. */
 static compute_context *open_waiting(void) {
   const compute_open_options options = {.backends = "cpu,opencl"};
   compute_context *context = NULL;
@@ -240,7 +240,7 @@ static compute_context *open_waiting(void) {
   const bool there = compute_device_by_name(context, "opencl", &device) == COMPUTE_OK;
   assert_ok(compute_close(context));
   if (!there) return NULL;
-  unloadable = "libOpenCL.so.1"; /* opened at once by a module that does not wait */
+  unloadable = "libOpenCL.so.1"; /* a module that does not wait opens it at once */
   const compute_status status = compute_open(&context, &options);
   unloadable = NULL;
   return status == COMPUTE_OK ? context : NULL;
@@ -290,9 +290,9 @@ static void the_devices_of_a_module_that_waits_come_all_or_none(void **state) {
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
-/* ---- Words --------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------ */
 
-/* What the folder of modules could not be read for is the first cause, too. */
+/* The reason why the folder of modules cannot be read is the first cause of the error. */
 static void a_folder_that_cannot_be_read_is_named(void **state) {
   (void)state;
   char before[4096];

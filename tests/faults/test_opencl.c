@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A job on an OpenCL device whose driver fails: the n-th call of each kind, for n = 1, 2, … until
- * nothing fails any more, and all calls from the n-th on. Each time the result is right (another
- * way was found) or the call says in words what failed; afterwards the same context works again, if
- * need be once its lost device has been brought back, and nothing of ours or of the driver's is
- * left behind. Then drivers that lie about what they can do.
+/* A job on an OpenCL device with a failing driver: the n-th call of each kind fails, for n = 1, 2,
+ * … until none is left to fail; and all calls from the n-th on fail. Each time the result is right
+ * (by another way), or the error explains the failing call. Afterwards the same context works, if
+ * necessary after its lost device was recovered. Nothing of the library or the driver is left
+ * behind. Then come drivers with wrong device limits.
  *
- * The layer of tests/opencl_layer/ stands between the loader and PoCL. */
+ * The layer of tests/opencl_layer/ is between the loader and PoCL. */
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 
 enum { SKIPPED = 77, HANG_SECONDS = 600 };
 
-/* Of one kind at most so many failures are tried: the first ones, then ever fewer. */
+/* Limits the failures of one kind: the first ones, then ever fewer. */
 enum { FIRST_FAILURES = 6, GROWTH_PERCENT = 40 };
 
 static opencl_layer layer;
 
-static job_result expected; /* of the CPU */
+static job_result expected; /* on the CPU */
 
 static compute_status do_job(compute_context *context, job_result *result) {
   return device_job(context, result);
@@ -38,7 +38,7 @@ static void check_result(const job_result *result, const char *where) {
 
 static bool show_outcomes; /* COMPUTE_TEST_VERBOSE */
 
-/* What is being tried, for the case that it never ends. */
+/* The current failure, printed if the test hangs. */
 static char when[128];
 
 static void hang(int signal_number) {
@@ -68,7 +68,7 @@ static void check_nothing_left(int64_t live) {
              (long long)(failing_allocator_live() - live));
 }
 
-/* Opens, works, closes, while `call` fails; returns how many calls have failed. */
+/* Opens, works and closes while `call` fails; returns the number of failed calls. */
 static int64_t do_job_with_failure(const char *call, int64_t nth, bool onward, int error) {
   compute_context *context = NULL;
   const int64_t live = failing_allocator_live();
@@ -109,7 +109,7 @@ static int64_t do_job_with_failure(const char *call, int64_t nth, bool onward, i
 
 /* ---- The sweep ------------------------------------------------------------------------------ */
 
-/* What a driver would say when this call fails. */
+/* A typical error code of this call. */
 static int likely_error(const char *call) {
   static const struct {
     const char *call;
@@ -150,7 +150,7 @@ static void any_call_may_fail_once(void **state) {
   assert_true(kinds > 10);
 }
 
-/* The device is lost, or memory is short for good. */
+/* The device is lost, or memory stays short. */
 static void a_driver_may_stop_working(void **state) {
   (void)state;
   static const int errors[] = {-5, -36, -6}; /* resources, queue, host memory */
@@ -160,9 +160,9 @@ static void a_driver_may_stop_working(void **state) {
   assert_true(nth > 100);
 }
 
-/* ---- Drivers that lie ------------------------------------------------------------------------ */
+/* ---- Drivers with wrong limits --------------------------------------------------------------- */
 
-/* The job's status; results are checked if it is COMPUTE_OK. */
+/* Returns the job's status; results are checked if it is COMPUTE_OK. */
 static compute_status do_job_with(const layer_limits *limits, const char *name) {
   snprintf(when, sizeof when, "%s", name);
   const int64_t live = failing_allocator_live();
@@ -193,7 +193,8 @@ static void small_limits_are_kept(void **state) {
   assert_ok(do_job_with(&(layer_limits){.no_f64 = 1}, "no double precision"));
 }
 
-/* A launch that the device refuses in spite of what it said goes another way or fails in words. */
+/* A launch refused despite the device's stated limits succeeds in another way or fails with a
+ * message. */
 static void limits_that_are_not_what_they_seem_are_survived(void **state) {
   (void)state;
   for (uint64_t group = 1; group <= 256; group *= 4) {
@@ -246,8 +247,8 @@ static compute_status check_numbers(void *user, int64_t first, int64_t items, co
   return COMPUTE_OK;
 }
 
-/* The device shares memory with the host when the iterator is made, and later has none left that it
- * could share: what is then allocated lies elsewhere, and is copied. */
+/* The device shares memory with the host when the iterator is made; later no shared memory is left.
+ * Memory allocated then is separate, and the data are copied. */
 static void batches_are_copied_where_no_memory_can_be_shared(void **state) {
   (void)state;
   enum { ITEMS = 5000 };
@@ -260,7 +261,7 @@ static void batches_are_copied_where_no_memory_can_be_shared(void **state) {
                                          .batch = 600,
                                          .fallback = COMPUTE_FALLBACK_STRICT};
   assert_ok(open_opencl(&context));
-  for (int64_t nth = 1; nth < 6; nth += 2) { /* the first slots may still share */
+  for (int64_t nth = 1; nth < 6; nth += 2) { /* the first slots may still share memory */
     compute_batch *batch = NULL;
     compute_batch_result result;
     bool wrong = false;
@@ -283,7 +284,7 @@ static void batches_are_copied_where_no_memory_can_be_shared(void **state) {
   test_close(context);
 }
 
-/* f64 goes to the CPU, with its reason, unless the caller wants none of that. */
+/* f64 falls back to the CPU with a reason, unless the caller forbids it. */
 static void without_double_precision_f64_runs_on_the_cpu(void **state) {
   (void)state;
   compute_context *context = NULL;
@@ -316,7 +317,7 @@ static void without_double_precision_f64_runs_on_the_cpu(void **state) {
   layer.lie(&(layer_limits){0});
 }
 
-/* Without a usable device the reason is there to read, and the CPU is there to work. */
+/* Without a usable device, the reason can be queried and the CPU works. */
 static void a_device_that_cannot_be_used_is_explained(void **state) {
   (void)state;
   static const struct {
@@ -353,7 +354,7 @@ static void a_device_that_cannot_be_used_is_explained(void **state) {
 
 /* ---- Set-up ---------------------------------------------------------------------------------- */
 
-/* The reference, and a first job that fills PoCL's cache. */
+/* Computes the reference, and fills PoCL's cache with a first job. */
 static int prepare(void **state) {
   (void)state;
   signal(SIGALRM, hang);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of fitters share: frames full of spots, ROI stacks, and where results go. */
+/* Shared helpers of the fitter tests: frames full of spots, ROI stacks, and arrays for results. */
 #ifndef TESTS_FIT_FIXTURE_H
 #define TESTS_FIT_FIXTURE_H
 
@@ -11,7 +11,7 @@
 
 enum { ROWS = 7, COLUMNS = 9, PIXELS = ROWS * COLUMNS, PARAMETERS = 4 };
 
-/* Numbers from 0 to 1 that are the same everywhere. */
+/* Numbers from 0 to 1, the same on every machine. */
 static inline double noise(uint64_t *state) {
   *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (double)(*state >> 40) / (double)(1 << 24);
@@ -24,7 +24,7 @@ static inline compute_fit_problem small_problem(void) {
                                .outputs = COMPUTE_FIT_ALL_OUTPUTS & ~COMPUTE_FIT_COVARIANCE};
 }
 
-/* Whole counts near the model, so that u16 and f32 hold the same. */
+/* Integer counts near the model, so that u16 and f32 hold the same values. */
 static inline void make_stack(float *stack, int64_t count) {
   const compute_fit_problem p = small_problem();
   double image[PIXELS];
@@ -40,8 +40,8 @@ static inline void make_stack(float *stack, int64_t count) {
   }
 }
 
-/* Frames [count, height, width] of noise with the stack's ROIs added at `corners` (frame, row,
- * column), in the order of the frames. */
+/* Frames [count, height, width] of noise. The stack's ROIs are added at `corners` (frame, row,
+ * column), ordered by frame. */
 static inline void make_spotted_frames(float *frames, int count, int height, int width,
                                        const float *stack, int32_t *corners, int rois) {
   uint64_t state = 3;
@@ -57,7 +57,7 @@ static inline void make_spotted_frames(float *frames, int count, int height, int
   }
 }
 
-/* A fitter on the device under test. With COMPUTE_TEST_STRICT nothing may be left to the CPU. */
+/* A fitter on the device under test. With COMPUTE_TEST_STRICT, no work may fall back to the CPU. */
 static inline compute_fit *make_fit(const compute_fit_options *options) {
   compute_fit *fit = NULL;
   compute_fit_options o = *options;
@@ -66,7 +66,7 @@ static inline compute_fit *make_fit(const compute_fit_options *options) {
   return fit;
 }
 
-/* Room for all results of so many ROIs. */
+/* Arrays for all results of `count` ROIs. */
 typedef struct room {
   int64_t count;
   float *parameters, *std, *ratio, *p_raw, *p_value, *significance;
@@ -109,7 +109,7 @@ static inline compute_fit_results results_of(const room *r) {
                                .status = r->status};
 }
 
-/* Every bit of the ROIs from `first` on is the same. */
+/* The ROIs from `first` on are equal bit for bit. */
 static inline void check_same(const room *a, const room *b, int64_t first, int64_t count) {
   const size_t n = (size_t)count;
   assert_memory_equal(a->status + first, b->status + first, n);
@@ -124,7 +124,7 @@ static inline void check_same(const room *a, const room *b, int64_t first, int64
   assert_memory_equal(a->p_value + first, b->p_value + first, n * sizeof(float));
 }
 
-/* Other devices may round otherwise: within a hundredth of the uncertainty. */
+/* Other devices may round differently: results agree within a hundredth of the uncertainty. */
 static inline void check_close(const room *a, const room *b) {
   for (int64_t i = 0; i < a->count; i++) {
     assert_int_equal(a->status[i], b->status[i]);
@@ -138,7 +138,7 @@ static inline void check_close(const room *a, const room *b) {
   }
 }
 
-/* From `first` on nothing has been fitted. */
+/* No ROI from `first` on has been fitted. */
 static inline void check_untouched(const room *r, int64_t first) {
   for (int64_t i = first; i < r->count; i++) {
     assert_int_equal(r->status[i], COMPUTE_FIT_NOT_RUN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Movies for the tests of spot finding, and what the device under test makes of them. */
+/* Movies for the spot finding tests, and the answers of the device under test. */
 #ifndef FIT_SPOTS_FIXTURE_H
 #define FIT_SPOTS_FIXTURE_H
 
@@ -48,7 +48,7 @@ static inline void add_spot(movie *m, int64_t frame, double y, double x, double 
     }
 }
 
-/* As a camera would have it. */
+/* Rounds and clamps the values as a camera does. */
 static inline void round_values(movie *m) {
   for (int64_t i = 0; i < m->count; i++) m->value[i] = fminf(fmaxf(rintf(m->value[i]), 0), 65535);
 }

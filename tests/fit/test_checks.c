@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a fitter refuses: options and runs that make no sense, by the name of what is wrong with
- * them, and before anything has been touched. */
+/* A fitter refuses invalid options and runs. The message names the error, and no result has been
+ * written. */
 #include "fit_fixture.h"
 
 enum { N = 100 };
@@ -94,7 +94,7 @@ static void runs_are_checked_before_any_work(void **state) {
 #undef REFUSED
   assert_fails(compute_fit_run(fit, NULL, NULL), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_fit_run(NULL, NULL, NULL), COMPUTE_ERROR_NULL_POINTER);
-  /* No pixels at all: the iterator says so, and nothing looks like a fit. */
+  /* No pixels at all: the run fails with the iterator's error, and no result looks like a fit. */
   assert_fails(
       compute_fit_run(fit, &(compute_fit_run_options){.count = N, .results = results_of(&r)}, NULL),
       COMPUTE_ERROR_INVALID_ARGUMENT);

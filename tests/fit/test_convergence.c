@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Dim spots, whose likelihood is so flat that its curvature differs from the information several
- * times: fits find its maxima all the same, and their statuses say so. An optimiser in double
- * precision that shares no code with the library goes on from where a fit has ended. */
+/* Fits of dim spots reach the maxima of the likelihood, and their statuses report it. The
+ * likelihood is so flat that its curvature differs several times from the Fisher information. An
+ * optimiser in double precision, which shares no code with the library, continues from the end of
+ * each fit. */
 #include "fit_fixture.h"
 
 #include "support/reference/fit_reference.h"
@@ -67,7 +68,8 @@ static void look(const compute_fit_problem *problem, const float *pixels, int pa
   }
 }
 
-/* The solution of (matrix + damping · its diagonal) x = right; false if it is not definite. */
+/* Solves (matrix + damping · its diagonal) x = right. Returns false if the matrix is not
+ * definite. */
 static bool solve(int n, double matrix[MOST][MOST], double damping, const double *right,
                   double *x) {
   double m[MOST][MOST + 1];
@@ -102,7 +104,8 @@ static double high_of(const compute_fit_problem *problem, int a) {
   return a < 4 ? INFINITY : SIDE;
 }
 
-/* Takes out of the equations what the gradient keeps at a bound; whether there is any. */
+/* Removes the parameters that the gradient pushes against a bound from the equations. Returns true
+ * if there is one. */
 static bool hold(const compute_fit_problem *problem, int parameters, place *p) {
   bool any = false;
   for (int a = 0; a < parameters; a++) {
@@ -116,15 +119,14 @@ static bool hold(const compute_fit_problem *problem, int parameters, place *p) {
   return any;
 }
 
-/* `gain`: by how much the logarithm of the likelihood rises; a distance of d standard deviations
- * costs d²/2. `interior`: there is a maximum off the bounds, and the spot is no narrower than that
- * its pixels can tell. */
+/* `gain`: the rise of the log-likelihood; a distance of d standard deviations costs d²/2.
+ * `interior`: the maximum is off the bounds, and the pixels can resolve the spot's width. */
 typedef struct summit {
   double gain;
   bool interior;
 } summit;
 
-/* Levenberg and Marquardt's method uphill from where fit i has ended, within the bounds. */
+/* Levenberg–Marquardt uphill from the end of fit i, within the bounds. */
 static summit climb(const compute_fit_problem *problem, int i, int parameters) {
   const float *pixels = stack + i * DIM_PIXELS;
   double damping = 1e-3, step[MOST], slope = 0;
@@ -157,8 +159,8 @@ static summit climb(const compute_fit_problem *problem, int i, int parameters) {
   return (summit){here.likelihood - begin, solved && !held && wide && slope < 1e-5};
 }
 
-/* Whether the information where fit i has ended determines every parameter, those aside that stand
- * at a bound, and the place to better than the ROI's size. */
+/* Returns true if the information at the end of fit i determines every parameter that is off its
+ * bounds, and the place to better than the ROI's size. */
 static bool is_informed(const compute_fit_problem *problem, int i, int parameters) {
   place p;
   double unit[MOST] = {1}, variance[MOST];
@@ -220,8 +222,8 @@ static void statuses_say_whether_a_maximum_was_found(void **state) {
   }
 }
 
-/* Devices agree within a hundredth of the uncertainty if each is nearer than that to the maximum.
- */
+/* Devices agree within a hundredth of the uncertainty if each is nearer than this to the
+ * maximum. */
 static void fits_of_z_arrive(void **state) {
   (void)state;
   const compute_fit_problem problem = {.model = COMPUTE_FIT_XYZNB,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs in which the n-th host allocation fails, for n = 1, 2, …: a clean status or the right
- * result, never something that looks like a fit and is none, no thread that hangs, nothing left. */
+/* Runs in which the n-th host allocation fails, for n = 1, 2, … The run either returns an error or
+ * the right result. No unfitted ROI looks like a fit, no thread hangs, and nothing leaks. */
 #include "fit_fixture.h"
 #include "support/harness/failing_allocator.h"
 
@@ -33,7 +33,7 @@ static compute_status take_found(void *user, int64_t first, int64_t count,
   return COMPUTE_OK;
 }
 
-/* ---- What is run --------------------------------------------------------------------------- */
+/* ---- Scenarios ----------------------------------------------------------------------------- */
 
 typedef compute_status (*scenario)(compute_context *context, const room *r,
                                    compute_fit_summary *summary);
@@ -53,7 +53,7 @@ static compute_status run_with(compute_context *context, const compute_fit_optio
   return s;
 }
 
-/* A map, two sizes of batches, arrays of single ROIs, a thread of its own. */
+/* Uses a map, two batch sizes, arrays of single ROIs and a separate thread. */
 static compute_status run_stack(compute_context *context, const room *r,
                                 compute_fit_summary *summary) {
   return run_with(
@@ -113,8 +113,9 @@ static void check_partial(const room *r, const room *wanted, int64_t complete) {
                           PARAMETERS * sizeof(float));
 }
 
-/* What the threads allocate depends on their timing, so the sweep goes on for a while after the
- * first run without a failure. Every allocation of the first hundreds, then every third. */
+/* The number of allocations depends on the threads' timing, so the sweep continues for a while
+ * after the first run without a failure. It fails each of the first few hundred allocations, then
+ * every third. */
 static void sweep(scenario run, bool finds) {
   room wanted = make_room(N), r = make_room(N);
   compute_fit_summary summary;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits on whole frames: with the caller's corners what is fitted is what a stack of the same ROIs
- * gives, bit for bit, however frames are cut into batches; found spots are those that were there.
- */
+/* Fits on whole frames. With the caller's corners, results equal those of a stack of the same
+ * ROIs bit for bit, for every cut into batches. Spot finding returns the spots that the frames
+ * contain. */
 #include "fit_fixture.h"
 
 #include "core/device/collector_private.h"
@@ -21,8 +21,8 @@ static compute_fit_options frame_options(void) {
       .problem = small_problem(), .frame_rows = H, .frame_columns = W, .slots = 2};
 }
 
-/* Spots at uneven places, each in a cell of its own, since fits of two spots as one end where
- * rounding says; some frames have many, some few, some none. */
+/* Spots at uneven places, each in a separate cell: the result of fitting two spots as one depends
+ * on rounding. Frames have many, few or no spots. */
 static void make_frames(void) {
   uint64_t state = 5;
   double image[PIXELS];
@@ -33,7 +33,7 @@ static void make_frames(void) {
     for (int s = 0; s < spots; s++) {
       int32_t *c = corners + 3 * roi_count++;
       c[0] = f;
-      const int cell = s * 11 % (ACROSS * ACROSS); /* few spots are far apart */
+      const int cell = s * 11 % (ACROSS * ACROSS); /* spreads out the spots of a frame with few */
       c[1] = cell / ACROSS * CELL_ROWS + (int32_t)(noise(&state) * (CELL_ROWS - ROWS + 1));
       c[2] = cell % ACROSS * CELL_COLUMNS + (int32_t)(noise(&state) * (CELL_COLUMNS - COLUMNS + 1));
       assert_ok(compute_fit_image(
@@ -108,8 +108,7 @@ static profile_entry copies_of_fits(const char *name) {
   return entry;
 }
 
-/* The corners go up and the records come down, unless the device reads and writes them where they
- * are. */
+/* Corners are uploaded and records downloaded, unless the device accesses them in place. */
 static void a_profile_shows_the_copies_of_a_fit(void **state) {
   (void)state;
   const compute_device *device = compute_default_device(test_context);
@@ -180,7 +179,7 @@ static compute_status read_frames(void *user, int64_t first, int64_t items, void
 
 typedef struct seen {
   int64_t rois, frames, calls, empty;
-  const int32_t *corners; /* as they should be, or NULL */
+  const int32_t *corners; /* the expected corners, or NULL */
 } seen;
 
 static compute_status watch(void *user, int64_t first, int64_t count,
@@ -219,13 +218,13 @@ static void every_batch_is_told_of_also_without_spots(void **state) {
   assert_int_equal(s.frames, FRAMES);
   assert_int_equal(s.calls, FRAMES);
   assert_true(s.empty > 5);
-  /* Without any ROI, too. */
+  /* The callback also runs without any ROI. */
   s = (seen){0};
   run.frames = FRAMES;
   run.count = 0;
   assert_ok(compute_fit_run(fit, &run, NULL));
   assert_int_equal(s.empty, FRAMES);
-  /* And when the corners expect more frames than there are. */
+  /* The corners expect more frames than the source has. */
   s = (seen){.corners = corners};
   end = 20;
   run.frames = COMPUTE_BATCH_UNTIL_END;
@@ -270,8 +269,8 @@ static void rois_of_frames_may_have_widths_and_starts_of_their_own(void **state)
   free(start);
 }
 
-/* Maps of the frame's size give what the same maps cut out give; a map that swaps its axes, or is
- * cut at the wrong corner, would not. */
+/* Maps of the frame's size give the results of maps that are already cut out. A map with swapped
+ * axes or a wrong corner would not. */
 static void maps_belong_to_the_frame(void **state) {
   (void)state;
   static float offset[H * W], variance[H * W];
@@ -314,14 +313,14 @@ static void maps_belong_to_the_frame(void **state) {
   free_room(&stack);
 }
 
-/* Batches with thousands of ROIs go in several chunks. */
+/* Batches with thousands of ROIs are split into several chunks. */
 static void a_frame_may_have_any_number_of_rois(void **state) {
   (void)state;
   enum { MANY = 1700 };
   int32_t *many = malloc(sizeof *many * 3 * MANY);
   room r = make_room(MANY);
   for (int i = 0; i < MANY; i++) {
-    const int source = i % (int)SPOTS; /* frame 0 has them all */
+    const int source = i % (int)SPOTS; /* frame 0 has all of them */
     memcpy(many + 3 * i, corners + 3 * source, 3 * sizeof *many);
   }
   compute_fit_options options = frame_options();
@@ -381,7 +380,7 @@ static compute_status fail_late(void *user, int64_t first, int64_t items, void *
   return read_frames(&end, first, items, data, count);
 }
 
-/* Finding and fitting share the devices' time; what is not found takes none. */
+/* Finding and fitting share the device time. Without finding, its time is 0. */
 static void check_times(compute_fit *fit, const compute_fit_summary *summary, bool finds) {
   compute_fit_times t;
   assert_ok(compute_fit_times_get(fit, &t));
@@ -407,7 +406,7 @@ static void a_source_that_fails_leaves_the_rest_not_run(void **state) {
   assert_true(summary.count > 0 && corners[3 * summary.count] >= 30);
   check_same(&r, &wanted, 0, summary.count);
   check_untouched(&r, summary.count);
-  /* The fitter is as good as before. */
+  /* The fitter still works. */
   run = frame_run(&r);
   assert_ok(compute_fit_run(fit, &run, &summary));
   check_times(fit, &summary, false);
@@ -416,7 +415,7 @@ static void a_source_that_fails_leaves_the_rest_not_run(void **state) {
   free_room(&r);
 }
 
-/* ---- Spots that are found ------------------------------------------------------------------ */
+/* ---- Found spots --------------------------------------------------------------------------- */
 
 static compute_fit_options movie_options(void) {
   compute_fit_options o = frame_options();
@@ -483,7 +482,7 @@ static void found_spots_do_not_depend_on_batches(void **state) {
     assert_memory_equal(other.parameters, one.parameters, (size_t)one.count * 16);
     free_found(&other);
   }
-  /* They are what fits of the same corners give. */
+  /* They equal fits at the same corners. */
   room r = make_room(one.count);
   const compute_fit_options plain = frame_options();
   compute_fit *fit = make_fit(&plain);
@@ -497,7 +496,7 @@ static void found_spots_do_not_depend_on_batches(void **state) {
   free_found(&one);
 }
 
-/* Spots that stand alone are found where they are. */
+/* Isolated spots are found at their places. */
 static void spots_are_found_where_they_are(void **state) {
   (void)state;
   const compute_fit_options options = movie_options();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* gaussian_fit in a graph: shapes and arguments, how it is compiled, and data that stay on a
- * device. */
+/* gaussian_fit in a graph: shapes, arguments, compilation, and data that stays on a device. */
 #include "fit_fixture.h"
+
+#include "compute/backend/fit_kinds.h"
 
 #include "core/kernel/common/fit_problem.h"
 #include "core/kernel/common/program.h"
@@ -17,7 +18,7 @@ static compute_fit_problem usual_problem(void) {
   return p;
 }
 
-/* The records of the stack, from one plan on the device under test. */
+/* The stack's records, from one plan on the device under test. */
 static int open_group(void **state) {
   if (test_group_open(state) != 0) return -1;
   make_stack(stack, N);
@@ -40,7 +41,7 @@ static int open_group(void **state) {
   return 0;
 }
 
-/* ---- What comes out ------------------------------------------------------------------------ */
+/* ---- Results ------------------------------------------------------------------------------- */
 
 static void a_graph_gives_what_a_fitter_gives(void **state) {
   (void)state;
@@ -71,13 +72,14 @@ static void a_graph_gives_what_a_fitter_gives(void **state) {
   }
 }
 
-/* Pixels come from other operations, records go on into others, through views, in a job. */
+/* The pixels come from other operations, and the records are inputs of others, through views, in a
+ * job. */
 static void a_fit_is_a_part_of_a_graph(void **state) {
   (void)state;
   compute_fit_problem p = usual_problem();
   p.camera = COMPUTE_FIT_EMCCD;
   compute_graph *g = compute_graph_create(test_context);
-  /* Stored as [columns, n, rows], half as bright, and every ROI twice. */
+  /* Stored as [columns, n, rows] at half the brightness, with every ROI twice. */
   const compute_node x = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(COLUMNS, N, ROWS));
   const compute_node turned = compute_transpose(g, x, COMPUTE_AXES(1, 2, 0));
   const compute_node bright = compute_mul(g, turned, compute_scalar(g, COMPUTE_F32, 2));
@@ -106,11 +108,11 @@ static void a_fit_is_a_part_of_a_graph(void **state) {
   compute_job_release(job);
   assert_ok(compute_tensor_read(a, out, sizeof records));
   for (int i = 0; i < N; i++)
-    for (int k = 0; k < 4; k++) /* other strides may be read in another order */
+    for (int k = 0; k < 4; k++) /* other strides may change the reading order */
       assert_true(fabsf(out[i * RECORD + k] - records[i * RECORD + k]) <=
                   0.01f * records[i * RECORD + 4 + k]);
   for (int k = 0; k < 4; k++) {
-    /* An EMCCD's standard deviations are larger by the root of two. */
+    /* The standard deviations of an EMCCD are larger by the square root of two. */
     assert_true(fabs(test_element(b, k) - records[RECORD + k]) <= 0.02 * records[RECORD + 4 + k]);
     assert_true(fabs(test_element(b, 4 + k) / records[RECORD + 4 + k] - sqrt(2.0)) < 0.01);
   }
@@ -127,7 +129,7 @@ static void a_fit_is_a_part_of_a_graph(void **state) {
   free(out);
 }
 
-/* ---- How it is compiled -------------------------------------------------------------------- */
+/* ---- Compilation --------------------------------------------------------------------------- */
 
 static char *explain(const compute_graph *g, const compute_node *outputs, size_t count) {
   compute_plan *plan = test_compile(g, outputs, count, 0);
@@ -159,7 +161,7 @@ static void equal_fits_are_one_step_and_others_are_not(void **state) {
   compute_graph_release(g);
 }
 
-/* There is no second evaluation to hold a fit against, and validation says so. */
+/* A fit has no second evaluation to compare with, and validation reports this. */
 static void validation_skips_fits(void **state) {
   (void)state;
   compute_validation_statistics before, after;
@@ -239,9 +241,9 @@ static void kernels_of_different_problems_have_different_keys(void **state) {
 #undef REFUSED
 }
 
-/* ---- What is refused ----------------------------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------------------------ */
 
-/* One attempt in a graph of its own. `build` is an expression with `g`, `x` (a stack) and `p`. */
+/* One attempt in a separate graph. `build` is an expression with `g`, `x` (a stack) and `p`. */
 #define REFUSED(status, part, change, build)                                                       \
   do {                                                                                             \
     compute_graph *g = compute_graph_create(test_context);                                         \
@@ -323,7 +325,7 @@ static void arguments_are_checked_by_name(void **state) {
   assert_false(compute_node_is_valid(compute_gaussian_fit(NULL, (compute_node){0}, NULL, NULL)));
 }
 
-/* What is the same for all ROIs may be given once. */
+/* A value that is the same for all ROIs may be given once. */
 static void axes_of_one_are_repeated(void **state) {
   (void)state;
   compute_fit_problem p = usual_problem();

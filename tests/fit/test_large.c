@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits by the million: memory stays where it is, and nothing counts in 32 bits. Stacks and movies
- * are small pieces told again and again, by a callback or by pages of one file mapped side by side;
- * each ROI must give what it gave the first time, bit for bit. */
+/* Millions of fits: memory does not grow, and no counter has only 32 bits. Stacks and movies repeat
+ * a small piece, either by a callback or by pages of one file that are mapped repeatedly. Each copy
+ * of an ROI must give the same bits. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 
 enum { PARAMETERS = 4, SIDE = 7, BLOCK = 20000, MILLIONS = 10000000 };
 
-#define MOST_KIBIBYTES (1000 * 1000) /* of the process, all told */
+#define MOST_KIBIBYTES (1000 * 1000) /* of the whole process */
 
 static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -114,8 +114,8 @@ static void ten_million_rois_take_less_than_a_gigabyte(void **state) {
 
 /* ---- More than 2^31 elements ---------------------------------------------------------------- */
 
-/* `bytes`, a multiple of the page, so many times side by side in the address space, once in memory.
- */
+/* Maps `bytes`, a multiple of the page size, `times` times in sequence in the address space, but
+ * once in memory. */
 static void *repeat_pages(const void *data, size_t bytes, size_t times) {
   const int file = memfd_create("pixels", 0);
   assert_true(file >= 0 && write(file, data, bytes) == (ssize_t)bytes);
@@ -129,7 +129,7 @@ static void *repeat_pages(const void *data, size_t bytes, size_t times) {
   return all;
 }
 
-/* The whole stack as one array. One step is enough to see that the pixels are the right ones. */
+/* The whole stack as one array. One iteration is enough to check that the right pixels are read. */
 static void stacks_may_have_more_than_two_to_the_31_elements(void **state) {
   (void)state;
   enum { LARGE = COMPUTE_FIT_MAX_SIDE, FEW = 2048, TIMES = 257 };
@@ -163,7 +163,7 @@ static void stacks_may_have_more_than_two_to_the_31_elements(void **state) {
   free(some);
 }
 
-/* Frames of 512 × 512 with a ROI each, which moves from frame to frame. */
+/* Frames of 512 × 512 with one ROI each, which moves from frame to frame. */
 static void movies_may_have_more_than_two_to_the_31_pixels(void **state) {
   (void)state;
   enum { FRAME = 512, FEW = 16, TIMES = 513, FRAMES = FEW * TIMES };
@@ -214,7 +214,7 @@ static void movies_may_have_more_than_two_to_the_31_pixels(void **state) {
 }
 
 int main(void) {
-  /* In this order: what is mapped counts as the process's memory, too. */
+  /* The order matters: mapped pages also count as the process's memory. */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ten_million_rois_take_less_than_a_gigabyte),
       cmocka_unit_test(stacks_may_have_more_than_two_to_the_31_elements),

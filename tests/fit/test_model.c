@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The model in double precision: its derivatives, the bound that follows from them, and what it
- * refuses. */
+/* The model in double precision: its derivatives, the bound that follows from them, and its
+ * refusals. */
 #include <math.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static void check_derivatives(const compute_fit_problem *p) {
     double largest = 0, error = 0;
     for (int32_t i = 0; i < p->rows; i++) {
       for (int32_t j = 0; j < p->columns; j++) {
-        /* Of fourth order, so that the step may be large. */
+        /* Fourth-order differences, which allow a large step. */
         double f[4];
         static const int steps[4] = {-2, -1, 1, 2};
         for (int s = 0; s < 4; s++) {
@@ -159,7 +159,8 @@ static void bounds_tend_to_their_limits(void **state) {
   assert_true(fabs(std[4] / (wide / (2 * sigma * sqrt(light))) - 1) < 0.02);
 }
 
-/* The covariance is the inverse of an information that is worked out here from the image alone. */
+/* The covariance is the inverse of the information, which this test computes from the image
+ * alone. */
 static void the_covariance_is_the_inverse_of_the_information(void **state) {
   (void)state;
   enum { K = 5, ROWS = 6, COLUMNS = 9, PIXELS = ROWS * COLUMNS };
@@ -183,7 +184,7 @@ static void the_covariance_is_the_inverse_of_the_information(void **state) {
   for (int a = 0; a < K; a++) {
     assert_true(fabs(std[a] - sqrt(covariance[a * K + a])) < 1e-12 * std[a]);
     for (int b = 0; b < K; b++) {
-      double sum = 0; /* of the information times the covariance, in units of the parameters */
+      double sum = 0; /* information times covariance, in parameter units */
       for (int c = 0; c < K; c++) {
         double information = 0;
         for (int i = 0; i < PIXELS; i++)
@@ -216,7 +217,7 @@ static void an_emccd_doubles_variances_and_fixed_parameters_have_none(void **sta
   }
 }
 
-/* ---- What is refused ----------------------------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------------------------ */
 
 static void impossible_spots_are_refused(void **state) {
   (void)state;
@@ -236,13 +237,13 @@ static void impossible_spots_are_refused(void **state) {
   assert_fails(compute_fit_crlb(test_context, &p, at, image, image, NULL),
                COMPUTE_ERROR_INVALID_ARGUMENT);
   test_check_message(test_context, "sCMOS");
-  at[2] = 0; /* no light: nothing says where it is */
+  at[2] = 0; /* no light, so the place is undetermined */
   assert_fails(compute_fit_crlb(test_context, &p, at, NULL, image, NULL),
                COMPUTE_ERROR_INVALID_ARGUMENT);
   test_check_message(test_context, "singular");
 }
 
-/* Each change of a good problem is refused, with the field's name. */
+/* Each change of a valid problem is refused, and the message names the field. */
 static void problems_are_checked_field_by_field(void **state) {
   (void)state;
   double image[MOST], at[] = {3, 3, 0.1, 100, 1};
@@ -288,7 +289,7 @@ static void problems_are_checked_field_by_field(void **state) {
 #undef REFUSED
 }
 
-/* Equal problems become equal bytes, whatever stands in fields that do not matter. */
+/* Equal problems become equal bytes, whatever the unused fields contain. */
 static void normal_problems_are_equal_byte_for_byte(void **state) {
   (void)state;
   const compute_fit_problem plain = {.rows = 7, .columns = 9, .sigma = {1.2}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The draws that simulations are made of: their distributions, and that they never change. */
+/* The random draws of simulations: their distributions, and that they never change. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "support/harness/test.h"
 
 #define SAMPLES 200000
-#define SIGMAS  4.5 /* of a mean's error that a test lets pass: once in 10^5 */
+#define SIGMAS  4.5 /* tolerance in standard errors: exceeded once in 10^5 */
 
 static void functions_are_exact(void **state) {
   (void)state;
@@ -24,8 +24,8 @@ static void functions_are_exact(void **state) {
   assert_true(noise_exp(0) == 1 && noise_log(1) == 0 && noise_erf(0) == 0);
 }
 
-/* Mean and variance of `count` values against those that they should have; `fourth`: the central
- * fourth moment, which says how far a variance can be off. */
+/* Compares mean and variance of `count` values with the expected ones. `fourth` is the central
+ * fourth moment, which determines the error of the variance. */
 static void check_moments(const double *values, int count, double mean, double variance,
                           double fourth, const char *name) {
   double sum = 0, squares = 0;
@@ -66,7 +66,7 @@ static void poisson_numbers_have_the_moments_of_their_mean(void **state) {
   assert_true(noise_poisson(&source, NOISE_ELECTRONS, 3, 0) == 0);
 }
 
-/* Pearson's chi-squared over all numbers that are expected often enough. */
+/* Pearson's chi-squared over all numbers with a sufficient expected count. */
 static void poisson_numbers_have_their_probabilities(void **state) {
   (void)state;
   static const double means[] = {0.5, 3, 12, 15.99, 16.01, 25, 80};
@@ -125,8 +125,8 @@ static int ascending(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* The largest distance between the values' distribution function and the true one (Kolmogorov and
- * Smirnov), times the root of their number: above 2.2 once in 10^4. */
+/* The largest distance between the empirical and the true distribution function
+ * (Kolmogorov–Smirnov), times the root of the count: above 2.2 once in 10^4. */
 static double largest_distance(double (*below)(double)) {
   double largest = 0;
   qsort(values, SAMPLES, sizeof *values, ascending);
@@ -171,7 +171,7 @@ static void continuous_numbers_have_their_distributions(void **state) {
   assert_true(largest_distance(below_uniform) < 2.2);
 }
 
-/* Files that were once simulated can be made again. */
+/* Simulated files can be reproduced. */
 static void numbers_never_change(void **state) {
   (void)state;
   const noise_source source = {42, UINT64_C(5000000000)};

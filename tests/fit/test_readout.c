@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The camera COMPUTE_FIT_READOUT against exact sums in double precision: with k electrons of light,
- * Poisson with mean m, a pixel shows d with the density Σ P(k) φ(d − k). */
+/* The camera COMPUTE_FIT_READOUT, compared with exact sums in double precision. With k electrons,
+ * Poisson with mean m, a pixel reads d with the density Σ P(k) φ(d − k). */
 #include <math.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ static const double means[] = {0.02, 0.3, 2, 10, 80},
                     variances[] = {0, 0.07, 0.4, 1.5, 5.9, 6.1, 20, 50, 600};
 enum { MEANS = 5, VARIANCES = 9, SIDE = 6, PIXELS = SIDE * SIDE, MANY = 24 };
 
-/* Of which only the background is free. */
+/* Only the background is free. */
 static compute_fit_problem flat_problem(double variance) {
   return (compute_fit_problem){.model = COMPUTE_FIT_XYNB,
                                .camera = COMPUTE_FIT_READOUT,
@@ -86,8 +86,8 @@ static void bounds_are_those_of_the_exact_distribution(void **state) {
     }
 }
 
-/* Where the fit ends, the exact score is 0, and the uncertainty is the exact one to half of the
- * information's error, for maps of variances of all sizes side by side. */
+/* At the end of the fit the exact score is 0, and the uncertainty equals the exact one within half
+ * of the information's error. Maps mix variances of all sizes. */
 static void flat_images_have_their_exact_optimum(void **state) {
   static float pixels[MANY * PIXELS], fitted[MANY * 4], std[MANY * 4], map[PIXELS];
   static uint8_t status[MANY];
@@ -112,7 +112,7 @@ static void flat_images_have_their_exact_optimum(void **state) {
       compute_fit_release(fit);
       for (int n = 0; n < MANY; n++) {
         if (status[n] != COMPUTE_FIT_CONVERGED) {
-          assert_true(means[i] < 10); /* at its bound, or no light at all */
+          assert_true(means[i] < 10); /* at its bound, or no light */
           assert_true(status[n] != COMPUTE_FIT_MAX_ITERATIONS);
           continue;
         }
@@ -139,7 +139,7 @@ static void flat_images_have_their_exact_optimum(void **state) {
 
 enum { ROI = 21, ROI_PIXELS = ROI * ROI, COUNT = 5000 };
 
-/* Of 5 photons in their brightest pixel; the place is held where it cannot be found. */
+/* Spots with 5 photons in their brightest pixel. The position is fixed where it cannot be found. */
 static compute_simulation dim_spots(double background, double variance) {
   compute_simulation s = {.problem = {.model = COMPUTE_FIT_XYNB,
                                       .camera = COMPUTE_FIT_READOUT,
@@ -179,7 +179,7 @@ static void run(compute_context *context, const compute_fit_problem *problem, fl
   compute_fit_release(fit);
 }
 
-/* Mean error over the standard deviation, and that over the bound. */
+/* `bias`: mean error over the standard deviation. `ratio`: standard deviation over the bound. */
 static void judge(int32_t parameter, double *bias, double *ratio) {
   double sum = 0, squares = 0, bound = 0, count = 0;
   for (int64_t i = 0; i < COUNT; i++) {
@@ -214,7 +214,7 @@ static void dim_spots_attain_the_bound_without_bias(void **state) {
   }
 }
 
-/* Why there are two cameras. */
+/* The reason for two cameras. */
 static void the_approximation_is_biased_where_there_is_little_of_both(void **state) {
   static const double levels[][2] = {{0.5, 0.07}, {1, 1}};
   (void)state;
@@ -251,7 +251,7 @@ static void threads_and_solvers_do_not_matter(void **state) {
   }
 }
 
-/* The exact log-likelihoods of the fitted spot and of the likeliest flat background. */
+/* The exact log-likelihoods of the fitted spot and of the most likely flat background. */
 static double exact_significance(const compute_fit_problem *p, const float *pixels,
                                  const double *parameters) {
   static double image[ROI_PIXELS];

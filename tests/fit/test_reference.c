@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The double-precision fit that others are judged by: its derivatives, its uncertainties against
- * known ones, its test of fit, and that it finds what made the image. */
+/* The reference fit in double precision: its derivatives, its uncertainties compared with known
+ * ones, its test of fit, and that it recovers the parameters of an image. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void check_near(double actual, double expected, double tolerance, int lin
 static const compute_fit_model models[] = {COMPUTE_FIT_XYNB, COMPUTE_FIT_XYNBS,
                                            COMPUTE_FIT_XYNBSXSY, COMPUTE_FIT_XYZNB};
 
-/* An off-square ROI with everything different in x and y. */
+/* A rectangular ROI with different values for x and y. */
 static compute_fit_problem sample_problem(compute_fit_model model) {
   return (compute_fit_problem){.model = model,
                                .rows = 7,
@@ -94,7 +94,7 @@ static void uncertainties_are_those_of_the_table(void **state) {
     assert_true(fit_reference_bound(&problem, NULL, parameters, std, covariance));
     static const int places[] = {0, 2, 3, 4};
     for (int k = 0; k < (cases[i].std[3] > 0 ? 4 : 3); k++) {
-      /* The table has six digits: half a unit of the last is up to 5e-6 of the value. */
+      /* The table has six digits: half a unit of the last digit is up to 5e-6 of the value. */
       double expected = cases[i].std[k], digit = pow(10, floor(log10(expected)) - 5);
       assert_near(std[places[k]], expected, 0.5 * digit + 1e-7 * expected);
     }
@@ -111,7 +111,8 @@ static void uncertainties_tend_to_the_closed_forms(void **state) {
       .model = COMPUTE_FIT_XYNBS, .rows = 64, .columns = 64, .sigma = {sigma}, .fixed = 1u << 3};
   double std[5], covariance[25];
   assert_true(fit_reference_bound(&problem, NULL, parameters, std, covariance));
-  /* Closed forms take the pixel for a widening of the Gaussian, which is right to second order. */
+  /* The closed forms treat the pixel as a widening of the Gaussian, which is right to second
+   * order. */
   assert_near(std[0], sqrt(width2 / photons), 1e-3 * std[0]);
   assert_near(std[2], sqrt(photons), 1e-3 * std[2]);
   assert_near(std[4], width2 / (2 * sigma * sqrt(photons)), 1e-3 * std[4]);
@@ -129,14 +130,14 @@ static void moments_of_the_deviance_are_those_of_the_table(void **state) {
     assert_near(mean, table[i][1], 5e-5);
     assert_near(variance, table[i][2], 5e-5);
   }
-  /* Sums in 60 digits. */
+  /* Expected values: sums in 60 digits. */
   fit_reference_moments(true, 0.1, &mean, &variance);
   assert_near(mean, 0.554909955611959, 1e-12);
   assert_near(variance, 4.547995087074834, 1e-11);
   fit_reference_moments(true, 5, &mean, &variance);
   assert_near(mean, 1.9980070619145822, 1e-11);
   assert_near(variance, 7.364917361433945, 1e-10);
-  /* Sum and series meet. */
+  /* The sum and the series agree where they meet. */
   for (int gamma = 0; gamma < 2; gamma++) {
     double other[2];
     fit_reference_moments(gamma == 1, 1000, &mean, &variance);
@@ -161,7 +162,7 @@ static void slopes_are_those_of_the_moments(void **state) {
   }
 }
 
-/* The macros that devices compute with, as they do: in f32. */
+/* The macros of the devices, evaluated in f32 as there. */
 #define AS_IT_IS(x) x
 #include "../../kernels/fit_moments.h"
 
@@ -206,7 +207,7 @@ static void upper_gamma_is_that_of_chi_squared(void **state) {
   assert_near(fit_reference_upper_gamma(1, 2), exp(-2), 1e-14);
   assert_near(fit_reference_upper_gamma(0.5, 1.7), erfc(sqrt(1.7)), 1e-13);
   assert_near(fit_reference_upper_gamma(3, 5), exp(-5) * (1 + 5 + 12.5), 1e-13);
-  for (double a = 0.5; a < 3000; a *= 1.9) { /* the recurrence, across both ways of computing */
+  for (double a = 0.5; a < 3000; a *= 1.9) { /* the recurrence, across both methods */
     for (double x = 0.3 * a; x < 2 * a; x *= 1.1) {
       double front = exp(a * log(x) - x - lgamma(a + 1));
       assert_near(fit_reference_upper_gamma(a + 1, x), fit_reference_upper_gamma(a, x) + front,
@@ -217,7 +218,7 @@ static void upper_gamma_is_that_of_chi_squared(void **state) {
   assert_true(fit_reference_upper_gamma(2, 700) > 0);
 }
 
-/* What the camera gives for electrons, with maps that differ at every pixel. */
+/* Converts electrons to counts, with maps that differ at every pixel. */
 static void to_counts(const compute_fit_problem *problem, const fit_reference_inputs *inputs,
                       double *pixels) {
   for (int i = 0; i < problem->rows * problem->columns; i++) {
@@ -269,8 +270,8 @@ static void noise_free_images_give_back_their_parameters(void **state) {
   }
 }
 
-/* A few rough images: the optimum has no slope along any free parameter, and no neighbour of it is
- * better. */
+/* For a few rough images, the gradient at the optimum is 0 along each free parameter, and no
+ * neighbour is better. */
 static void nothing_beside_the_optimum_is_better(void **state) {
   (void)state;
   uint32_t word = 12345;
@@ -315,7 +316,7 @@ static void fixed_parameters_and_bounds_hold(void **state) {
   assert_int_equal(result.status, COMPUTE_FIT_CONVERGED);
   assert_int_equal(result.free_count, 4);
   assert_true(result.parameters[3] == 9 && result.std[3] == 0);
-  assert_true(result.parameters[2] < truth[2] - 10); /* what the background takes too much */
+  assert_true(result.parameters[2] < truth[2] - 10); /* the background takes some of the photons */
 
   problem.fixed = 0;
   upper[0] = 4.1;

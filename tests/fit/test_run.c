@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits of ROI stacks: what comes out does not depend on batches, dtypes, sources or sinks, and what
- * was not fitted never looks like a fit. */
+/* Fits of ROI stacks: results do not depend on batches, dtypes, sources or sinks, and an unfitted
+ * ROI never looks like a fit. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -55,7 +55,7 @@ static void check_against_wanted(const compute_fit_options *options, compute_fit
   free_room(&r);
 }
 
-/* ---- What comes out ------------------------------------------------------------------------ */
+/* ---- Results ------------------------------------------------------------------------------- */
 
 static void batches_of_any_size_give_the_same_bits(void **state) {
   (void)state;
@@ -86,7 +86,7 @@ static void counts_of_16_bits_are_what_floats_are(void **state) {
       (compute_fit_run_options){.pixels = {.array = counts}});
 }
 
-/* The device under test and the CPU, each of them twice. */
+/* The device under test and the CPU, each one twice. */
 static void several_devices_share_a_stack(void **state) {
   (void)state;
   compute_device *device = compute_default_device(test_context), *cpu = NULL;
@@ -105,7 +105,7 @@ static void several_devices_share_a_stack(void **state) {
   assert_true(summary.batches >= N / 50);
   check_close(&r, &wanted);
   compute_fit_release(fit);
-  if (device != cpu) { /* else there may be devices that nobody asked this test to try */
+  if (device != cpu) { /* otherwise the test would use devices that nobody requested */
     fit = make_fit(
         &(compute_fit_options){.problem = small_problem(), .flags = COMPUTE_BATCH_ALL_DEVICES});
     assert_ok(compute_fit_run(fit,
@@ -127,7 +127,7 @@ static compute_status read_stack(void *user, int64_t first, int64_t items, void 
   return COMPUTE_OK;
 }
 
-/* What a write function has seen. */
+/* The calls that a write function has received. */
 typedef struct seen {
   room r;
   int64_t next, calls, fail_at;
@@ -141,7 +141,7 @@ static compute_status write_all(void *user, int64_t first, int64_t count,
   assert_int_equal(first, s->next);
   assert_null(corners);
   assert_int_equal(next_frame, 0);
-  assert_null(results->covariance); /* was not asked for */
+  assert_null(results->covariance); /* not requested */
   if (s->fail_at > 0 && first + count > s->fail_at) return COMPUTE_ERROR_FILE;
   const size_t n = (size_t)count;
   memcpy(s->r.parameters + first * PARAMETERS, results->parameters, n * PARAMETERS * 4);
@@ -174,7 +174,7 @@ static void a_function_gets_what_arrays_get(void **state) {
   assert_int_equal(s.next, N);
   assert_true(s.calls >= 8);
   check_same(&s.r, &wanted, 0, N);
-  /* Both at once, and only some arrays. */
+  /* Arrays and the write function together, with only some arrays. */
   s.next = 0;
   memset(s.r.std, 0, N * PARAMETERS * sizeof(float));
   float *some = calloc(N * PARAMETERS, sizeof *some);
@@ -201,7 +201,7 @@ static compute_status read_again(void *user, int64_t first, int64_t items, void 
   return COMPUTE_OK;
 }
 
-/* So many that results take another way into the arrays; the last batch is odd. */
+/* Enough ROIs for results to take another path into the arrays; the last batch is odd. */
 static void many_results_are_what_few_are(void **state) {
   (void)state;
   const int64_t many = (test_spread() > 1 ? 2 : 200) * N + 3;
@@ -250,7 +250,7 @@ static void a_covariance_has_the_variances_on_its_diagonal(void **state) {
 
 /* ---- Arrays of single ROIs ----------------------------------------------------------------- */
 
-/* The same numbers, given once for all and once for each ROI. */
+/* The same numbers, given once for all ROIs and once for each. */
 static void widths_starts_and_bounds_may_be_given_for_each(void **state) {
   (void)state;
   const int n = 200;
@@ -275,7 +275,7 @@ static void widths_starts_and_bounds_may_be_given_for_each(void **state) {
                                  .upper = upper,
                                  .results = results_of(&each)};
   assert_ok(compute_fit_run(fit, &run, NULL));
-  /* Without them the same fitter does what it did before. */
+  /* Without these arrays, the same fitter works as before. */
   assert_ok(compute_fit_run(fit,
                             &(compute_fit_run_options){.pixels = {.array = stack},
                                                        .count = n,
@@ -308,7 +308,7 @@ static void widths_starts_and_bounds_may_be_given_for_each(void **state) {
   free(upper);
 }
 
-/* A stack whose maps have the size of the camera, with corners, is a stack with cut-out maps. */
+/* Maps of the camera's size with corners give the results of maps that are already cut out. */
 static void maps_of_the_camera_are_cut_out_by_corners(void **state) {
   (void)state;
   enum { H = 20, W = 23, COUNT = 64 };
@@ -368,7 +368,7 @@ static void maps_of_the_camera_are_cut_out_by_corners(void **state) {
   free_room(&single);
 }
 
-/* ---- How a run ends ------------------------------------------------------------------------ */
+/* ---- Ends of a run ------------------------------------------------------------------------- */
 
 static void no_rois_are_no_work(void **state) {
   (void)state;
@@ -447,7 +447,7 @@ static void a_progress_function_may_cancel(void **state) {
   compute_fit_release(fit);
 }
 
-/* ---- On a thread of its own ---------------------------------------------------------------- */
+/* ---- On a separate thread ------------------------------------------------------------------ */
 
 static void a_run_may_be_started_and_waited_for(void **state) {
   (void)state;
@@ -471,18 +471,18 @@ static void a_run_may_be_started_and_waited_for(void **state) {
   assert_int_equal(summary.count, N);
   check_same(&r, &wanted, 0, N);
   assert_fails(compute_fit_wait(fit, NULL), COMPUTE_ERROR_INVALID_STATE);
-  /* Its errors come with the wait. */
+  /* The wait returns the run's errors. */
   end = 300;
   assert_ok(compute_fit_start(fit, &run));
   assert_fails(compute_fit_wait(fit, &summary), COMPUTE_ERROR_INVALID_ARGUMENT);
   test_check_message(test_context, "300");
   check_untouched(&r, 300);
-  /* And it may be cancelled from here, even before it has begun. */
+  /* This thread may cancel the run, even before it has begun. */
   end = N;
   assert_ok(compute_fit_start(fit, &run));
   compute_fit_cancel(fit);
   assert_fails(compute_fit_wait(fit, &summary), COMPUTE_ERROR_CANCELLED);
-  /* Nobody need wait. */
+  /* The wait may be omitted. */
   assert_ok(compute_fit_start(fit, &run));
   compute_fit_release(fit);
   compute_fit_cancel(NULL);

@@ -96,7 +96,7 @@ static void truth_lies_in_its_ranges(void **state) {
   }
 }
 
-/* A map for each of the three, different at every pixel. */
+/* Fills the three maps with values that differ at every pixel. */
 static void fill_maps(float *offset, float *gain, float *variance, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     offset[i] = 90 + (float)(i % 23);
@@ -138,7 +138,7 @@ static void noise_free_rois_are_the_expected_image(void **state) {
   }
 }
 
-/* Mean and variance of one pixel over many ROIs with the same truth, in counts. */
+/* Mean and variance of one pixel, in counts, over many ROIs with the same truth. */
 static void noise_is_that_of_the_camera(void **state) {
   (void)state;
   enum { COUNT = 20000 };
@@ -172,7 +172,7 @@ static void noise_is_that_of_the_camera(void **state) {
           sum += d;
           squares += d * d;
         }
-        /* At mu ≥ 3 the fourth moment is below 8 variances squared, for all three. */
+        /* At mu ≥ 3 the fourth moment is below 8 squared variances, for all three cameras. */
         assert_true(fabs(sum / COUNT) < 5 * sqrt(right / COUNT));
         assert_true(fabs(squares / COUNT / right - 1) < 5 * sqrt(7.0 / COUNT));
       }
@@ -210,7 +210,7 @@ static void movies_do_not_depend_on_chunks_or_bands(void **state) {
   (void)state;
   enum { FRAMES = 5 };
   compute_simulation s = sample(COMPUTE_FIT_XYZNB, COMPUTE_FIT_SCMOS);
-  s.frame_rows = 150; /* more than one band */
+  s.frame_rows = 150; /* more than one block of rows */
   s.frame_columns = 900;
   s.dtype = COMPUTE_U16;
   const int64_t size = s.frame_rows * s.frame_columns, first = 70;
@@ -239,7 +239,7 @@ static void movies_do_not_depend_on_chunks_or_bands(void **state) {
   free(truths);
 }
 
-/* The reference's image is at most 64 wide, as these frames are. */
+/* The reference's image is at most 64 wide, like these frames. */
 static void movies_show_their_truth(void **state) {
   (void)state;
   enum { FRAMES = 4, SIDE = 60, TALL = 40 };
@@ -273,7 +273,7 @@ static void movies_show_their_truth(void **state) {
         for (int i = 0; i < TALL * SIDE; i++) image[i] += one[i];
       }
       for (int i = 0; i < TALL * SIDE; i++) {
-        /* Beyond five sigma 4e-6 of the peak is lost, of at most 2000 photons. */
+        /* Five sigma cut off 4e-6 of the peak, which is at most 2000 photons. */
         double value = (double)pixels[frame * TALL * SIDE + i];
         assert_true(fabs(value - image[i] - level) < 1e-6 * value + 0.02);
       }
@@ -301,9 +301,9 @@ static void the_number_of_spots_is_poisson(void **state) {
   assert_true(all == 0);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
-/* So do their heights, and the widths follow from these: both are in the truth and in the image. */
+/* Emitters keep their heights, which determine the widths. Truth and image have both. */
 static void emitters_stay_at_their_height(void **state) {
   (void)state;
   enum { FRAMES = 500, EMITTERS = 6, P = 5, PIXELS = 40 * 60 };
@@ -336,7 +336,7 @@ static void emitters_stay_at_their_height(void **state) {
   for (int m = 1; m < EMITTERS; m++)
     least = fmin(least, place[m][2]), most = fmax(most, place[m][2]);
   assert_true(most - least > 0.1 * (s.z.high - s.z.low));
-  /* Another height, another image. */
+  /* Another height gives another image. */
   s.drift[2] = 0;
   assert_ok(compute_simulate_movie(test_context, &s, FRAMES - 1, 1, alone, NULL));
   assert_memory_not_equal(alone, pixels, sizeof pixels);
@@ -463,10 +463,10 @@ static void a_lack_of_memory_is_an_error_that_leaves_nothing(void **state) {
   static float pixels[3 * 40 * 60];
   compute_context *context;
   const compute_simulation s = sample(COMPUTE_FIT_XYNB, COMPUTE_FIT_IDEAL);
-  assert_int_equal(test_group_close(NULL), 0); /* no context may be open meanwhile */
+  assert_int_equal(test_group_close(NULL), 0); /* no other context may be open */
   failing_allocator_install();
   assert_ok(compute_open(&context, NULL));
-  /* What the first run and the first error leave behind stays: threads, the error itself. */
+  /* The first run and the first error leave threads and the error itself allocated. */
   assert_ok(compute_simulate_movie(context, &s, 0, 3, pixels, NULL));
   failing_allocator_arm(1, false);
   assert_fails(compute_simulate_movie(context, &s, 0, 3, pixels, NULL),
@@ -487,7 +487,7 @@ static void a_lack_of_memory_is_an_error_that_leaves_nothing(void **state) {
   assert_int_equal(test_group_open(NULL), 0);
 }
 
-/* Files that were once simulated can be made again. */
+/* Simulated images can be reproduced. */
 static void images_never_change(void **state) {
   (void)state;
   compute_simulation s = sample(COMPUTE_FIT_XYNBSXSY, COMPUTE_FIT_EMCCD);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measured spots: the spline through nodes, its values and derivatives, and that fits with it
- * attain their bounds. */
+/* Measured spots: the spline through nodes, its values and derivatives. Fits with it attain their
+ * bounds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { SIDE = 13, PIXELS = SIDE * SIDE, P = 5, COUNT = 20000 };
 
-/* A problem with an astigmatic Gaussian as its spline. Free what `spline` points to. */
+/* A problem with an astigmatic Gaussian as its spline. The caller frees `spline`. */
 static compute_fit_problem make_problem(int32_t rows, int32_t columns) {
   compute_fit_problem p = {.rows = rows, .columns = columns};
   sample_spline_describe(&p);
@@ -35,7 +35,7 @@ enum { PLANES = 6, ROWS = 7, COLUMNS = 9, CELLS = (PLANES - 1) * (ROWS - 1) * (C
 
 static float coefficients[CELLS * COMPUTE_FIT_SPLINE_COEFFICIENTS];
 
-/* A problem of one pixel, which sees the spline at (x, y, z) in nodes. */
+/* A problem with one pixel, which samples the spline at (x, y, z) in nodes. */
 static double value_at(double x, double y, double z) {
   const compute_fit_problem p = {.model = COMPUTE_FIT_SPLINE,
                                  .rows = 1,
@@ -69,7 +69,7 @@ static void a_spline_goes_through_its_nodes(void **state) {
         assert_true(fabs(value_at(j, i, k) - (double)values[(k * ROWS + i) * COLUMNS + j]) < 2e-6);
 }
 
-/* Along each axis, first and second differences from both sides of a node. */
+/* Along each axis, compares first and second differences on both sides of a node. */
 static void a_spline_is_smooth(void **state) {
   static float values[PLANES * ROWS * COLUMNS];
   const double h = 1e-3;
@@ -88,7 +88,7 @@ static void a_spline_is_smooth(void **state) {
     const double bent_right = (f[4] - 2 * f[3] + f[2]) / (h * h);
     assert_true(fabs(left - right) < 1e-3);
     assert_true(fabs(bent_left - bent_right) <
-                0.2); /* they are up to 10, with coefficients in f32 */
+                0.2); /* values are up to 10, with f32 coefficients */
   }
 }
 
@@ -221,7 +221,7 @@ static compute_simulation spots_at(const compute_fit_problem *p, double low, dou
   return s;
 }
 
-/* Spread over bound within 5 % and biases below a tenth of the spread. */
+/* The spread is within 5 % of the bound, and biases are below a tenth of the spread. */
 static void check_study(const study *s, double z) {
   int64_t good = 0;
   double sum[P] = {0}, square[P] = {0}, p_value = 0;
@@ -278,7 +278,7 @@ static void fits_attain_their_bounds_with_every_camera(void **state) {
   free_study(&s);
 }
 
-/* At the fits' own parameters; also on a fixed background, and where the spline is negative. */
+/* At the fitted parameters; also on a fixed background, and where the spline is negative. */
 static void the_significance_is_the_reference_s(void **state) {
   enum { MANY = 50 };
   static float significance[MANY];
@@ -343,7 +343,7 @@ static void batches_do_not_change_a_bit(void **state) {
   release(&p);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void refuses(compute_fit_problem p, const char *field) {
   compute_fit *fit = NULL;

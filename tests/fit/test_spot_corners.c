@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From marked pixels to corners of ROIs: where they lie, their order, which are kept, and what is
- * refused. All on the host. */
+/* From marked pixels to ROI corners: their places, their order, the choice of ROIs, and refusals.
+ * All on the host. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +57,8 @@ static void spots_lie_in_the_middle_in_the_order_of_pixels(void **state) {
   check(1, 100, 3, 5);
   check(2, 100, 3, 6);
   check(3, 102, 1, 7);
-  assert_int_equal(corners[3 * count], 0x55555555); /* nothing behind them is written */
-  assert_ok(run(6, 4, 0, ROOM));                    /* of even sides the pixel behind the middle */
+  assert_int_equal(corners[3 * count], 0x55555555); /* nothing after them is written */
+  assert_ok(run(6, 4, 0, ROOM));                    /* even sides: the pixel after the middle */
   check(0, 0, 2, 8);
 }
 
@@ -95,7 +95,7 @@ static void of_too_many_the_brightest_are_kept(void **state) {
   check(4, 2, 5, 0);
   check(5, 2, 5, 3);
   check(6, 2, 5, 9);
-  options.limit = 2; /* of equals the first */
+  options.limit = 2; /* among equals, the first */
   assert_ok(run(1, 1, 0, ROOM));
   assert_int_equal(count, 5);
   check(3, 2, 5, 0);
@@ -199,7 +199,7 @@ static void what_makes_no_sense_is_refused_with_its_reason(void **state) {
                COMPUTE_ERROR_OVERFLOW);
 }
 
-/* ---- Without memory ------------------------------------------------------------------------ */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static compute_status build(compute_context *context) {
   const compute_spot_options usual = {.sigma = 1.3};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Spot finding against plain loops in double, at borders and beside bad pixels, and what is
- * refused. On the device under test; where each width and each pattern of strides is compiled anew
- * (test_spread), a few cases show that it is the same. */
+/* Spot finding compared with plain loops in double, at borders and beside bad pixels, and refusals.
+ * Runs on the device under test. If a device compiles each width and each pattern of strides
+ * separately (test_spread), a few cases are enough. */
 #include "spots_fixture.h"
 
 /* ---- The reference ------------------------------------------------------------------------- */
@@ -12,7 +12,7 @@ static double continued(const movie *m, int64_t frame, int64_t y, int64_t x) {
   return (double)*pixel(m, frame, y, x);
 }
 
-/* A square stencil of weight w[|i|] w[|j|] on an array of rows of `width`. */
+/* A square stencil with weights w[|i|] w[|j|] on rows of `width` elements. */
 static double stencil(const double *from, int64_t width, const double *w, int32_t radius) {
   double sum = 0;
   for (int32_t i = -radius; i <= radius; i++)
@@ -69,8 +69,9 @@ static void filter_boxes(const movie *m, int64_t frame, double sigma, double *re
       result[i * m->width + j] = box_mean(m, frame, i, j, r) - box_mean(m, frame, i, j, wide);
 }
 
-/* Root mean square of second differences of second differences, within 2.5 of itself, of a tile of
- * frames small enough for every pixel to count. 36 is the sum of the squares of their weights. */
+/* Root mean square of second differences of second differences over one tile, without the elements
+ * beyond 2.5 times itself. The frames are small enough for every pixel to count. 36 is the sum of
+ * the squared weights. */
 static double tile_noise(const movie *m, int64_t frame, int64_t top, int64_t rows, int64_t left,
                          int64_t columns) {
   const int64_t count = rows * columns;
@@ -95,8 +96,8 @@ static double tile_noise(const movie *m, int64_t frame, int64_t top, int64_t row
   return noise / sqrt(36);
 }
 
-/* The tiles of one axis: all pixels but the outer ones in as few of 24 as hold them, overlapping.
- */
+/* The tiles of one axis. They cover all pixels except the outer ones with as few overlapping tiles
+ * of 24 as possible. */
 typedef struct axis {
   int64_t count, size;
   double apart;
@@ -107,7 +108,7 @@ static axis axis_of(int64_t pixels) {
   return (axis){count, size, count > 1 ? (double)(inner - size) / (double)(count - 1) : 1};
 }
 
-/* Between the two tiles that a pixel lies between, by its distance from their middles. */
+/* The two tiles around a pixel, weighted by its distance from their middles. */
 static void find_neighbours(const axis *a, int64_t pixel, int64_t tile[2], double *part) {
   const double middle = 0.5 * (double)(a->size - 1) + 1;
   const double at = fmin(fmax(((double)pixel - middle) / a->apart, 0), (double)(a->count - 1));
@@ -116,7 +117,7 @@ static void find_neighbours(const axis *a, int64_t pixel, int64_t tile[2], doubl
   *part = at - (double)tile[0];
 }
 
-/* The noise at each pixel: variances of tiles, interpolated. */
+/* The noise at each pixel, from the interpolated variances of tiles. */
 static void noise_of(const movie *m, int64_t frame, double *noise) {
   const axis down = axis_of(m->height), along = axis_of(m->width);
   double variance[16];
@@ -139,9 +140,9 @@ static void noise_of(const movie *m, int64_t frame, double *noise) {
     }
 }
 
-/* What the filter makes of noise: along an axis, the sums over all pixels of the products of what
- * the narrow and the wide part give for it alone. An axis is the first row of a frame that the
- * other axis leaves as it is. */
+/* The filter's response to noise. Along an axis, aa, ab and bb are sums over all pixels of products
+ * of the weights of the narrow and the wide part. An axis is the first row of a frame that the
+ * other axis does not change. */
 typedef struct axis_noise {
   double aa, ab, bb;
 } axis_noise;
@@ -191,7 +192,7 @@ static double gain_at(const compute_spot_options *o, const movie *m, int64_t y, 
   return sqrt(down.aa * along.aa - 2 * down.ab * along.ab + down.bb * along.bb);
 }
 
-/* Whether the reference calls it a spot, by its response and the filtered frame: 0, 1, or −1 if
+/* The reference's verdict by the response and the filtered frame: 1 for a spot, 0 for none, −1 if
  * rounding may decide. */
 static int judge(const movie *m, const double *response, const double *r, int64_t y, int64_t x,
                  int32_t d, double threshold, double tolerance) {
@@ -270,7 +271,7 @@ static void every_filter_agrees_with_plain_loops(void **state) {
       {2, 3, 3, {.sigma = 2}, COMPUTE_U16},
       {1, 30, 30, {.sigma = 0.3, .threshold = 3, .distance = 5}, COMPUTE_F32},
       {1, 40, 31, {.filter = COMPUTE_SPOT_BOXES, .sigma = 0.2, .threshold = 3}, COMPUTE_U16},
-      {1, 70, 45, {.sigma = 3.7, .threshold = 2}, COMPUTE_U16}, /* several kernels for a sum */
+      {1, 70, 45, {.sigma = 3.7, .threshold = 2}, COMPUTE_U16}, /* several kernels for one sum */
       {1, 60, 66, {.filter = COMPUTE_SPOT_BOXES, .sigma = 6, .threshold = 2}, COMPUTE_F32},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

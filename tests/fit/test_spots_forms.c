@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Spots have two forms, a kernel of the CPU and a composition of other operations. They find the
- * same, whatever the frames hold, and the kernel's answer depends neither on how many threads there
- * are, nor on the frames beside a frame, nor on how it lies in memory. */
+/* Spots have two forms: a CPU kernel and a composition of other operations. Both find the same
+ * spots in any frames. The kernel's answer is independent of the number of threads, the
+ * neighbouring frames and the memory layout. */
 #include "spots_fixture.h"
 
 #include "plan/compile/capture/ir.h"
 
-/* Sums for the noise may round differently: a response this close to the threshold, relatively, may
- * fall on either side of it. */
+/* Sums for the noise may round differently. A response within this relative distance of the
+ * threshold may be on either side. */
 #define TIE 1e-5
 
 static const char *const sets[] = {"scalar", "avx2", "avx512"};
 enum { SETS = sizeof sets / sizeof *sets };
 
-/* On the CPU, with one of the instruction sets; those that the machine lacks become another. */
+/* A context on the CPU with one of the instruction sets. A missing set is replaced by another
+ * one. */
 static compute_context *open_cpu(int set, int threads) {
   compute_context *context = NULL;
   const compute_open_options options = {.device = "cpu", .threads = threads};
@@ -43,8 +44,8 @@ static void *stored(const movie *m, compute_dtype dtype) {
   return values;
 }
 
-/* The movie as a node: as it is, by its columns, or as every other column from the second row on of
- * something larger, which the graph makes of it first. */
+/* The movie as a node: unchanged, by its columns, or as every other column, from the second row on,
+ * of a larger tensor that the graph computes first. */
 static compute_node frames_of(compute_graph *g, const movie *m, compute_dtype dtype, lie how,
                               compute_node *input) {
   const compute_shape shape = COMPUTE_SHAPE(m->frames, m->height, m->width);
@@ -97,7 +98,7 @@ static bool close_to(float a, float b) {
   return fabs((double)a - (double)b) <= TIE * fabs((double)b);
 }
 
-/* How many spots there are; fails unless both answers have the same. */
+/* The number of spots. Fails if the two answers differ. */
 static int64_t check_same(const char *what, const movie *m, const compute_spot_options *o,
                           const answer *kernel, const answer *composed) {
   const double threshold = o->threshold > 0 ? o->threshold : 4.2;
@@ -203,7 +204,7 @@ static void a_movie_full_of_spots_has_the_same_list(void **state) {
   }
 }
 
-/* Many rows, so that a frame is cut into bands where there are several threads. */
+/* Enough rows for several threads to divide a frame. */
 static void threads_and_neighbours_do_not_matter(void **state) {
   (void)state;
   for (int set = 0; set < SETS; set++)
@@ -237,7 +238,7 @@ static void threads_and_neighbours_do_not_matter(void **state) {
     }
 }
 
-/* Filters, distances and frames of every relation to each other. */
+/* Filters, distances and frames of all relative sizes. */
 static void large_filters_agree(void **state) {
   (void)state;
   static const struct {
@@ -292,7 +293,7 @@ static void responses_have_gradients(void **state) {
   assert_ok(compute_close(context));
 }
 
-/* Of the composed form, which masks the frame, a plan with the kernel has nothing to compute. */
+/* A plan with the kernel folds no constants: only the composed form has a mask of the frame. */
 static void the_kernel_leaves_nothing_to_fold(void **state) {
   (void)state;
   compute_context *context = open_cpu(1, 1);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Spot finding on images whose spots are known, on simulated movies, and on noise, of which theory
- * says how often it looks like a spot. */
+/* Spot finding on images with known spots, on simulated movies, and on noise, where theory gives
+ * the rate of false spots. */
 #include "spots_fixture.h"
 
 static void the_filter_is_a_gaussian_less_a_wide_one(void **state) {
   (void)state;
   const double sigma = 1.6;
   const compute_spot_options options = {.sigma = sigma};
-  movie m = movie_create(1, 47, 47, 0); /* both tiles hold the pixel: one noise */
+  movie m = movie_create(1, 47, 47, 0); /* one noise value: both tiles contain the pixel */
   *pixel(&m, 0, 23, 23) = 1000;
   answer a = find(&m, COMPUTE_F32, &options);
   const double share = 1 / 9.0, peak = 1 - share;
   const double scale = (double)a.response[23 * 47 + 23] / peak;
-  for (int64_t i = 15; i < 32; i++) /* edges change the noise beyond */
+  for (int64_t i = 15; i < 32; i++) /* beyond these pixels, edges change the noise */
     for (int64_t j = 15; j < 32; j++) {
       const double square = (double)((i - 23) * (i - 23) + (j - 23) * (j - 23)) / (sigma * sigma);
       const double exact = exp(-square / 2) - exp(-square / 2 * share) * share;
@@ -58,7 +58,7 @@ static void known_spots_are_found_where_they_are(void **state) {
   }
 }
 
-/* Whether a spot of the frame lies within `reach` of a place, the one numbered `except` aside. */
+/* Returns true if a spot of the frame, other than number `except`, is within `reach` of a place. */
 static bool is_near(const float *truth, int64_t spots, int64_t except, int64_t frame, double y,
                     double x, double reach) {
   for (int64_t k = 0; k < spots; k++, truth += 5)
@@ -68,8 +68,8 @@ static bool is_near(const float *truth, int64_t spots, int64_t except, int64_t f
   return false;
 }
 
-/* What is found and what is not, in a movie as a camera would see it: photons follow Poisson's law,
- * spots are anywhere, also on top of each other. Only those by themselves must be found. */
+/* Found and missed spots in a simulated camera movie. Photons follow Poisson's law, and spots may
+ * overlap. Only isolated spots must be found. */
 static void a_simulated_movie_gives_its_spots_back(void **state) {
   (void)state;
   enum { FRAMES = 40, SIDE = 96 };
@@ -123,9 +123,9 @@ static void a_simulated_movie_gives_its_spots_back(void **state) {
   free(m.value);
 }
 
-/* Local maxima of a smooth random field above u, per area: λ u exp(−u²/2) / (2π)^(3/2), with λ the
- * variance of its slope (Adler, "The Geometry of Random Fields", 1981): 0.656/sigma² for Gaussians
- * of sigma and 3 sigma. A grid of pixels sees somewhat fewer. */
+/* Rate of local maxima above u of a smooth random field, per area: λ u exp(−u²/2) / (2π)^(3/2),
+ * where λ is the variance of its slope (Adler, "The Geometry of Random Fields", 1981). λ is
+ * 0.656/sigma² for Gaussians of sigma and 3 sigma. A grid of pixels has slightly fewer maxima. */
 static void noise_looks_like_spots_as_rarely_as_theory_says(void **state) {
   (void)state;
   const double sigma = 1.3, threshold = 3.5;
@@ -151,7 +151,7 @@ static void noise_looks_like_spots_as_rarely_as_theory_says(void **state) {
   free(m.value);
 }
 
-/* The second frame is full of spots; its noise is the first's. */
+/* The second frame is full of spots; its noise equals the noise of the first. */
 static void spots_hardly_count_as_noise(void **state) {
   (void)state;
   const compute_spot_options options = {.sigma = 1.3};
@@ -162,7 +162,7 @@ static void spots_hardly_count_as_noise(void **state) {
     for (int64_t x = 6; x < 128; x += 12) add_spot(&m, 1, (double)y, (double)x, 1.3, 400);
   answer a = find(&m, COMPUTE_F32, &options);
   assert_in_range(count_spots(&a, m.count), 121, 122);
-  /* What a spot's distance apart changes is noise, and in both frames the same. */
+  /* Differences over one spacing of the spots contain noise only, equal in both frames. */
   double ratio = 0, size = 0;
   for (int64_t y = 24; y < 92; y++)
     for (int64_t x = 24; x < 92; x++) {
@@ -176,7 +176,8 @@ static void spots_hardly_count_as_noise(void **state) {
   free(m.value);
 }
 
-/* Patterns in which pixels are exactly equal, with symmetric weights also after the filter. */
+/* Patterns of exactly equal pixels. The weights are symmetric, so the pixels stay equal after the
+ * filter. */
 static void a_plateau_is_one_spot(void **state) {
   (void)state;
   const compute_spot_options options = {.sigma = 1, .distance = 3};
@@ -184,7 +185,7 @@ static void a_plateau_is_one_spot(void **state) {
   *pixel(&m, 0, 20, 20) = *pixel(&m, 0, 20, 21) = 900; /* two neighbours */
   for (int64_t i = 10; i < 12; i++)
     for (int64_t j = 30; j < 32; j++) *pixel(&m, 1, i, j) = 900;
-  *pixel(&m, 2, 5, 5) = *pixel(&m, 2, 8, 8) = 900;   /* as far apart as one square reaches */
+  *pixel(&m, 2, 5, 5) = *pixel(&m, 2, 8, 8) = 900;   /* at the reach of one square */
   *pixel(&m, 2, 30, 5) = *pixel(&m, 2, 34, 9) = 900; /* and farther */
   answer a = find(&m, COMPUTE_U16, &options);
   const int64_t pixels = 48 * 48;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Spots of 400 photons on backgrounds that vary over the frame, as a camera with Poisson noise sees
- * them, at the default threshold. On 300 photons even the best filter sees 400 photons at 4.9
- * standard deviations, and one that does not know the background at 4.6. */
+/* Spots of 400 photons on uneven backgrounds with Poisson noise, at the default threshold. On a
+ * background of 300 photons, the best filter sees 400 photons at 4.9 standard deviations; a filter
+ * that must estimate the background sees them at 4.6. */
 #include "spots_fixture.h"
 
 enum { FRAMES = 24, SIDE = 192, GRID = 24, PHOTONS = 400 };
@@ -27,7 +27,7 @@ static double light_in(double centre, double pixel) {
                 erf((pixel - 0.5 - centre) / (SIGMA * M_SQRT2)));
 }
 
-/* Poisson's law by its normal approximation above 30, by products of uniforms below. */
+/* Poisson draws: the normal approximation above 30, products of uniforms below. */
 static double draw(test_random *random, double mean) {
   if (mean > 30) return fmax(0, rint(mean + sqrt(mean) * normal(random)));
   double product = test_random_uniform(random, 0, 1);
@@ -36,7 +36,7 @@ static double draw(test_random *random, double mean) {
   return count;
 }
 
-/* Spots on a grid, each somewhere in the middle of its square; returns their number. */
+/* Spots on a grid, each one somewhere in the middle of its square. Returns their number. */
 static int64_t make_movie(shape kind, movie *m, double (*at)[3]) {
   test_random random = {91 + (uint64_t)kind};
   int64_t count = 0;
@@ -64,7 +64,7 @@ typedef struct score {
   int64_t found, right, marked;
 } score;
 
-/* Marks within 1.5 pixels of a spot are right. */
+/* Marks within 1.5 pixels of a spot are correct. */
 static score judge(const movie *m, const answer *a, double (*at)[3], int64_t count) {
   score s = {0};
   for (int64_t i = 0; i < m->count; i++) s.marked += a->spot[i];

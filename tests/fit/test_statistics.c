@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What fits promise as statistics: simulated ROIs with known truth, 10^5 of each kind, fitted on
- * the device under test. */
+/* Statistical promises of fits, on the device under test: simulated ROIs with known truth, 10^5 of
+ * each kind. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static void release(study *s) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
-/* Fits what was simulated by `problem`, which may ask for another solver or starting values. */
+/* Fits the simulated ROIs with `problem`, which may request another solver or other starting
+ * values. */
 static void fit(study *s, const compute_fit_problem *problem) {
   compute_fit *fitter;
   compute_fit_options options = {.problem = *problem};
@@ -79,7 +80,7 @@ static double converged_part(const study *s) {
          (double)s->count;
 }
 
-/* ---- Numbers about it ------------------------------------------------------------------------ */
+/* ---- Statistics of a study ------------------------------------------------------------------- */
 
 typedef struct spread {
   double ratio; /* standard deviation over the root of the mean Cramér–Rao bound */
@@ -87,7 +88,7 @@ typedef struct spread {
   double part;  /* mean error in standard deviations */
 } spread;
 
-/* Errors of one parameter over all fits that converged. */
+/* Errors of one parameter over all converged fits. */
 static spread find_spread(const study *s, int32_t parameter) {
   double sum = 0, squares = 0, bound = 0, count = 0;
   for (int64_t i = 0; i < s->count; i++) {
@@ -111,7 +112,7 @@ static int ascending(const void *left, const void *right) {
 }
 
 /* The largest distance between the p-values' distribution function and the uniform one (the
- * statistic of Kolmogorov and Smirnov). Sorts them. */
+ * Kolmogorov–Smirnov statistic). Sorts the values. */
 static double distance_from_uniform(float *p, int64_t count) {
   double largest = 0;
   qsort(p, (size_t)count, sizeof *p, ascending);
@@ -124,8 +125,7 @@ static double distance_from_uniform(float *p, int64_t count) {
   return largest;
 }
 
-/* ---- Precision and bias -----------------------------------------------------------------------
- */
+/* ---- Precision and bias ---------------------------------------------------------------------- */
 
 static compute_simulation spots(compute_fit_model model, compute_fit_camera camera, double photons,
                                 double background) {
@@ -152,8 +152,8 @@ static bool is_position(int32_t parameter) {
   return parameter < 2;
 }
 
-/* Within 2 % of the bound, and with an error on average below three standard errors, or where
- * maximum likelihood itself is biased below `part` of a standard deviation. */
+/* The spread is within 2 % of the bound. The mean error is below three standard errors or, where
+ * maximum likelihood itself is biased, below `part` of a standard deviation. */
 static void check_spread(const study *s, int32_t parameter, double part) {
   const spread seen = find_spread(s, parameter);
   if (fabs(seen.ratio - 1) < 0.02 && (fabs(seen.bias) < 3 || fabs(seen.part) < part)) return;
@@ -177,9 +177,9 @@ static void bright_spots_are_found_as_exactly_as_the_bound_allows_and_without_bi
   }
 }
 
-/* Maximum likelihood itself is biased to the order of 1 / N: in photons, background and widths by
- * some hundredths of the standard deviation here, which is no fault of the fit. Positions are not.
- */
+/* Maximum likelihood itself has a bias of order 1 / N. In photons, background and widths it is
+ * some hundredths of the standard deviation here, and not an error of the fit. Positions have no
+ * bias. */
 static void usual_spots_are_found_as_exactly_as_the_bound_allows(void **state) {
   (void)state;
   for (int m = 0; m < 4; m++) {
@@ -192,12 +192,11 @@ static void usual_spots_are_found_as_exactly_as_the_bound_allows(void **state) {
   }
 }
 
-/* ---- The test of fit ---------------------------------------------------------------------------
- */
+/* ---- The test of fit ------------------------------------------------------------------------- */
 
-/* The limit of Kolmogorov and Smirnov's test for 10^5 numbers is 0.0051 at one in a hundred. Good
- * fits of Poisson images pass it at every light level. An electron multiplier's output is not as
- * simple: where most pixels have no electron at all, two moments do not describe it. */
+/* The limit of the Kolmogorov–Smirnov test for 10^5 numbers is 0.0051 at one in a hundred. Good
+ * fits of Poisson images pass it at every light level. For an electron multiplier, two moments do
+ * not describe the output if most pixels have no electron. */
 static void p_values_are_uniform(void **state) {
   (void)state;
   static const double backgrounds[] = {0.3, 1, 3, 10, 20};
@@ -213,14 +212,14 @@ static void p_values_are_uniform(void **state) {
       const double raw = distance_from_uniform(s.p_raw, s.count);
       if (distance > limits[camera][b])
         fail_msg("camera %d, background %g: %.4f from uniform", camera, backgrounds[b], distance);
-      /* What is corrected: the usual test would reject good fits. */
+      /* Without the correction, the usual test would reject good fits. */
       if (backgrounds[b] <= 3) assert_true(raw > 3 * distance);
       release(&s);
     }
   }
 }
 
-/* Spots that are twice as wide as the fit believes are seen. */
+/* Small p-values show that spots are twice as wide as the fit assumes. */
 static void p_values_of_wrong_models_are_small(void **state) {
   (void)state;
   study s;
@@ -232,8 +231,7 @@ static void p_values_of_wrong_models_are_small(void **state) {
   release(&s);
 }
 
-/* ---- Convergence -------------------------------------------------------------------------------
- */
+/* ---- Convergence ----------------------------------------------------------------------------- */
 
 static void noise_free_spots_are_recovered(void **state) {
   (void)state;
@@ -262,7 +260,7 @@ static void noise_free_spots_are_recovered(void **state) {
   }
 }
 
-/* Where the diagonal form of Newton's method has not arrived after 40 steps in most cases. */
+/* Spots for which the diagonal Newton method mostly needs more than 40 steps. */
 static void dim_elliptical_spots_converge(void **state) {
   (void)state;
   study s;
@@ -273,7 +271,8 @@ static void dim_elliptical_spots_converge(void **state) {
   release(&s);
 }
 
-/* How many fits of another solver end within `part` of a standard deviation of Fisher scoring's. */
+/* The share of another solver's fits that end within `part` of a standard deviation of Fisher
+ * scoring's result. */
 static double agreement(compute_fit_model model, compute_fit_solver solver, int32_t iterations,
                         double part) {
   enum { FEW = 20000 };
@@ -312,7 +311,8 @@ static void solvers_agree(void **state) {
   }
 }
 
-/* Least squares minds bright pixels too much: right on average, but less exact than the bound. */
+/* Least squares gives bright pixels too much weight: it is unbiased, but less exact than the
+ * bound. */
 static void least_squares_is_right_but_less_exact(void **state) {
   (void)state;
   for (int m = 0; m < 4; m++) {

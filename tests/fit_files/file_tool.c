@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What test_files.py looks at from outside: the readers and writers, one call each.
+/* Calls the readers and writers of fit files, one command each, for test_files.py.
  *
- *   read PATH FIRST COUNT OUT     images to OUT as they come; says what the file is
+ *   read PATH FIRST COUNT OUT     images to OUT unchanged; prints the file's properties
  *   array PATH DTYPE OUT          array_read
  *   slices PATH OUT               array_reader, f32 of rank 2, three rows at a time
  *   copy PATH OUT                 compute_npy_read, compute_npy_write
  *   stack OUT DTYPE ITEMS         array_writer: items [3, 5] that count up
- *   results OUT MODEL ROIS CORNERS PIXEL_SIZE
- */
+ *   results OUT MODEL ROIS CORNERS PIXEL_SIZE */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

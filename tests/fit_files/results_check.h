@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of result files share. */
+/* Shared helpers of the result file tests. */
 #ifndef FIT_FILES_RESULTS_CHECK_H
 #define FIT_FILES_RESULTS_CHECK_H
 
@@ -11,22 +11,22 @@
 #define NPY  TEST_SCRATCH_DIR "/locs.npy"
 #define HDF5 TEST_SCRATCH_DIR "/locs.hdf5"
 
-/* What the results are of; tests change it and put it back. */
+/* The fitted problem. A test that changes it restores it. */
 extern compute_fit_problem problem;
 
-/* Options for a movie of 128 × 256 pixels of 100 nm, by the path's format. Checkpoints are made
- * only when asked for: none that is due by the clock, however long a thread is held up. */
+/* Options for a movie of 128 × 256 pixels of 100 nm, with the format of the path. Checkpoints are
+ * made on request only: the clock never triggers one, however slow a thread is. */
 results_options usual(const char *path);
 
-/* The file's bytes and a zero, to be freed. */
+/* The file's bytes followed by a zero. The caller frees them. */
 char *read_file(const char *path, size_t *bytes);
 
 bool exists(const char *path, const char *suffix);
 
-/* Removes the file, what is left of an incomplete one, and the side-car. */
+/* Removes the file, the remains of an incomplete one, and the side-car. */
 void remove_all(const char *path);
 
-/* The call succeeds; it may use `&why`. */
+/* Asserts that the call succeeds. The call may use `&why`. */
 #define assert_done(call)                                                                          \
   do {                                                                                             \
     failure why = {.status = COMPUTE_OK};                                                          \
@@ -35,11 +35,11 @@ void remove_all(const char *path);
 
 results_file *create(const char *path, const results_options *options, results_progress *progress);
 
-/* It is not made, for a reason in which `part` stands. */
+/* The file is refused, and the reason contains `part`. */
 void assert_refused(const char *path, const results_options *options, compute_status expected,
                     const char *part);
 
-/* Writes a file in one go, and checks when it has its name. */
+/* Writes a whole file, and checks that it has its name only at the end. */
 void write_whole(const char *path, const results_options *options, int64_t rois);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "support/harness/test.h"
 
-/* The file as it grows. */
+/* The growing file in memory. */
 typedef struct bytes {
   unsigned char *data;
   size_t used, room;
@@ -35,7 +35,7 @@ static void put_number(bytes *to, uint64_t value, int size) {
   put(to, text, (size_t)size);
 }
 
-/* An offset or count, whose size depends on the kind of TIFF. */
+/* An offset or count: 4 bytes, or 8 in a BigTIFF. */
 static void put_place(bytes *to, uint64_t value) {
   put_number(to, value, to->big ? 8 : 4);
 }
@@ -51,7 +51,7 @@ static void put_entry(bytes *to, uint16_t tag, uint16_t type, uint64_t count, ui
   for (int i = size; i < room; i++) put(to, "", 1);
 }
 
-/* The page's pixels and directory; returns where the place for the next directory stands. */
+/* Writes the page's pixels and directory. Returns the position of the next directory's offset. */
 static size_t put_page(bytes *to, const sample_page *page) {
   uint64_t pixels = to->used;
   put(to, page->pixels, page->bytes);
@@ -78,7 +78,7 @@ static size_t put_page(bytes *to, const sample_page *page) {
   if (page->format) put_entry(to, 339, TYPE_SHORT, 1, page->format);
   size_t next = to->used;
   put_place(to, 0);
-  put_place(to, directory); /* for sample_tiff_write, behind what anybody reads */
+  put_place(to, directory); /* for sample_tiff_write; no reader looks past the last directory */
   return next;
 }
 

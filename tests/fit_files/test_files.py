@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Files between us and others: what NumPy, h5py, tifffile, libtiff's tools and h5dump write and read.
+"""Exchange of files with other programs: NumPy, h5py, tifffile, libtiff's tools and h5dump write and
+read them.
 
-file_tool is run for our side. Classes whose modules or programs are not installed are skipped.
+file_tool runs the library's side. Classes whose modules or programs are not installed are skipped.
 """
 import csv
 import importlib
@@ -50,7 +51,7 @@ class Files(unittest.TestCase):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
     def assert_movie(self, path, frames, words=""):
-        """Our reader gives `frames`: all of them, and one from the middle."""
+        """The library's reader gives `frames`: all of them, and one from the middle."""
         dtype = "u16" if frames.dtype.kind == "u" else "f32"
         expected = frames.astype("u2" if dtype == "u16" else "f4")
         out = self.path("out")
@@ -208,7 +209,7 @@ MODELS = (4, 5, 6, 5)
 
 
 def parameters(model, rois):
-    """As sample_results.h says."""
+    """As in sample_results.h."""
     roi = np.arange(rois)
     values = np.arange(1, MODELS[model] + 1) + (roi % 1000)[:, None] / 1000
     values[roi % 11 == 10] = np.nan
@@ -277,7 +278,7 @@ class Results(Files):
             for name in ("x", "y", "photons", "sx", "sy", "bg", "lpx", "lpy"):
                 self.assertEqual(locs.dtype[name], np.dtype("<f4"))
             roi, expected = parameters(model, 60000)
-            good = roi % 11 != 10  # Picasso takes no NaN
+            good = roi % 11 != 10  # Picasso accepts no NaN
             roi, expected = roi[good], expected[good]
             np.testing.assert_array_equal(locs["frame"], roi // 3)
             np.testing.assert_allclose(locs["x"], expected[:, 0] + 2 * (roi % 50), rtol=1e-6)

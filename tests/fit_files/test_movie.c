@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and reading images: values and order arrive as they stand, in any piece that is asked
- * for, and what is wrong with a file is said when it is opened. (Files of other programs:
- * test_files.py.)
- */
+/* Opening and reading images: values and order are exact in any requested piece, and errors are
+ * reported when the file is opened. (test_files.py checks files of other programs.) */
 #include "programs/fit/movie_file.h"
 
 #include <stdlib.h>
@@ -236,13 +234,13 @@ static void pages_can_be_read_in_any_order(void **state) {
   }
 }
 
-/* More pages than the table of places has rows, so that it thins out. */
+/* More pages than the table of offsets has rows, so that the table keeps fewer of them. */
 static void thousands_of_pages_are_found_again(void **state) {
   (void)state;
   enum { MANY = 5000 };
   unsigned char *text = calloc(MANY, 128);
   size_t used = 8;
-  memcpy(text, "II*\0\x0c\0\0\0", 8); /* the first directory is at 12, behind its pixels */
+  memcpy(text, "II*\0\x0c\0\0\0", 8); /* the first directory is at 12, after its pixels */
   for (uint32_t i = 0; i < MANY; i++) {
     uint32_t pixels = (uint32_t)used, next;
     memcpy(text + used, &(uint16_t[]){(uint16_t)i, (uint16_t)(i ^ 0xffff)}, 4);
@@ -372,7 +370,7 @@ static void tiffs_cut_off_anywhere_are_refused(void **state) {
   write_pages();
   struct stat about;
   assert_int_equal(stat(TIFF, &about), 0);
-  /* The last four bytes are the sample's own. */
+  /* The last four bytes belong to the sample itself. */
   for (off_t length = about.st_size - 5; length >= 0; length--) {
     assert_int_equal(truncate(TIFF, length), 0);
     assert_refused(TIFF, COMPUTE_ERROR_FORMAT, "movie.tif");
@@ -392,11 +390,11 @@ static void pixels_that_are_missing_are_noticed_at_once(void **state) {
   assert_refused(TIFF, COMPUTE_ERROR_FORMAT, "page 4: its pixels would end");
 }
 
-/* A compressed page can only turn out to be damaged when it is unpacked. */
+/* Damage in a compressed page is visible only during decompression. */
 static void damaged_pixels_are_an_error_of_their_page(void **state) {
   (void)state;
   make_pages(false);
-  pages[2].compression = 5; /* LZW, which this is not */
+  pages[2].compression = 5; /* LZW, although the pixels are not */
   static const unsigned char nonsense[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   pages[2].pixels = nonsense;
   pages[2].bytes = sizeof nonsense;
@@ -421,7 +419,7 @@ static void tiffs_need_libtiff(void **state) {
 
 #endif
 
-/* ---- Anything ------------------------------------------------------------------------------ */
+/* ---- Other files --------------------------------------------------------------------------- */
 
 static void other_files_are_refused(void **state) {
   (void)state;
@@ -449,7 +447,7 @@ static void images_that_are_not_there_cannot_be_read(void **state) {
     assert_int_equal(movie_read(file, wrong[i][0], wrong[i][1], pixels, &why),
                      COMPUTE_ERROR_INVALID_ARGUMENT);
   }
-  /* Someone cuts it off while it is open. */
+  /* The file is truncated while it is open. */
   assert_int_equal(truncate(NPY, 80), 0);
   failure why = {.status = COMPUTE_OK};
   assert_int_equal(movie_read(file, 0, 2, pixels, &why), COMPUTE_ERROR_FORMAT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Movies in several files, and files with positions, channels and planes in z: every frame arrives
- * in its place, or an error says how many are missing or what must be chosen. */
+/* Movies in several files, and files with positions, channels and z planes. Every frame is in its
+ * place, or an error gives the number of missing frames or the required choice. */
 #include "programs/fit/movie_file.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum { PAGES = 12 };
 
 static const movie_choice nothing = {.position = -1, .channel = -1, .z = -1};
 
-/* Pages of one pixel, which are first, first + 1 … */
+/* Pages of one pixel with the values first, first + 1, … */
 static void write_tiff(const char *path, int first, int count, const char *description) {
   uint16_t value[PAGES];
   sample_page pages[PAGES];
@@ -108,7 +108,7 @@ static void planes_are_where_the_xml_says(void **state) {
                   "<TiffData FirstT='0' IFD='2'/><TiffData FirstT='2' IFD='3'/>"
                   "</ome:Pixels></ome:Image></OME>");
   assert_frames(path, &nothing, 4, shuffled);
-  /* The file was renamed: its UUID, or its being the only one, says so. */
+  /* The renamed file is found by its UUID, or because it is the only one. */
   static const int order[] = {0, 1, 2};
   static const char *const uuid[] = {"urn:uuid:own", "urn:uuid:lost"};
   for (int i = 0; i < 2; i++) {
@@ -137,7 +137,7 @@ static void names_with_numbers_continue_a_file_that_names_none(void **state) {
   assert_frames(path, &nothing, 7, all);
 }
 
-/* Two channels, two planes and three times in every order of dimensions. */
+/* Two channels, two planes and three times, in every order of dimensions. */
 static void channels_and_planes_are_chosen(void **state) {
   (void)state;
   static const char *const orders[] = {"XYCZT", "XYCTZ", "XYZCT", "XYZTC", "XYTCZ", "XYTZC"};
@@ -186,7 +186,7 @@ static void each_position_has_its_planes(void **state) {
   assert_frames(one, &choice, 2, second);
   choice.position = 2;
   assert_refused(one, &choice, "number 2", "");
-  /* A file for each position: the one that was opened is meant. */
+  /* Each position has its file; the opened file selects the position. */
   static const char *const name[] = {FOLDER "/Pos0.ome.tif", FOLDER "/Pos1.ome.tif"};
   for (int i = 0; i < 2; i++)
     write_tiff(name[i], 2 * i, 2,
@@ -214,7 +214,8 @@ static void metadata_may_be_in_a_file_of_its_own(void **state) {
   assert_frames(path, &nothing, 2, reversed);
 }
 
-/* Each run is the whole file: without a bound, planes would take the product's memory. */
+/* Each TiffData run is the whole file. Without a limit, the planes would need memory for the
+ * product of both. */
 static void no_text_takes_more_planes_than_pages(void **state) {
   (void)state;
   const char *path = FOLDER "/repeated.ome.tif";
@@ -227,7 +228,7 @@ static void no_page_is_lost(void **state) {
   (void)state;
   static const char *const runs[] = {
       "<TiffData/>", "", "<TiffData IFD='0' PlaneCount='2'/>",
-      ("<TiffData IFD='0' PlaneCount='2'/>" /* in parentheses, as clang takes it for a lost comma */
+      ("<TiffData IFD='0' PlaneCount='2'/>" /* parentheses: clang would warn of a lost comma */
        "<TiffData IFD='2' FirstT='2' PlaneCount='2'/>")};
   static const int all[] = {0, 1, 2, 3};
   const char *path = FOLDER "/more.ome.tif";
@@ -292,13 +293,13 @@ static void hyperstacks_of_imagej(void **state) {
   write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=12\nchannels=12\nloop=false\n");
   assert_frames(path, &nothing, 12, all);
   assert_says(path, "channels as frames");
-  write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=6\nframes=6\n"); /* appended to since */
+  write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=6\nframes=6\n"); /* frames were appended later */
   assert_frames(path, &nothing, 12, all);
   write_tiff(path, 0, 12, "ImageJ=1.54f\nimages=40\nframes=40\n");
   assert_refused(path, &nothing, "40 frames, of which 28 are missing", "--all-pages");
 }
 
-/* A file's pixels begin where Micro-Manager has its header. */
+/* In these files, the pixels begin where Micro-Manager has its header. */
 static void write_micro_manager(const char *path, int first, int count, const char *summary) {
   const uint32_t words[] = {54773648, 0, 0, 0, 0, 0, 2355492, (uint32_t)strlen(summary)};
   unsigned char pixels[PAGES][256] = {{0}};
@@ -331,7 +332,7 @@ static void stacks_of_micro_manager_follow_their_numbers(void **state) {
   write_micro_manager(path, 0, 4, summary);
   write_micro_manager(second, 4, 3, summary);
   assert_micro_manager(path, 7);
-  write_micro_manager(path, 0, 7, summary); /* it is complete: the other is of something else */
+  write_micro_manager(path, 0, 7, summary); /* complete: the other file is unrelated */
   assert_micro_manager(path, 7);
   write_micro_manager(path, 0, 4, "no JSON"); /* nothing is announced */
   assert_micro_manager(path, 7);
@@ -380,7 +381,7 @@ static void ndtiff_has_an_index(void **state) {
   unlink(second);
   assert_refused(path, &choice, "3 frames, of which 2 are missing; there is no NDTiffStack_1.tif",
                  "");
-  for (size_t cut = 1; cut < used; cut += 7) { /* no cut leads astray */
+  for (size_t cut = 1; cut < used; cut += 7) { /* no truncation is misread */
     write_text(FOLDER "/NDTiff.index", index, cut);
     failure why = {.status = COMPUTE_OK};
     movie *file;
@@ -419,7 +420,7 @@ static void axes_of_ndtiff_that_no_movie_has(void **state) {
   unlink(FOLDER "/NDTiff.index");
 }
 
-/* In a time that is linear in the size of the text, or this test takes minutes. */
+/* Reading is linear in the size of the text; otherwise this test takes minutes. */
 static void many_names_are_quickly_read(void **state) {
   (void)state;
   enum { NAMES = 100000, EACH = 96 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers as text: as printf writes them, to the last digit. */
+/* Numbers as text equal the output of printf to the last digit. */
 #include "programs/fit/number_text.h"
 
 #include <float.h>
@@ -9,7 +9,7 @@
 
 #include "support/harness/test.h"
 
-/* What `call` writes to `text`, ended by a zero; nothing lies past NUMBER_TEXT_BYTES. */
+/* The text that `call` writes, with a final zero. Nothing is written past NUMBER_TEXT_BYTES. */
 #define WRITTEN(call)                                                                              \
   static char text[NUMBER_TEXT_BYTES + 1];                                                         \
   text[NUMBER_TEXT_BYTES] = 'x';                                                                   \
@@ -31,15 +31,15 @@ static const char *whole(int64_t value) {
   WRITTEN(number_integer(text, value));
 }
 
-/* ---- What printf writes -------------------------------------------------------------------- */
+/* ---- Comparison with printf ---------------------------------------------------------------- */
 
-/* "e-07" as "e-7". */
+/* Shortens "e-07" to "e-7". */
 static void shorten_exponent(char *text) {
   char *e = strchr(text, 'e');
   snprintf(e + 1, 8, "%d", atoi(e + 1));
 }
 
-/* What is no number; NULL for what is one. */
+/* The text of a value that is not finite; NULL for a number. */
 static const char *name_of(double value) {
   if (isnan(value)) return "NaN";
   if (isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
@@ -87,8 +87,8 @@ static double uniform(uint64_t *seed) {
   return (double)(draw(seed) >> 11) * 0x1p-53;
 }
 
-/* Values of many kinds, in turn: any bits at all, what a table has, f32, halves of a last digit as
- * near as doubles come, and their neighbours. */
+/* A cycle of many kinds: random bits, typical table values, f32, halves of a last digit as near as
+ * doubles allow, and their neighbours. */
 static double any_value(uint64_t *seed, int i, int decimals) {
   double value;
   const uint64_t bits = draw(seed);
@@ -228,7 +228,7 @@ static void numbers_look_as_promised(void **state) {
   assert_string_equal(fixed(7, 0), "7");
   assert_string_equal(fixed(0.5, 4), "0.5000");
   assert_string_equal(fixed(-0.00001, 4), "0.0000");
-  assert_string_equal(fixed(-1.00005e3, 1), "-1000.0"); /* the double is a little smaller */
+  assert_string_equal(fixed(-1.00005e3, 1), "-1000.0"); /* the double is slightly smaller */
   assert_string_equal(fixed(1e30, 3), "1.00000000e30");
   assert_string_equal(fixed(-1.7976931348623157e308, 9), "-1.79769313e308");
   assert_string_equal(brief(0), "0");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of results: the columns that they promise, nothing under their name before they are
- * complete, and no work for what cannot be written. (What other programs read in them:
- * test_files.py.) */
+/* Result files have the promised columns, get their name only when they are complete, and are
+ * refused early if they cannot be written. (test_files.py reads them with other programs.) */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +48,7 @@ static void csv_without_a_pixel_size_is_in_pixels(void **state) {
                                   .outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD};
   results_options options = usual(CSV);
   options.pixel_size = 0;
-  options.corners = false; /* every ROI is a frame */
+  options.corners = false; /* every ROI is a whole frame */
   assert_csv(&options,
              "\"id\",\"frame\",\"x [px]\",\"y [px]\",\"sigma1 [px]\",\"sigma2 [px]\","
              "\"intensity [photon]\",\"offset [photon]\",\"bkgstd [photon]\","
@@ -135,7 +134,7 @@ static void rows_can_be_left_out_by_status(void **state) {
   write_whole(CSV, &options, 33);
   assert_int_equal(lines_of(CSV), 1 + 3);
   size_t bytes;
-  char *text = read_file(CSV, &bytes); /* ids stay those of the ROIs */
+  char *text = read_file(CSV, &bytes); /* ids are still the ROI numbers */
   assert_non_null(strstr(text, "\n11,4,NaN,NaN,125.0000,NaN,"));
   assert_non_null(strstr(text, "\n33,11,NaN,"));
   free(text);
@@ -165,7 +164,7 @@ static void complete_files_are_only_replaced_on_demand(void **state) {
   results_progress begin;
   results_file *file = create(CSV, &options, &begin);
   assert_done(sample_results_append(file, problem.model, 0, 0, 60, 30, &why));
-  assert_int_equal(lines_of(CSV), 31); /* the old one, until the end */
+  assert_int_equal(lines_of(CSV), 31); /* the old file, until the end */
   assert_done(results_file_finish(file, 20, &why));
   assert_int_equal(lines_of(CSV), 61);
 }

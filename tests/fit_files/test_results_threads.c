@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a file holds depends neither on how many threads make its rows nor on how results come. */
+/* The bytes of a result file are independent of the number of threads and of the order of
+ * results. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static void bytes_depend_neither_on_threads_nor_on_pieces(void **state) {
   }
 }
 
-/* Sets how many bytes a file may have; returns the limit of before. */
+/* Sets the limit of file sizes in bytes. Returns the previous limit. */
 static struct rlimit limit_files(rlim_t bytes) {
   struct rlimit before, limit;
   signal(SIGXFSZ, SIG_IGN);
@@ -68,8 +69,8 @@ static struct rlimit limit_files(rlim_t bytes) {
   return before;
 }
 
-/* The disk is full while threads make rows: one of the calls says so, what counted counts, nothing
- * has its name, and the run can be resumed. */
+/* The disk fills up while threads make rows. One of the calls reports it, acknowledged rows stay
+ * valid, no file has its final name, and the run can be resumed. */
 static void a_full_disk_is_reported_and_nothing_is_complete(void **state) {
   (void)state;
   static const char *const paths[] = {CSV, NPY};
@@ -111,7 +112,7 @@ static void a_full_disk_is_reported_and_nothing_is_complete(void **state) {
   }
 }
 
-/* The bytes that the incomplete file of `path` has now. */
+/* The current bytes of the incomplete file of `path`. */
 static rlim_t incomplete_bytes(const char *path) {
   char name[512];
   struct stat about;
@@ -120,8 +121,8 @@ static rlim_t incomplete_bytes(const char *path) {
   return (rlim_t)about.st_size;
 }
 
-/* The disk is full, and nobody has noticed before the end: what abandoning says is kept is what a
- * resumed run finds. */
+/* The disk is full, and no call has noticed before the end. A resumed run finds exactly the rows
+ * that abandoning reported as kept. */
 static void abandoning_says_what_is_kept(void **state) {
   (void)state;
   static const char *const paths[] = {CSV, NPY};
@@ -162,7 +163,7 @@ static void a_failed_finish_leaves_no_complete_file(void **state) {
   remove_all(CSV);
 }
 
-/* Checkpoints that are made on the side count all that was appended before them. */
+/* Asynchronous checkpoints count all rows that were appended before them. */
 static void checkpoints_on_the_side_are_whole_rows(void **state) {
   (void)state;
   results_options options = usual(NPY);
@@ -184,7 +185,7 @@ static void checkpoints_on_the_side_are_whole_rows(void **state) {
   remove_all(NPY);
 }
 
-/* A file with nothing but what the queue needs of it. */
+/* A file with only the fields that the queue needs. */
 static void open_bare(results_file *file, char *incomplete, char *state_path) {
   *file = (results_file){.path = incomplete,
                          .incomplete = incomplete,
@@ -194,7 +195,7 @@ static void open_bare(results_file *file, char *incomplete, char *state_path) {
   assert_true(file->descriptor >= 0);
 }
 
-/* A checkpoint that nobody waits for is made even if the queue is closed right after it. */
+/* An asynchronous checkpoint is made even if the queue is closed immediately after the request. */
 static void closing_makes_the_checkpoints_that_are_queued(void **state) {
   (void)state;
   enum { BLOCKS = QUEUE_BLOCKS - 1, BYTES = 1 << 16 };

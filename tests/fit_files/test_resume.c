@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A run that was ended at whatever moment goes on to the same bytes. */
+/* A run that was interrupted at any moment resumes to the same bytes. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 
 #include "fit_files/results_check.h"
 
-/* ---- Going on ------------------------------------------------------------------------------ */
+/* ---- Resuming ------------------------------------------------------------------------------ */
 
 #define ROIS 3000
 
-/* In a process of its own: writes from where the file is up to `end`, and is killed there. */
+/* In a separate process: writes from the file's current end up to `end`, and is killed there. */
 static void run_and_die(const char *path, const results_options *options, int64_t end,
                         bool checkpoint) {
   fflush(NULL);
@@ -34,7 +34,7 @@ static void run_and_die(const char *path, const results_options *options, int64_
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* What a run wrote after its last checkpoint. */
+/* Rows that a run wrote after its last checkpoint. */
 static void write_behind(const char *path) {
   char name[512];
   snprintf(name, sizeof name, "%s.incomplete", path);
@@ -67,7 +67,7 @@ static void killed_runs_go_on_to_the_same_bytes(void **state) {
     remove_all(path);
     options.resume = true;
     run_and_die(path, &options, 600, true);
-    run_and_die(path, &options, 900, false); /* of which nothing counts */
+    run_and_die(path, &options, 900, false); /* none of these rows counts */
     run_and_die(path, &options, 1500, true);
     write_behind(path);
     run_and_die(path, &options, ROIS, true);
@@ -179,7 +179,7 @@ static void damaged_states_are_refused(void **state) {
     assert_refused(CSV, &options, COMPUTE_ERROR_FORMAT, "locs.csv.incomplete.json");
     options.resume = false;
   }
-  leave_incomplete(CSV, &options); /* and a file shorter than its state says */
+  leave_incomplete(CSV, &options); /* and a file shorter than its recorded state */
   assert_int_equal(truncate(CSV ".incomplete", 500), 0);
   options.resume = true;
   assert_refused(CSV, &options, COMPUTE_ERROR_FORMAT, "has 500 bytes");
@@ -201,7 +201,7 @@ static void a_full_disk_keeps_what_counts(void **state) {
     struct rlimit old, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = old;
-    small.rlim_cur = 150000; /* bytes: more than so far, fewer than all */
+    small.rlim_cur = 150000; /* bytes: more than the current size, fewer than the full one */
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     failure why = {.status = COMPUTE_OK};
@@ -235,7 +235,7 @@ static void hdf5_runs_can_be_killed_too(void **state) {
   assert_false(exists(HDF5, ".incomplete") || exists(HDF5, ".incomplete.json"));
 }
 
-/* The last thing that a run does is to remove what it does not need any more. */
+/* The run's last action is to remove the files that it no longer needs. */
 static void a_run_killed_at_its_very_end_is_finished(void **state) {
   (void)state;
   if (!results_format_available(RESULTS_HDF5)) test_skip("built without HDF5");
@@ -252,7 +252,7 @@ static void a_run_killed_at_its_very_end_is_finished(void **state) {
   fputs(text, file);
   fclose(file);
   free(text);
-  file = fopen(HDF5, "w"); /* has its name already */
+  file = fopen(HDF5, "w"); /* has its final name already */
   fclose(file);
   finish_run(HDF5, &options, ROIS);
   text = read_file(HDF5, &bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries of the disk cache: bytes that are accepted must be the bytes that were stored. */
+/* Entries of the disk cache: accepted bytes must equal the stored bytes. */
 #include <string.h>
 
 #include "codegen/cache/entry.h"
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       FUZZ_CHECK(!memcmp(made, data, sizeof made));
     }
   }
-  /* A true header over these bytes, with one byte of either changed. */
+  /* A valid header for these bytes, with one byte of the header or the payload changed. */
   size_t rest = size - ENTRY_HEADER_BYTES, at = (size_t)(data[0] | data[1] << 8);
   entry_header_make(made, &key, payload, rest);
   FUZZ_CHECK(entry_header_check(made, &key, size, &bytes));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of costs: the bytes as such a file, and as the inside of a line whose checksum holds. What
- * a line is read as must be written as a line that is read the same. */
+/* Files of costs: the bytes as such a file, and as the contents of a line with a valid checksum.
+ * Writing an accepted line and reading it again gives the same values. */
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of numbers: the first byte says how the rest is read. */
+/* Tables of numbers: the first byte selects the reader's options; the other bytes are the file. */
 #include "compute/compute.h"
 #include "fuzz.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel descriptors: whatever descriptor_check accepts can be counted, classed and generated for
- * every dialect, or is refused with a reason; nothing crashes or overflows. */
+/* Kernel descriptors: an accepted descriptor can be counted, classified and generated for every
+ * dialect, or is refused with a reason. Nothing crashes or overflows. */
 #include <math.h>
 #include <string.h>
+
+#include "compute/backend/fit_kinds.h"
 
 #include "fuzz.h"
 #include "codegen/generate/generate.h"
@@ -23,7 +25,7 @@ static uint8_t byte(reader *r) {
   return *r->data++;
 }
 
-/* Mostly small; now and then at the edges of its range. */
+/* Mostly small; sometimes at the edges of its range. */
 static int64_t number(reader *r) {
   static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1,     INT32_MAX, 65536,
                                  INT32_MIN, INT64_C(1) << 40, 1000003};
@@ -72,7 +74,7 @@ static void read_convolution(reader *r, compute_conv_attributes *c) {
   }
 }
 
-/* Mostly `usual`; now and then anything. */
+/* Mostly `usual`; sometimes any number. */
 static double real(reader *r, double usual) {
   static const double wild[] = {(double)NAN, (double)INFINITY, -1, 0, 1e-30, 1e30, 0.5, 20};
   const uint8_t b = byte(r);
@@ -131,7 +133,7 @@ static void read_fit(reader *r, compute_fit_attributes *a) {
   FUZZ_CHECK(fit_problem_is_normal(p, reason, sizeof reason));
 }
 
-/* Makes the descriptor fit a problem that is one: chance alone hardly ever would. */
+/* Makes the descriptor match a valid problem; chance alone almost never would. */
 static void repair_fit(compute_kernel_descriptor *d, const compute_fit_attributes *a,
                        compute_operand *inputs, compute_operand *outputs) {
   char reason[256];

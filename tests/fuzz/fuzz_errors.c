@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* No input makes the library report a bug of its own: COMPUTE_ERROR_INTERNAL is a finding in every
- * fuzzer, wherever it is recorded and whatever becomes of it. The linker leads the core's errors
- * here (--wrap, CMakeLists.txt). */
+/* No input makes the library report its own bug: COMPUTE_ERROR_INTERNAL is a finding in every
+ * fuzzer, even if the caller ignores it. The linker redirects the core's errors to this file
+ * (--wrap, CMakeLists.txt). */
 #include <stdio.h>
 
 #include "core/base/error.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* PNG files as inputs of compute-run. The first byte says what the input is like and whether images
- * are resized, the rest is the file. Whatever it holds, it becomes a tensor that the input takes,
- * or is refused, and nothing is left. */
+/* PNG files as inputs of compute-run. The first byte selects the input's description and the
+ * resizing; the other bytes are the file. The file becomes a tensor that suits the input, or is
+ * refused. Nothing leaks. */
 #include <stdio.h>
 
 #include "fuzz.h"
@@ -44,7 +44,7 @@ char *port_text(const compute_model_port *port, char *text, size_t bytes) {
 
 /* ---- Images ---------------------------------------------------------------------------------- */
 
-/* By the bits of a byte: axes, channels first or last, sizes open or fixed, dtype. */
+/* The bits of a byte select axes, channels first or last, fixed or open sizes, and the dtype. */
 static compute_model_port port_of(uint8_t bits) {
   static const int64_t sizes[4][4] = {{1, 3, -1, -1}, {-1, -1, -1, 4}, {1, 1, 8, 8}, {1, 5, 7, 3}};
   compute_model_port port = {.name = "x", .rank = 2 + bits % 3};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Models that are run. The bytes are a recipe: a model of a few nodes of any operators, with
- * attributes, sizes and values of which some are wild, as inputs and as constants. Whatever it asks
- * for is computed or refused with a message, a second time just as the first, and nothing is left.
+/* Runs models. The bytes are a recipe for a model with a few nodes of any operators. Attributes,
+ * sizes and values, some of them wild, are inputs and constants. The model is computed or refused
+ * with a message; a second run does the same; nothing leaks.
  *
- * Four bytes choose a node; all else about it comes from a generator that they begin. Memory is
- * limited, so that a recipe does not take long. */
+ * Four bytes select a node: they choose its operator and seed the generator of its other
+ * properties. Memory is limited, so that no recipe takes long. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static uint32_t below(draw *d, uint32_t count) {
   return (uint32_t)(next(d) % count);
 }
 
-/* Mostly small; now and then at the edges of a range. */
+/* Mostly small; sometimes at the edges of a range. */
 static int64_t integer(draw *d) {
   static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1, INT32_MAX, INT32_MIN, -8,
                                  65536,     INT64_C(1) << 40, 9,  1000003};
@@ -71,7 +71,7 @@ typedef struct value {
 } value;
 
 typedef struct recipe {
-  value values[MOST_VALUES]; /* of which nodes make those after `given` */
+  value values[MOST_VALUES]; /* the values after `given` are results of nodes */
   uint32_t count, given;
 } recipe;
 
@@ -313,7 +313,7 @@ static void put_attributes(draw *d, message *node) {
       if (below(d, rarity) == 0) put_attribute(d, node, kinds[kind].names[i], kinds[kind].type);
 }
 
-/* A graph within a node: it hands on its inputs, and a value from outside. */
+/* A subgraph of a node: it returns some inputs and a value computed from an outer one. */
 static void put_graph(draw *d, message *node, const char *name, uint32_t inputs,
                       const char *outside) {
   message graph = {0}, attribute = {0};
@@ -339,7 +339,7 @@ static void put_graph(draw *d, message *node, const char *name, uint32_t inputs,
   message_take(node, 5, &attribute);
 }
 
-/* Of integers: sizes, axes, indices. What nodes make passes for floats. */
+/* An integer value: sizes, axes or indices. Results of nodes count as floats. */
 static bool is_list(const value *v) {
   return v->type == ONNX_INT64 || v->type == ONNX_INT32;
 }
@@ -350,7 +350,7 @@ static uint32_t operator_count(void) {
   return count;
 }
 
-/* A node of an operator, and the values that it makes. */
+/* Adds a node of an operator and its output values. */
 static void put_node(recipe *r, message *graph, const uint8_t bytes[4]) {
   draw d = {(uint64_t)bytes[2] | (uint64_t)bytes[3] << 8};
   const operator_row *row =
@@ -427,7 +427,7 @@ static void read_all(const compute_tensor *tensor) {
   free(data);
 }
 
-/* Each value alone, so that one that fails does not hide the others. */
+/* Runs each value separately, so that one failure does not hide the others. */
 static compute_status run(compute_model *model, const compute_model_binding *inputs, size_t count,
                           const char *name) {
   compute_model_binding output = {name, NULL};

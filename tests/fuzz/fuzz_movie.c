@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Images in files. The first byte says which: TIFFs, .npy, or raw pixels with their side-car, whose
- * length the second byte gives. What libtiff and libyaml do by themselves is theirs; ours is that
- * nothing they report leads outside the memory that a caller makes for it. */
+/* Files of images. The first byte selects the format: TIFFs, .npy, or raw pixels with their
+ * side-car, whose length is the second byte. Errors inside libtiff and libyaml are theirs. The test
+ * checks that their results never lead to an access outside the caller's memory. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "programs/fit/movie_file.h"
 #include "fuzz.h"
 
-#define MOST_BYTES ((int64_t)1 << 22) /* of pixels that are read; more only takes time */
+#define MOST_BYTES ((int64_t)1 << 22) /* limit of read pixels; more would only take time */
 
 static char folder[64], raw[96], yaml[96];
 
@@ -48,7 +48,7 @@ static void read_all(movie *file) {
   FUZZ_CHECK(info->count >= 0 && info->rows > 0 && info->columns > 0);
   int64_t each = info->rows * info->columns * (int64_t)compute_dtype_size(info->dtype);
   if (each > MOST_BYTES) return;
-  unsigned char *pixels = malloc((size_t)each); /* exactly: the sanitizer sees one byte more */
+  unsigned char *pixels = malloc((size_t)each); /* exact size: the sanitizer detects overruns */
   FUZZ_CHECK(pixels);
   int64_t count = info->count < 9 ? info->count : 9;
   for (int64_t i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What files say about the pages of a set of TIFFs. The first byte says which: the description of
- * the first page (OME-XML, ImageJ), or an NDTiff.index; its second bit, whether a position, channel
- * and plane are chosen. The set has two files of three pages, a.tif and a_1.tif. */
+/* Metadata about the pages of a set of TIFFs. The first byte selects the source: the description of
+ * the first page (OME-XML, ImageJ), or an NDTiff.index. Its second bit selects a position, channel
+ * and plane. The set has two files of three pages each, a.tif and a_1.tif. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static uint8_t *put(uint8_t *to, uint32_t value, int bytes) {
   return to;
 }
 
-/* Pages of one pixel of u8; all have the description, which stands behind them. */
+/* Pages of one u8 pixel; all share the description, which follows them. */
 static void write_tiff(const char *name, const uint8_t *text, size_t length) {
   const uint32_t place = 8 + PAGES * DIRECTORY, bytes = (uint32_t)length + 1;
   const uint32_t tags[TAGS][2] = {{256, 1}, {257, 1}, {258, 8}, {259, 1}, {262, 1},
@@ -73,7 +73,7 @@ static void write_tiff(const char *name, const uint8_t *text, size_t length) {
 
 static void read_all(movie *file) {
   const movie_info *info = movie_information(file);
-  uint16_t pixel; /* what u8 is read as */
+  uint16_t pixel; /* u8 pixels are read as u16 */
   FUZZ_CHECK(info->count > 0 && info->rows == 1 && info->columns == 1);
   for (int64_t i = 0; i < info->count && i < MOST_FRAMES; i++)
     FUZZ_CHECK(movie_read(file, i, 1, &pixel, NULL) == COMPUTE_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays of NumPy's. */
+/* NumPy arrays. */
 #include "compute/compute.h"
 #include "fuzz.h"
 
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   compute_tensor *tensor;
   compute_status status = compute_npy_inspect(NULL, path, &info);
   FUZZ_CHECK(status || (info.offset <= size && info.bytes <= size - info.offset));
-  /* The null device has no kernels to turn axes round with. */
+  /* The null device has no kernels to transpose the array. */
   if (!status && info.fortran_order) return 0;
   compute_status read = compute_npy_read(device, path, &tensor);
   FUZZ_CHECK((read == COMPUTE_OK) == (tensor != NULL));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX files. What is decoded keeps what it promises: references lead to values, nodes come after
- * those that they need, and elements are there. */
+/* ONNX files. A decoded model is consistent: references point to values, nodes follow their inputs,
+ * and elements can be read. */
 #include "model/onnx.h"
 
 #include <string.h>
 
 #include "fuzz.h"
 
-static unsigned sum; /* of all elements, so that they are read */
+static unsigned sum; /* sum of all elements, so that they are read */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   (void)argc;
@@ -44,7 +44,7 @@ static void check_attribute(const onnx_attribute *attribute) {
   }
 }
 
-/* `known` says which values of the graph are computed before the node. */
+/* `known` marks the values that are computed before the node. */
 static void check_node(const onnx_graph *graph, const onnx_node *node, char *known) {
   for (size_t i = 0; i < node->input_count; i++) {
     const onnx_reference reference = node->inputs[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of named tensors as safetensors. The length before the header is made right for one input
- * in two, so that headers are reached. */
+/* Files of named tensors as safetensors. In every second input, the length before the header is
+ * corrected, so that headers are reached. */
 #include <string.h>
 
 #include "fuzz_tensor_file.h"

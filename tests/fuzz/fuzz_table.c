@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of localisations and conditions. The first byte says which: a .npy of records, a .csv
- * (whose numbers fuzz_csv looks at), or a condition, which is evaluated. */
+/* Tables of localisations, and conditions. The first byte selects one: a .npy of records, a .csv
+ * (fuzz_csv tests its numbers), or a condition, which is evaluated. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 enum { ROWS = 7 };
 
-/* The reader opens and closes contexts; a module that was unloaded would take along the counters
- * that libFuzzer reads after each run. */
+/* The reader opens and closes contexts. This context keeps the module loaded: unloading it would
+ * remove the counters that libFuzzer reads after each run. */
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   static compute_context *keep;
   (void)argc;
@@ -40,7 +40,7 @@ static void take_values(const void *rows, int32_t column, double *values) {
 }
 
 static void try_condition(const uint8_t *data, size_t size) {
-  char *text = calloc(1, size + 1); /* exactly: the sanitizer sees one byte more */
+  char *text = calloc(1, size + 1); /* exact size: the sanitizer detects one byte more */
   FUZZ_CHECK(text);
   memcpy(text, data, size);
   const expression_names names = {NULL, find_column, name_of};

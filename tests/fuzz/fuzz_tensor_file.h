@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the fuzzers of files of named tensors do with whatever opens. */
+/* The checks of every opened file of named tensors. */
 #ifndef FUZZ_TENSOR_FILE_H
 #define FUZZ_TENSOR_FILE_H
 
@@ -18,8 +18,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
   return 0;
 }
 
-/* Every tensor that the file lists can be found and read, but for what a checksum finds (`sums`).
- */
+/* Every listed tensor can be found and read, except after a wrong checksum (`sums`). */
 static void fuzz_tensor_file(const uint8_t *data, size_t size, bool sums) {
   const uint64_t most = (uint64_t)size * 1032;
   compute_tensor_file *file;

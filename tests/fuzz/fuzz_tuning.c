@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning files and COMPUTE_TUNING. What a line is read as must be written as that line again. */
+/* Tuning files and COMPUTE_TUNING. Writing an accepted line gives the same line again. */
 #include <string.h>
 
 #include "codegen/tune/tuning.h"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # Builds the fuzzers with clang and the sanitizers, and runs each for a while, starting from the
-# corpus in the tree. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
-# scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time for each.
-# Otherwise each makes at most 10,000 runs (500 where a run is a whole model) from the same seed, and
-# they share one minute of one processor among them: enough to run the corpus and to find what a
-# change has broken, without trying on a fast machine what no slower one has tried. Longer runs, with
-# another seed each time, are for whoever changes a reader. Models are small: loops of the CPU backend,
-# which clang takes minutes to check and optimise, are only checked.
+# tree's corpus. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
+# scratch folder, and so does an input that finds an error. COMPUTE_FUZZ_SECONDS sets the time for
+# each fuzzer. By default, each makes at most 10,000 runs (500 if a run is a whole model) from the
+# same seed, and all share one minute of one processor. This suffices to run the corpus and to find
+# a change's errors. A fast machine tries no inputs that a slower one has not tried. Longer runs,
+# each with another seed, are for changes to a reader. Models are small: the CPU backend's loops are
+# not optimised, because clang would need minutes to instrument and optimise them.
 set -euo pipefail
 source "$1/tests/support/harness/needs.sh"
 source "$1/tests/support/harness/share.sh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The generator's convolution, inside: its normal form, its default choices, what it refuses, and
- * which descriptors share a source. Numbers are checked elsewhere. */
+/* The generator's convolution from inside: its normal form, its default choices, its refusals, and
+ * the descriptors that share a source. Other tests check the numbers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "support/samples/sample_convolutions.h"
 #include "support/harness/test.h"
 
-/* What visits hand on to the test. */
+/* Passes data between visits and the test. */
 typedef struct made {
   const compute_target *target;
   const compute_tuning *tuning;
@@ -28,7 +28,7 @@ static void make(const sample_kernel *s, void *user) {
   text_release(&g.definitions);
 }
 
-/* A 3×3 convolution with padding 1, to be changed. */
+/* A 3×3 convolution with padding 1; callers change it. */
 static sample_convolution usual(compute_convolution_direction direction, int64_t n, int64_t c,
                                 int64_t k, int64_t side) {
   return (sample_convolution){.shape = {.n = n,
@@ -92,8 +92,8 @@ static void the_gradient_of_the_data_is_a_convolution_of_stride_1(void **state) 
   assert_int_equal(m.problem.product.batches, 1);
 }
 
-/* Stride 2: a quarter of the positions and at most 2×2 of the 3×3 taps in each of four phases, so
- * no more products than the forward direction has, and the edge. */
+/* Stride 2: each of four phases has a quarter of the positions and at most 2×2 of the 3×3 taps.
+ * Apart from the edge, there are no more products than in the forward direction. */
 static void strides_make_phases_that_multiply_no_zeros(void **state) {
   (void)state;
   sample_convolution c = usual(COMPUTE_CONVOLUTION_BY_DATA, 2, 16, 32, 20);
@@ -104,7 +104,7 @@ static void strides_make_phases_that_multiply_no_zeros(void **state) {
   assert_int_equal(m.problem.product.batches, 4);
   assert_int_equal(m.problem.positions, 2 * 10 * 10);
   assert_int_equal(m.problem.terms, 32 * 2 * 2);
-  c.shape.dilation[0] = c.shape.dilation[1] = 2; /* all taps hit the same phase */
+  c.shape.dilation[0] = c.shape.dilation[1] = 2; /* all taps fall into one phase */
   c.shape.padding[0] = c.shape.padding[1] = 2;
   m = generate(TARGET_GPU, &c, NULL);
   generate_release(m.generated);
@@ -122,7 +122,7 @@ static void a_plain_product_is_given_to_gemm(void **state) {
     assert_non_null(strstr(m.generated->text, "GEMM"));
     generate_release(m.generated);
   }
-  c.shape.stride[0] = c.shape.stride[1] = 2; /* rows of positions are apart */
+  c.shape.stride[0] = c.shape.stride[1] = 2; /* rows of positions are not adjacent */
   c.direction = COMPUTE_CONVOLUTION_FORWARD;
   made m = generate(TARGET_GPU, &c, NULL);
   assert_null(strstr(m.generated->text, "GEMM"));
@@ -175,7 +175,7 @@ static void nothing_to_store_is_no_launch(void **state) {
   }
 }
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Default choices ----------------------------------------------------------------------- */
 
 static void a_gpu_gets_tiles_parts_sums_or_stretches(void **state) {
   (void)state;
@@ -188,13 +188,13 @@ static void a_gpu_gets_tiles_parts_sums_or_stretches(void **state) {
   assert_int_equal(judge(TARGET_GPU, &c, 1), CONV_DIRECT);
   c.direction = COMPUTE_CONVOLUTION_BY_FILTER;
   assert_int_equal(judge(TARGET_GPU, &c, 1), CONV_PLACES);
-  c = usual(COMPUTE_CONVOLUTION_BY_FILTER, 8, 1, 1, 224); /* nine sums for all units */
+  c = usual(COMPUTE_CONVOLUTION_BY_FILTER, 8, 1, 1, 224); /* nine sums for all compute units */
   assert_int_equal(judge(TARGET_GPU, &c, 2), CONV_PLACES);
-  c.shape.filter[0] = c.shape.filter[1] = 11; /* more than an item can hold */
+  c.shape.filter[0] = c.shape.filter[1] = 11; /* more than one item can hold */
   assert_int_equal(judge(TARGET_GPU, &c, 1), CONV_DOT);
 }
 
-/* Where copies run beside the arithmetic, and windows overlap. */
+/* This form needs asynchronous copies and overlapping windows. */
 static void rows_of_data_serve_all_places_of_a_filter(void **state) {
   (void)state;
   static const struct {
@@ -215,7 +215,7 @@ static void rows_of_data_serve_all_places_of_a_filter(void **state) {
   }
 }
 
-/* The first form that suits refuses, and another one does it. */
+/* The first suitable form refuses, and another one takes its place. */
 static void without_room_for_rows_a_filter_gets_another_form(void **state) {
   (void)state;
   const sample_convolution c = usual(COMPUTE_CONVOLUTION_BY_FILTER, 8, 64, 128, 56);
@@ -238,7 +238,7 @@ static void large_ones_are_filtered_where_that_is_allowed(void **state) {
     assert_int_not_equal(judge(TARGET_GPU, &c, 1), CONV_WINOGRAD);
     c.precision = COMPUTE_PRECISION_WINOGRAD;
     assert_int_equal(judge(TARGET_GPU, &c, by_filter ? 1 : 4) == CONV_WINOGRAD, !by_filter);
-    c.shape.n = 1; /* too little to do */
+    c.shape.n = 1; /* too little work */
     if (!by_filter) assert_int_not_equal(judge(TARGET_GPU, &c, 1), CONV_WINOGRAD);
   }
 }
@@ -247,7 +247,7 @@ static void a_cpu_packs_what_has_channels(void **state) {
   (void)state;
   sample_convolution c = usual(COMPUTE_CONVOLUTION_FORWARD, 8, 64, 64, 56);
   assert_int_equal(judge(TARGET_CPU, &c, 2), CONV_PACKED);
-  c.direction = COMPUTE_CONVOLUTION_BY_FILTER; /* the panels stay in the cache */
+  c.direction = COMPUTE_CONVOLUTION_BY_FILTER; /* the panels fit into the cache */
   assert_int_equal(judge(TARGET_CPU, &c, 3), CONV_PACKED);
   c.shape.groups = 64;
   assert_int_equal(judge(TARGET_CPU, &c, 1), CONV_DOT);
@@ -257,7 +257,7 @@ static void a_cpu_packs_what_has_channels(void **state) {
   assert_int_equal(judge(TARGET_CPU, &c, 1), CONV_PLAIN);
 }
 
-/* The last version that a backend falls back to. */
+/* The last candidate, on which a backend falls back. */
 static void a_target_with_nothing_gets_a_plain_version(void **state) {
   (void)state;
   sample_convolution c = usual(COMPUTE_CONVOLUTION_FORWARD, 8, 64, 64, 56);
@@ -346,7 +346,7 @@ static void sums_of_phases_are_not_cut(void **state) {
   assert_non_null(strstr(m.reason, "phases"));
 }
 
-/* Visits hand over the text that a GPU with matrix units gets, where TF32 is and is not allowed. */
+/* Visits return the text for a GPU with matrix units, once with and once without TF32. */
 typedef struct two_texts {
   char plain[160], tf32[160];
 } two_texts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kernels are written with: spaces, launches, functions by name. */
+/* Building blocks of kernel text: spaces, launches, functions by name. */
 #include "support/harness/test.h"
 
 #include <stdlib.h>
@@ -212,7 +212,7 @@ static void fields_are_aligned_as_in_c(void **state) {
 
 /* ---- generate_kernel ----------------------------------------------------------------------- */
 
-/* out = in0 + in1 over rank 2, in1 repeated along the rows. */
+/* out = in0 + in1 over rank 2; in1 is repeated along the rows. */
 typedef struct sum_sample {
   compute_kernel_descriptor d;
   compute_operand in[2], out;

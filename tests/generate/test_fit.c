@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated fits: the right numbers on every kind of device and in every variant, for all models,
- * solvers and cameras, in the emulator; judgement; refusals; and what shares a source.
+/* Generated fits in the emulator: the right numbers on every kind of device and in every variant,
+ * for all models, solvers and cameras; the default choices; refusals; and kernels that share a
+ * source.
  *
- * A word on the command line restricts the numbers to samples with it in their names. */
+ * A command line argument restricts the numbers to samples whose names contain it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static bool run(emulator_program *program, const compute_generated *generated, o
   return false;
 }
 
-/* Inputs are as they were, and so is what lies between records. */
+/* Inputs and the gaps between records are unchanged. */
 static void check_untouched(const sample_kernel *s, operand_memory *m, const char *what) {
   const compute_operand *out = &s->outputs[0];
   unsigned char *record = m->buffer[m->count - 1].data;
@@ -94,12 +95,12 @@ static void check_untouched(const sample_kernel *s, operand_memory *m, const cha
       report(what, "operand %u was written where it should not have been", (unsigned)i);
 }
 
-/* Ways to cut a fit up; way 0 is judgement. */
+/* Ways to divide a fit; way 0 is the default choice. */
 static const compute_tuning ways[] = {
     {0}, {.variant = FIT_GROUP, .group_x = 40}, {.variant = FIT_DIRECT, .group_x = 7, .items = 2}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
-/* Targets without local memory of their own differ only in what one item does. */
+/* Targets without local memory differ only in the work of one item. */
 static bool takes(sample_target target, uint32_t way, bool all_targets) {
   if (target == TARGET_GPU) return way == 0 || all_targets;
   return target == TARGET_CPU && way == 0 && all_targets;
@@ -163,7 +164,7 @@ static void every_variant_fits_as_the_reference_does(void **state) {
   if (failures > 0) fail_msg("%zu fits went wrong", failures);
 }
 
-/* Every second combination; compute-conformance takes all on the CPU. */
+/* Every second combination; compute-conformance runs all of them on the CPU. */
 static void all_models_solvers_and_cameras_fit_as_the_reference_does(void **state) {
   (void)state;
   bool all_targets = false;
@@ -182,8 +183,8 @@ static unsigned char *reserve(size_t bytes) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Runs a sample with its ROIs and records so far apart that 32 bits do not count them; few pages of
- * all that memory are ever touched. */
+/* Runs a sample whose ROIs and records are so far apart that 32 bits cannot count the elements.
+ * Only few pages of this memory are ever touched. */
 static void check_far(const sample_kernel *s, void *user) {
   char problem[PROBLEM_BYTES] = "";
   operand_memory m = {0};
@@ -276,7 +277,7 @@ static void groups_go_on_until_all_rois_are_done(void **state) {
   sample_fits(check_few_groups, &done);
 }
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Default choices ----------------------------------------------------------------------- */
 
 typedef struct made {
   compute_target target;
@@ -327,7 +328,7 @@ static void small_rois_are_for_items_and_large_ones_for_groups(void **state) {
   assert_int_equal(group, 1);
 }
 
-/* The last versions that a backend falls back to. */
+/* The last candidates, on which a backend falls back. */
 static void a_target_with_nothing_reads_pixels_in_place(void **state) {
   (void)state;
   compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);

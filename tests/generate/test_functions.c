@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions of kernels/functions_*.h, compiled here in the C dialect as they stand. What the
- * other dialects make of them differs by contraction alone, which the bounds allow for. */
+/* The functions of kernels/functions_*.h, compiled here in the C dialect without changes. Other
+ * dialects differ only by contraction, which the bounds allow. */
 #include "support/harness/test.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "../../kernels/functions_random.h"
 #include "../../kernels/functions_trigonometry.h"
 
-/* What the generator puts in for the words of functions_narrow.h. */
+/* The generator's definitions for the words of functions_narrow.h. */
 #define narrow          u8
 #define value           i32
 #define saturate_narrow saturate_u8
@@ -72,7 +72,7 @@ typedef struct function_row {
   const char *name;
   float (*function)(float x);
   long double (*reference)(long double x);
-  float low, high; /* where values are drawn, besides floats of any bits between them */
+  float low, high; /* the range of samples, in addition to floats with random bits between them */
   double ulp;
 } function_row;
 
@@ -259,7 +259,7 @@ static void f32_narrows_as_the_library_does(void **state) {
   }
 }
 
-/* Integers and f64 round once, although they pass through f32. */
+/* Integers and f64 are rounded once, although they pass through f32. */
 static void wide_numbers_narrow_with_one_rounding(void **state) {
   (void)state;
   test_random random = {.state = 11};
@@ -271,8 +271,8 @@ static void wide_numbers_narrow_with_one_rounding(void **state) {
       const int64_t value = tried[i];
       uint16_t expected;
       test_values one = {.dtype = COMPUTE_BF16, .data = &expected};
-      /* The nearest f64 lies on the same side of every tie of so short a format, or on it: then the
-       * low bits decide. */
+      /* The nearest f64 is on the same side of every tie of such a short format, or on the tie
+       * itself. In this case, the low bits decide. */
       const int64_t cut = (value & ~INT64_C(2047)) | (value & 2047 ? 1024 : 0);
       const double odd = llabs(value) > (INT64_C(1) << 52) ? (double)cut : (double)value;
       test_values_set(&one, 0, odd);

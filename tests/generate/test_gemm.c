@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The generator's matrix multiplication, inside: its normal form, its judgement, what it refuses,
- * and which descriptors share a source. Numbers are checked elsewhere. */
+/* The generator's matrix multiplication from inside: its normal form, its default choices, its
+ * refusals, and the descriptors that share a source. Other tests check the numbers. */
 #include <string.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
@@ -98,7 +98,7 @@ static void batches_that_lengthen_m_become_rows(void **state) {
 
   describe(&p, COMPUTE_F32, 6, 10, 20, 30);
   p.inputs[1].stride[0] = 0;
-  p.output.stride[0] += 7; /* C's rows do not go on */
+  p.output.stride[0] += 7; /* C's rows are not contiguous */
   problem = read_problem(&p);
   assert_int_equal(problem.m, 10);
   assert_int_equal(problem.batches, 6);
@@ -230,7 +230,7 @@ static void batches_past_the_limit_of_a_grid_are_walked(void **state) {
   generate_release(generated);
 }
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Default choices ----------------------------------------------------------------------- */
 
 static compute_tuning judge(const compute_target *target, const product *p, uint32_t launches) {
   const compute_generated *generated = generate(target, p, NULL);
@@ -254,7 +254,7 @@ static void a_gpu_gets_the_tile_that_keeps_it_busy(void **state) {
   describe(&p, COMPUTE_F32, 1, 512, 640, 200);
   t = judge(&gpu, &p, 1);
   assert_true(t.tile_m <= 64 && t.tile_n <= 64);
-  describe(&p, COMPUTE_F32, 500, 30, 30, 30); /* many small ones: a small tile has less edge */
+  describe(&p, COMPUTE_F32, 500, 30, 30, 30); /* many small products: small tiles waste less */
   t = judge(&gpu, &p, 1);
   assert_int_equal(t.tile_m, 32);
 }
@@ -303,7 +303,7 @@ static void a_cpu_packs_what_is_large(void **state) {
   assert_int_equal(judge(&cpu, &p, 1).variant, GEMM_PLAIN);
 }
 
-/* Whatever the judgement: a device of any limits gets something that it can run. */
+/* The default choice fits a device with any limits. */
 static void judgement_stays_within_the_limits(void **state) {
   (void)state;
   static const uint32_t groups[] = {0, 1, 16, 64, 128, 256, 1024};
@@ -375,7 +375,7 @@ static void warpgroups_take_what_is_aligned_and_large(void **state) {
   assert_true(judge(&gpu, &p, 2).groups > 1);
 }
 
-/* The limit on the workspace is for parts of k: a C of 4 GiB in one part needs none. */
+/* The workspace limit applies to parts of k: a C of 4 GiB in one part needs no workspace. */
 static void a_product_in_one_part_may_be_of_any_size(void **state) {
   (void)state;
   compute_target gpu = gpu_target();
@@ -392,7 +392,7 @@ static void a_product_in_one_part_may_be_of_any_size(void **state) {
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_DOT);
 }
 
-/* Packing costs as much for a small product as it saves. */
+/* For a small product, packing costs as much as it saves. */
 static void tf32_is_packed_for_warpgroups_where_that_pays(void **state) {
   (void)state;
   compute_target gpu = gpu_target();
@@ -406,12 +406,12 @@ static void tf32_is_packed_for_warpgroups_where_that_pays(void **state) {
   describe(&p, COMPUTE_F32, 1, 512, 512, 512);
   p.attributes.precision = COMPUTE_PRECISION_TF32;
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
-  describe(&p, COMPUTE_F32, 1, 20000, 20000, 20000); /* too large to be packed */
+  describe(&p, COMPUTE_F32, 1, 20000, 20000, 20000); /* too large for packing */
   p.attributes.precision = COMPUTE_PRECISION_TF32;
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
 }
 
-/* f64 needs units that multiply it, and more local memory than some targets have. */
+/* f64 needs units that multiply f64, and more local memory than some targets have. */
 static void pipelines_of_f64_need_units_and_local_memory(void **state) {
   (void)state;
   compute_target gpu = gpu_target();
@@ -427,7 +427,7 @@ static void pipelines_of_f64_need_units_and_local_memory(void **state) {
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_TILED);
 }
 
-/* One warp for the whole tile, whose items would copy all of it. */
+/* One warp has the whole tile, so its items would have to copy all of it. */
 static void pipelines_have_a_limited_number_of_copies_in_progress(void **state) {
   (void)state;
   const compute_tuning tuning = {.variant = GEMM_PIPELINE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The host's locale shows in nothing that a machine reads: sources of kernels, JSON, tables, keys,
- * names in models. */
+/* The host's locale never affects machine-readable text: kernel sources, JSON, tables, keys, names
+ * in models. */
 #include "support/harness/test.h"
 
 #include <float.h>
@@ -49,7 +49,7 @@ static void the_locales_are_those_that_differ(void **state) {
 
 /* ---- Sources --------------------------------------------------------------------------------- */
 
-/* The source of a sample in one locale; NULL where there is none. */
+/* The source of a sample in one locale; NULL if there is none. */
 static char *source_of(const sample_kernel *s, const compute_target *target, uint32_t way,
                        locale_t locale) {
   const compute_generated *generated = NULL;

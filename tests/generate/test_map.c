@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* MAP and COPY: how their loops are chosen, and results that take the place of operands. */
+/* MAP and COPY: the choice of loops, and outputs that overwrite operands. */
 #include "support/harness/test.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void make_map(map_sample *s, int64_t rows, int64_t columns) {
   for (int i = 0; i < 2; i++) s->out[i] = s->in[0];
   program_builder *b = &s->builder;
   const uint16_t x = program_load(b, COMPUTE_F32, 0), y = program_load(b, COMPUTE_F32, 1);
-  program_load(b, COMPUTE_F32, 2); /* and nothing is made of it */
+  program_load(b, COMPUTE_F32, 2); /* its value is not used */
   program_store(b, program_apply(b, COMPUTE_I_ADD, COMPUTE_F32, x, y, 0));
   program_store(b, program_apply(b, COMPUTE_I_MUL, COMPUTE_F32, x, y, 0));
   s->d = (compute_kernel_descriptor){.struct_size = sizeof s->d,
@@ -87,7 +87,7 @@ static bool sources_equal(compute_device_type type, const compute_kernel_descrip
 static const compute_device_type types[] = {COMPUTE_DEVICE_CPU, COMPUTE_DEVICE_GPU};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* ---- What is made -------------------------------------------------------------------------- */
+/* ---- Generated sources --------------------------------------------------------------------- */
 
 static void inputs_that_no_output_needs_are_not_bound(void **state) {
   (void)state;
@@ -128,8 +128,8 @@ static void dimensions_follow_the_memory_of_the_result(void **state) {
   }
 }
 
-/* A group for each 256 vectors; of elements one by one, groups that take four of each item. Large
- * transposes take large tiles. */
+/* One group for each 256 vectors. For single elements, each item of a group takes four. Large
+ * transposes use large tiles. */
 static void many_elements_make_many_groups(void **state) {
   (void)state;
   const compute_target target = {.struct_size = sizeof(compute_target),
@@ -175,20 +175,20 @@ static void transposing_copies_go_through_local_memory_on_gpus(void **state) {
   assert_string_equal(gpu->launches[0].entry, "transpose");
   assert_int_equal(gpu->launches[0].groups[0], 4 * 2);
   assert_int_equal(tuned->launches[0].groups[0], 7 * 1);
-  assert_string_equal(over->launches[0].entry, "copy"); /* more than local memory holds */
+  assert_string_equal(over->launches[0].entry, "copy"); /* more than the local memory */
   assert_string_equal(cpu->launches[0].entry, "copy");
   generate_release(gpu);
   generate_release(tuned);
   generate_release(over);
   generate_release(cpu);
   make_copy(&s, COMPUTE_F32, 100, 60, false);
-  s.in[0].stride[0] = 61; /* rows stay rows */
+  s.in[0].stride[0] = 61; /* rows are copied as rows */
   const compute_generated *plain = generate(COMPUTE_DEVICE_GPU, &s.d, NULL);
   assert_string_equal(plain->launches[0].entry, "copy");
   generate_release(plain);
 }
 
-/* ---- What it computes ---------------------------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------------------------- */
 
 static void open_program(const compute_generated *generated, emulator_program **program) {
   char problem[2000];
@@ -197,7 +197,7 @@ static void open_program(const compute_generated *generated, emulator_program **
   if (!*program) fail_msg("%s", problem);
 }
 
-/* Element (i, j) of a buffer lies at i · 67 + j. */
+/* Element (i, j) of a buffer is at i · 67 + j. */
 static void results_may_take_the_place_of_operands(void **state) {
   (void)state;
   enum { ROWS = 5, COLUMNS = 64, PITCH = 67 };
@@ -211,7 +211,7 @@ static void results_may_take_the_place_of_operands(void **state) {
     open_program(generated, &program);
     float x[ROWS * PITCH], y[ROWS * PITCH], unused[ROWS * PITCH] = {0};
     for (int n = 0; n < ROWS * PITCH; n++) x[n] = (float)n, y[n] = (float)(n % 7) - 3;
-    void *const arguments[] = {x, y, unused, x, y}; /* the sum replaces x, the product y */
+    void *const arguments[] = {x, y, unused, x, y}; /* the sum overwrites x, the product y */
     bool fault;
     char problem[300];
     if (!emulator_run(program, generated, arguments, EMULATOR_ASCENDING, &fault, problem,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How WINDOW, SCAN, TOP_K and ATTENTION are cut up. */
+/* The division of WINDOW, SCAN, TOP_K and ATTENTION into work. */
 #include <string.h>
 
 #include "codegen/generate/generate.h"
@@ -136,7 +136,8 @@ static void overlapping_windows_note_their_maxima(void **state) {
   generate_release(g);
 }
 
-/* On GPUs; larger ones share a source for all sizes. */
+/* On GPUs, each small window has a separate source. Larger windows share one source for all
+ * sizes. */
 static void small_windows_are_text_of_their_own(void **state) {
   (void)state;
   static const struct {
@@ -155,7 +156,7 @@ static void small_windows_are_text_of_their_own(void **state) {
   }
 }
 
-/* A device with little of anything gets smaller tiles, or none. */
+/* A device with small limits gets smaller tiles, or none. */
 static void attention_goes_by_tiles_where_they_fit(void **state) {
   (void)state;
   problem p;
@@ -172,7 +173,8 @@ static void attention_goes_by_tiles_where_they_fit(void **state) {
   }
 }
 
-/* On a GPU with warpgroups; where groups of 128 queries are few, two sides share the keys. */
+/* On a GPU with warpgroups. If there are few groups of 128 queries, two halves of a group divide
+ * the keys. */
 static void groups_of_attention_follow_their_number(void **state) {
   (void)state;
   static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated kernels compute what the CPU backend computes: every sample runs in the emulator, for
- * several kinds of device and cut up in several ways, item by item in several orders.
+/* Generated kernels compute the same as the CPU backend. Every sample runs in the emulator, for
+ * several kinds of device, with several tunings, item by item in several orders.
  *
- * A word on the command line restricts the run to samples with it in their names. */
+ * A command line argument restricts the run to samples whose names contain it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +22,22 @@ static const char folder[] = TEST_SCRATCH_DIR "/objects";
 static const char *filter = "";
 static size_t failures, launches;
 
-/* Kinds with many samples whose texts are much alike. */
+/* Kinds with many similar samples. */
 static bool is_abundant(compute_kernel_kind kind) {
   return kind == COMPUTE_KERNEL_CONV || kind == COMPUTE_KERNEL_WINDOW ||
          kind == COMPUTE_KERNEL_SCAN || kind == COMPUTE_KERNEL_TOP_K || kind == COMPUTE_KERNEL_SORT;
 }
 
-/* A number that names which are much alike do not share. */
+/* A hash that differs for similar names. */
 static uint32_t mixed(const char *name) {
   uint32_t hash = 2166136261u;
   for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 16777619u;
   return hash >> 8;
 }
 
-/* One in COMPUTE_TEST_SPREAD of all samples, and one in 24 of these where they are abundant and not
- * cut up: others for another seed (test_seed). All if COMPUTE_TEST_LONG is set or the command line
- * names them. Fits have data of their own: test_fit.c. */
+/* Selects one in COMPUTE_TEST_SPREAD of all samples. Among abundant samples without tunings it
+ * selects one in 24 of these. The seed (test_seed) decides which. COMPUTE_TEST_LONG or a name on
+ * the command line selects all. Fits have separate data: test_fit.c. */
 static bool selected(const sample_kernel *s) {
   const bool abundant = is_abundant(s->descriptor.kind) && s->tuning_count == 0;
   const size_t step = test_spread() * (abundant ? 24 : 1);
@@ -48,10 +48,10 @@ static bool selected(const sample_kernel *s) {
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-/* The memory of all operands: as the kernel finds it, as the CPU leaves it, as the kernel does. */
+/* The memory of all operands: before the run, after the CPU, and after the kernel. */
 typedef struct operand_memory {
   uint32_t count, inputs;
-  int64_t elements[OPERANDS], first[OPERANDS]; /* element that the descriptor starts from */
+  int64_t elements[OPERANDS], first[OPERANDS]; /* the descriptor's first element */
   compute_dtype dtype[OPERANDS];
   size_t bytes[OPERANDS];
   unsigned char *before[OPERANDS], *expected[OPERANDS];
@@ -64,7 +64,7 @@ static double special_value(const sample_kernel *s, test_random *random) {
   return values[test_random_integer(random, 0, 4)];
 }
 
-/* Whether the sample wants special values in this operand. */
+/* Returns true if the sample needs special values in this operand. */
 static bool is_special(const sample_kernel *s, uint32_t operand) {
   return s->special && operand == (s->descriptor.kind == COMPUTE_KERNEL_ATTENTION ? 3 : 0);
 }
@@ -81,7 +81,7 @@ static void fill(unsigned char *data, compute_dtype dtype, int64_t count, double
   }
 }
 
-/* What the sample wants other than uniform numbers. */
+/* Replaces the uniform numbers where the sample needs other values. */
 static void change_values(const sample_kernel *s, operand_memory *m, uint32_t operand,
                           test_random *random) {
   const compute_dtype dtype = m->dtype[operand];
@@ -94,7 +94,7 @@ static void change_values(const sample_kernel *s, operand_memory *m, uint32_t op
   }
 }
 
-/* The size of the axis that indices walk; 0 if there are none. */
+/* The size of the indexed axis; 0 if there are no indices. */
 static int64_t walked_axis(const compute_kernel_descriptor *d) {
   return d->kind == COMPUTE_KERNEL_GATHER || d->kind == COMPUTE_KERNEL_SCATTER
              ? compute_index_of(d)->axis_size
@@ -134,7 +134,7 @@ static void release_memory(operand_memory *m) {
   }
 }
 
-/* Of convolutions, by their definition. */
+/* Convolutions by their definition. */
 static void convolve(const sample_kernel *s, operand_memory *m) {
   const compute_kernel_descriptor *d = &s->descriptor;
   const int64_t *size = d->size;
@@ -220,7 +220,7 @@ static void report(const char *what, const char *format, ...) {
   if (++failures <= REPORTED) print_error("%s: %s\n", what, text);
 }
 
-/* Both sides have been rounded to storage. */
+/* Both sides are rounded to the storage type. */
 static test_tolerance tolerance_of(const sample_kernel *s, compute_dtype dtype) {
   test_tolerance t = s->tolerance;
   if (dtype == COMPUTE_F16) t.rtol += 0x1p-10;
@@ -254,7 +254,7 @@ static bool compare(const sample_kernel *s, const operand_memory *m, const char 
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-/* The n-th way to cut a sample up; way 0 is judgement. */
+/* The n-th tuning of a sample; way 0 is the default choice. */
 static const compute_tuning *tuning_of(const sample_kernel *s, uint32_t way) {
   return way == 0 ? NULL : &s->tuning[way - 1];
 }
@@ -264,7 +264,7 @@ static void name_way(const sample_kernel *s, sample_target target, uint32_t way,
   snprintf(text, bytes, "%s on %s, way %u", s->name, sample_target_name(target), way);
 }
 
-/* NULL if the target cannot run it: which only tunings and f64 excuse. */
+/* NULL if the target cannot run the sample. Only tunings and f64 excuse this. */
 static const compute_generated *generate(const sample_kernel *s, sample_target target, uint32_t way,
                                          bool reports) {
   const compute_target t = sample_target_create(target, COMPUTE_DIALECT_C);
@@ -282,7 +282,7 @@ static const compute_generated *generate(const sample_kernel *s, sample_target t
   return status ? NULL : generated;
 }
 
-/* Runs a kernel on fresh memory. False if it misbehaves. */
+/* Runs a kernel on new memory. Returns false if it misbehaves. */
 static bool run(emulator_program *program, const compute_generated *generated, operand_memory *m,
                 emulator_order order, bool *fault, const char *what) {
   char problem[PROBLEM_BYTES] = "";
@@ -300,7 +300,7 @@ static bool run(emulator_program *program, const compute_generated *generated, o
   return false;
 }
 
-/* In another order the bits must be the same. */
+/* Another order must give the same bits. */
 static void check_order(emulator_program *program, const compute_generated *generated,
                         operand_memory *m, emulator_order order, const char *what) {
   unsigned char *first[OPERANDS];
@@ -389,7 +389,7 @@ static void compile_all(void) {
   collection c = {0};
   char problem[PROBLEM_BYTES];
   sample_kernels_visit(collect, &c);
-  /* What does not compile is reported with its name when its turn comes. */
+  /* A sample that does not compile is reported by its name when it is run. */
   emulator_compile(folder, c.sources, c.count, problem, sizeof problem);
   for (size_t i = 0; i < c.count; i++) generate_release(c.generated[i]);
   free(c.generated);
@@ -407,8 +407,8 @@ static void every_sample_matches_the_cpu(void **state) {
   if (failures > 0) fail_msg("%zu kernels went wrong", failures);
 }
 
-/* Puts indices outside into a sample: the fault word tells, nothing outside is touched, and the
- * other elements are as if those indices were not there. */
+/* Puts out-of-range indices into a sample. The fault word reports them, nothing outside is touched,
+ * and the other elements do not change. */
 static void check_bad_index(const sample_kernel *s, void *user) {
   static const int64_t offsets[] = {0, 7, INT32_MAX};
   operand_memory m = {0};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated CUDA compiles with NVRTC without a warning: every source for the oldest or the newest
- * architecture that suits it, in turn, and every third for one in between, of those that NVRTC
- * knows; one source in COMPUTE_TEST_SPREAD, another for another seed (test_seed); all sources for
- * all architectures if COMPUTE_TEST_LONG is set. The sources themselves do not ask for which one
- * they are compiled. It needs no GPU.
+/* Generated CUDA compiles with NVRTC without a warning; this needs no GPU. Among the architectures
+ * of this NVRTC that suit a source, sources alternate between the oldest and the newest, and every
+ * third is compiled for one in between. The test takes one source in COMPUTE_TEST_SPREAD, chosen by
+ * the seed (test_seed). COMPUTE_TEST_LONG compiles all sources for all architectures. No source
+ * depends on its architecture.
  *
- * A dozen sources at a time are one program, each in a namespace of its own and with its macros
- * taken back behind it: that saves a third of the time. A program with anything in its log is
- * compiled again source by source, to find which one it is. What has compiled is written down by
- * the hash of its text, architecture and NVRTC's version, so that another run in the same folder
- * compiles only what is new; the output says how many were which. */
+ * Twelve sources form one program, each in a separate namespace and with its macros undefined at
+ * its end, which saves a third of the time. If the log of a program is not empty, its sources are
+ * compiled one by one to find the cause. The test records the hash of each compiled text,
+ * architecture and NVRTC version, so that another run in the same folder compiles new sources only.
+ * The output counts both kinds. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "support/samples/sample_sources.h"
 #include "support/harness/test.h"
 
-/* ---- The part of NVRTC that this needs ----------------------------------------------------- */
+/* ---- The necessary part of NVRTC ----------------------------------------------------------- */
 
 typedef struct nvrtc {
   int (*version)(int *major, int *minor);
@@ -41,7 +41,7 @@ static bool find(void *library, const char *name, void *function) {
   return symbol != NULL;
 }
 
-/* What is missing, or NULL. */
+/* Loads NVRTC. Returns the missing part, or NULL. */
 static const char *load(nvrtc *n) {
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
                                       "/usr/local/cuda/lib64/libnvrtc.so.13",
@@ -61,7 +61,7 @@ static const char *load(nvrtc *n) {
   return whole ? NULL : "the library lacks a function of NVRTC 11.2";
 }
 
-/* With an empty log; what is in it otherwise goes to `log`. */
+/* Returns true if the log is empty; otherwise copies the text into `log`. */
 static bool compile_text(const nvrtc *n, int arch, const char *text, char log[LOG_BYTES]) {
   char option[48];
   void *program = NULL;
@@ -82,7 +82,7 @@ static bool compile_text(const nvrtc *n, int arch, const char *text, char log[LO
   return error == 0 && bytes <= 1;
 }
 
-/* ---- What the processes tell each other ---------------------------------------------------- */
+/* ---- Results of the processes -------------------------------------------------------------- */
 
 enum { MOST_WORKERS = 8 }; /* of sample_sources_in_parallel */
 
@@ -94,7 +94,7 @@ typedef struct tally {
 
 static tally *tallies; /* shared between the processes */
 
-/* ---- What has compiled before -------------------------------------------------------------- */
+/* ---- Sources compiled before --------------------------------------------------------------- */
 
 typedef struct record {
   uint64_t *hash;
@@ -147,7 +147,7 @@ static void read_record(void) {
 
 /* ---- Several sources as one program -------------------------------------------------------- */
 
-/* "#define" or "#undef" for each macro of the source, or for each entry point. */
+/* Writes "#define" or "#undef" for each macro of the source, or for each entry point. */
 static void undefine_macros(text_buffer *to, const char *source) {
   for (const char *at = strstr(source, "#define "); at; at = strstr(at, "#define ")) {
     at += 8;
@@ -155,7 +155,7 @@ static void undefine_macros(text_buffer *to, const char *source) {
   }
 }
 
-/* Entry points are outside of namespaces: each gets a name of its own. */
+/* Entry points are outside of namespaces, so each gets a unique name. */
 static void name_entries(text_buffer *to, const char *source, size_t number, bool begin) {
   const char *at = source;
   while ((at = strstr(at, "KERNEL REQUIRE_GROUP(")) != NULL) {
@@ -204,8 +204,8 @@ static int compile_batch(const nvrtc *n, int arch, const batch *b, FILE *written
   return failures;
 }
 
-/* Whether source number `number` is compiled for architecture number `a`, which suits it.
- * A spread that 2 and 3 do not divide takes both halves and all thirds every time. */
+/* Returns true if source `number` is compiled for the suitable architecture `a`. A spread that is
+ * no multiple of 2 or 3 covers both halves and all thirds every time. */
 static bool is_taken(const sample_source *source, size_t number, int a) {
   int first = 0;
   const int last = tallies->arch_count - 1;
@@ -218,7 +218,7 @@ static bool is_taken(const sample_source *source, size_t number, int a) {
   return number % 3 == 0 && a == first + 1 + (int)(number / 3 % (size_t)(last - first - 1));
 }
 
-/* This worker's sources for one architecture, a batch at a time. */
+/* Compiles this worker's sources for one architecture, a batch at a time. */
 static int compile_for(const nvrtc *n, int a, const sample_sources *sources, int worker,
                        int workers, FILE *written) {
   const int arch = tallies->archs[a];
@@ -256,10 +256,10 @@ static int compile(const sample_sources *sources, int worker, int workers) {
 
 /* ---- The promise --------------------------------------------------------------------------- */
 
-/* Restricts the test to samples with this in their names: a word on the command line. */
+/* A command line argument: restricts the test to samples whose names contain it. */
 static const char *part = "";
 
-/* NVRTC is asked in a process of its own, so that none starts threads before the others fork. */
+/* NVRTC runs in a separate process, so that no threads exist before the other workers fork. */
 static int ask(const sample_sources *sources, int worker, int workers) {
   nvrtc n;
   (void)sources;
@@ -274,7 +274,7 @@ static int ask(const sample_sources *sources, int worker, int workers) {
   return 0;
 }
 
-/* Says what was compiled, and makes sure that nothing was left out. */
+/* Prints the number of compiled sources, and checks that none is missing. */
 static void report(const sample_sources *sources) {
   size_t compiled = 0, recalled = 0, unsuited = 0, spared = 0;
   for (int worker = 0; worker < MOST_WORKERS; worker++) {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated OpenCL C compiles without a warning for every device on this machine: one
- * source in COMPUTE_TEST_SPREAD, another for another seed (test_seed), or all of them if
- * COMPUTE_TEST_LONG is set. That all of them
- * compile is what the emulator's compiler says (test_numbers.c), which is faster; here it is the
- * dialect that counts.
- */
+/* Generated OpenCL C compiles without a warning for every device of this machine. The test takes
+ * one source in COMPUTE_TEST_SPREAD, chosen by the seed (test_seed), or all with COMPUTE_TEST_LONG.
+ * This test checks the dialect; the emulator's faster compiler checks that all sources compile
+ * (test_numbers.c). */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -13,7 +11,7 @@
 #include "support/samples/sample_sources.h"
 #include "support/harness/test.h"
 
-/* ---- The part of OpenCL 1.2 that this needs ------------------------------------------------ */
+/* ---- The necessary part of OpenCL 1.2 ------------------------------------------------------ */
 
 enum {
   DEVICE_TYPE_ALL = -1,
@@ -74,19 +72,19 @@ static uint32_t find_devices(const opencl *cl, void *devices[MOST_DEVICES]) {
   return count;
 }
 
-/* Restricts the tests to samples with this in their names: a word on the command line. */
+/* A command line argument: restricts the tests to samples whose names contain it. */
 static const char *part = "";
 
 /* ---- Words of the language ----------------------------------------------------------------- */
 
-/* Type names that other dialects leave free. */
+/* Type names that other dialects do not reserve. */
 static const char *const reserved[] = {"half", "quad", "complex", "imaginary", "event_t"};
 
 static bool is_of_word(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
-/* What follows a type is a name, a "*" or the end of a cast. */
+/* A type is followed by a name, a "*" or the end of a cast. */
 static const char *find_as_name(const char *text, const char *word) {
   const size_t length = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at += length) {

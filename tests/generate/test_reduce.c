@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How reductions are cut up: every element once, the whole device busy, few sources. That the
- * numbers are right is tested with the other kinds (test_numbers.c). */
+/* The division of reductions: every element once, the whole device busy, few sources.
+ * test_numbers.c checks the results. */
 #include <string.h>
 
 #include "codegen/generate/generate.h"
@@ -11,7 +11,8 @@
 static const int64_t counts[] = {0, 1, 2, 7, 31, 32, 33, 255, 257, 1000, 4097, 100003, 30000001};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-/* `kept` results of `count` elements, which lie side by side, or `count` apart if `columns`. */
+/* `kept` results of `count` elements each. The elements are contiguous, or `kept` apart if
+ * `columns`. */
 typedef struct sample {
   compute_operand in, out;
   compute_kernel_descriptor d;
@@ -41,7 +42,7 @@ static void make(int64_t kept, int64_t count, bool columns, sample *s) {
 static void check_pass(const reduce_pass *pass, int64_t kept) {
   assert_true(pass->splits >= 1 && pass->splits <= 65535);
   assert_true(pass->groups >= 1 && pass->groups <= UINT32_MAX);
-  /* Parts touch, and none is empty unless there is nothing at all. */
+  /* Parts are adjacent, and none is empty unless there are no elements. */
   assert_true(pass->splits * pass->share >= pass->count);
   assert_true((pass->splits - 1) * pass->share < pass->count || pass->count == 0);
   assert_true(pass->lanes >= 1 && !(pass->lanes & (pass->lanes - 1)));
@@ -149,7 +150,7 @@ static void one_source_serves_many_sizes(void **state) {
       for (int i = 0; i < 3; i++) {
         sample s;
         make(sizes[i][0], sizes[i][1], columns, &s);
-        /* Of long columns some are split, which takes another source. */
+        /* Some long columns are split, which needs another source. */
         g[i] = generate((sample_target)target, &s, &(compute_tuning){.groups = 1, .vector = 16});
       }
       for (int i = 1; i < 3; i++)

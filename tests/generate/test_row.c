@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How rows are cut up: every element once, the whole device busy, few sources. That the numbers are
- * right is tested with the other kinds (test_numbers.c). */
+/* The division of rows: every element once, the whole device busy, few sources. test_numbers.c
+ * checks the results. */
 #include <string.h>
 
 #include "codegen/generate/generate.h"
@@ -11,7 +11,7 @@
 static const int64_t lengths[] = {1, 2, 9, 32, 33, 129, 1000, 1025, 4097, 20011, 3000017};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-/* `rows` rows whose elements lie side by side, or `rows` apart if `across`. */
+/* `rows` rows with contiguous elements, or elements `rows` apart if `across`. */
 typedef struct sample {
   compute_operand in, out;
   compute_kernel_descriptor d;
@@ -182,7 +182,7 @@ static void parameters_that_cannot_work_are_refused(void **state) {
     const compute_generated *generated;
     char reason[200] = "";
     sample s;
-    make(30, 3000, false, &s); /* 64 lanes are more than rows */
+    make(30, 3000, false, &s); /* more than the 30 rows: 64 per group */
     assert_int_equal(generate_kernel(&t, &s.d, &cases[i].tuning, &generated, reason, sizeof reason),
                      COMPUTE_ERROR_UNSUPPORTED);
     assert_true(strlen(reason) > 0);

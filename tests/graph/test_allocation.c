@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of building a graph fails once: the graph says so, nothing leaks, and the same
- * calls succeed when there is memory again. */
+/* Every allocation of building a graph fails once. The graph reports the failure, nothing leaks,
+ * and the same calls succeed when memory is available again. */
 #include "support/harness/test.h"
 
 #include "compute/spots.h"
@@ -22,7 +22,7 @@ static int open_with_allocator(void **state) {
   return 0;
 }
 
-/* With the context gone, whatever is left of any run has leaked. */
+/* After the context is closed, any remaining block is a leak. */
 static int close_and_count(void **state) {
   (void)state;
   failing_allocator_arm(0, false);
@@ -34,7 +34,7 @@ static int close_and_count(void **state) {
   return 0;
 }
 
-/* A loss that takes an operation of every kind of builder. */
+/* A loss with an operation of every kind of builder. */
 static compute_node build_loss(compute_graph *g, compute_node *parameters) {
   const int64_t labels[] = {0, 2, 1};
   parameters[0] = compute_name(g, compute_parameter(g, weights), "weights");
@@ -67,7 +67,7 @@ static compute_node build_loss(compute_graph *g, compute_node *parameters) {
   return compute_cross_entropy(g, logits, target);
 }
 
-/* Builds a whole training step; the status is that of whatever failed first. */
+/* Builds a whole training step. Returns the status of the first failure. */
 static compute_status build_training(void) {
   compute_node parameters[2];
   compute_error error;
@@ -86,7 +86,7 @@ static compute_status build_training(void) {
 
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
   (void)state;
-  assert_ok(build_training()); /* fills the pool, so that runs are alike */
+  assert_ok(build_training()); /* fills the pool, so that all runs are alike */
   int64_t number = 1;
   for (;; number++) {
     compute_error_clear(context);
@@ -108,15 +108,14 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
   assert_ok(build_training());
 }
 
-/* ---- Half-way ----------------------------------------------------------------------------------
- */
+/* ---- Failures between nodes ------------------------------------------------------------------ */
 
-/* A call to build with, and what its failures leave. */
+/* A builder call, and the nodes that its failures leave. */
 typedef struct composed_call {
   const char *name;
   void (*build)(compute_graph *g, const compute_node *x, const void *user);
   const void *user;
-  bool several; /* calls: those before the one that fails may have recorded nodes */
+  bool several; /* calls: those before the failing one may have recorded nodes */
 } composed_call;
 
 static void run_out_of_memory(compute_graph *g, const compute_node *x, const composed_call *c) {
@@ -190,9 +189,9 @@ static void an_elementwise_operation_that_runs_out_of_memory_records_nothing(voi
   }
 }
 
-/* ---- Calls that are no operation --------------------------------------------------------------- */
+/* ---- Calls beyond operations --------------------------------------------------------------- */
 
-/* What these are made of: x, a row of it, a parameter, a loss and frames. */
+/* Operands: x, a row of it, a parameter, a loss and frames. */
 enum { X, ROW, W, LOSS, FRAMES, OPERANDS };
 
 static void gradients(compute_graph *g, const compute_node *x, const void *user) {

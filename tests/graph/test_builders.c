@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the builders make: shapes, dtypes, attributes, and how nodes are stored. */
+/* Nodes made by builders: shapes, dtypes, attributes, and their storage. */
 #include "support/harness/test.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_graph_clear_error: after a refusal the graph is as it was before the failing call,
- * however much of it had been recorded, and building continues. */
+/* compute_graph_clear_error restores the graph to its state before the failing call, even if this
+ * call had recorded some nodes. Building can continue. */
 #include "support/harness/test.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static void nothing_to_clear_is_no_change(void **state) {
   compute_graph_release(g);
 }
 
-/* An importer's way: one form, and where it is refused another. */
+/* An importer tries one form and, after a refusal, another. */
 static void another_form_can_be_tried(void **state) {
   (void)state;
   compute_graph *g = compute_graph_create(context);
@@ -78,8 +78,7 @@ static void a_failed_node_stays_invalid_and_is_named(void **state) {
   compute_graph_release(g);
 }
 
-/* ---- Calls that record several nodes and fail half-way ----------------------------------------
- */
+/* ---- Calls that record several nodes and fail between them --------------------------------- */
 
 typedef struct model {
   compute_graph *g;
@@ -88,7 +87,7 @@ typedef struct model {
   compute_forward forward;
 } model;
 
-/* The whole image is enlarged in one direction before the second one overflows. */
+/* The image is enlarged in one direction before the other direction overflows. */
 static void upsample_too_far(model *m) {
   const compute_node image = compute_reshape(m->g, m->x, COMPUTE_SHAPE(1, 1, 2, 3));
   const size_t before = m->g->count;
@@ -113,7 +112,7 @@ static void differentiate_through_integers(model *m) {
   graph_truncate(m->g, before - 5);
 }
 
-/* Gradients are recorded before the group is found to be impossible. */
+/* Gradients are recorded before the group turns out to be impossible. */
 static void step_through_integers(model *m) {
   const compute_node loss = compute_sum(m->g, m->x, COMPUTE_ALL_AXES, false);
   const compute_node whole = compute_cast(m->g, m->w, COMPUTE_I32);
@@ -179,7 +178,7 @@ static void calls_that_fail_half_way_leave_nothing(void **state) {
   compute_tensor_release(weights);
 }
 
-/* Inside a layer of one's own, too: what was recorded before the refusal stays. */
+/* The same inside a custom layer: nodes recorded before the refusal stay. */
 static compute_node one_form_or_another(void *user, compute_graph *graph, compute_node x,
                                         const compute_node *parameters, bool training) {
   (void)user, (void)parameters, (void)training;
@@ -204,7 +203,7 @@ static void a_layer_of_ones_own_can_try_forms(void **state) {
   compute_graph_release(g);
 }
 
-/* Clipping changes the caller's gradients only when it succeeds. */
+/* Clipping replaces the caller's gradients only on success. */
 static void gradients_that_cannot_be_clipped_stay(void **state) {
   (void)state;
   compute_graph *g = compute_graph_create(context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes wrong while a graph is built: each mistake gives its status and a message that shows
- * the operation, shapes and dtypes; the first one stays. */
+/* Errors during graph building: each mistake gives its status and a message with the operation,
+ * shapes and dtypes. The first error stays. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "graph/node/graph.h"
 
-/* Operands of several kinds for the mistakes below. */
+/* Operands of several kinds for these mistakes. */
 typedef struct operands {
   compute_graph *g;
   compute_node x23, x34, x5, x0, scalar; /* f32 */
@@ -46,14 +46,14 @@ static operands create_operands(compute_graph *g, compute_graph *other) {
   return o;
 }
 
-/* What must come of a mistake. */
+/* The expected error of a mistake. */
 typedef struct expectation {
   compute_status status;
   const char *message; /* part of it */
   int line;            /* in this file */
 } expectation;
 
-/* In the functions below: mistake number `wanted` is made, and what it must give is noted. */
+/* In the functions below, mistake number `wanted` is made, and its expected error is recorded. */
 #define MISTAKE(status_, message_, ...)                                                            \
   if (number++ == wanted) {                                                                        \
     *e = (expectation){COMPUTE_ERROR_##status_, message_, __LINE__};                               \
@@ -435,7 +435,7 @@ static bool mistakes_with_optimizers(int wanted, const operands *o, expectation 
   return false;
 }
 
-/* ---- What must come of every mistake ------------------------------------------------------- */
+/* ---- Expected errors of every mistake ------------------------------------------------------ */
 
 typedef bool mistakes(int wanted, const operands *o, expectation *e);
 
@@ -457,7 +457,7 @@ static void check_graph(compute_graph *g, const expectation *e) {
   assert_true(!strncmp(error.message, error.operation, strlen(error.operation)));
 }
 
-/* Every mistake of a list, each in a graph of its own; afterwards the first error stands whatever
+/* Makes every mistake of a list, each in a new graph. Afterwards the first error stays whatever
  * follows, and no node can be added. */
 static void check_mistakes(mistakes *list) {
   bool made = true;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of builders whose numbers are all drawn at once, from small and from extreme ones: what one
- * number alone does not show (test_numbers.c), several together may. A builder refuses a call by
- * its name, or the graph compiles, its gradient too, and runs where that is small. Never is
- * COMPUTE_ERROR_INTERNAL the answer.
+/* Builder calls with all arguments drawn at random, from small and extreme numbers. Combinations
+ * may fail where one number alone does not (test_numbers.c). Either the builder refuses the call by
+ * its name, or the graph and its gradient compile, and run if they are small.
+ * COMPUTE_ERROR_INTERNAL is never the answer.
  *
- * COMPUTE_TEST_CALLS=1000000 takes so many calls instead of the few of every day,
- * COMPUTE_TEST_SEED=N others. A failure prints the number of its call, which COMPUTE_TEST_CALL=N
- * repeats in a program of the same compiler. */
+ * COMPUTE_TEST_CALLS=1000000 makes that many calls instead of the default few; COMPUTE_TEST_SEED=N
+ * changes them. A failure prints the number of its call. COMPUTE_TEST_CALL=N repeats this call in a
+ * program of the same compiler. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,9 +22,9 @@
 
 enum {
   CALLS = 6000,
-  SECONDS = 20,         /* of processor time for one call: more is a hang */
-  MOST_INPUTS = 6,      /* operands of a call that are made for it */
-  MOST_BYTES = 1 << 24, /* of operands and temporaries of a plan that is run … */
+  SECONDS = 20,         /* of processor time for one call; more counts as a hang */
+  MOST_INPUTS = 6,      /* operands that are made for one call */
+  MOST_BYTES = 1 << 24, /* limit of operands and temporaries of a plan that is run … */
   MOST_FLOPS = 1 << 24  /* … and its work */
 };
 
@@ -42,7 +42,7 @@ static int choose(draw *d, int options) {
   return (int)test_random_integer(&d->random, 0, options - 1);
 }
 
-/* Small half of the time: else calls with several numbers would always be refused for one. */
+/* Half of the numbers are small: otherwise one extreme number would make almost every call fail. */
 static int64_t number(draw *d) {
   static const int64_t extremes[] = {INT64_MIN,
                                      INT64_MIN + 1,
@@ -82,7 +82,7 @@ static double real(draw *d) {
   return some[choose(d, 10)];
 }
 
-/* A size of an operand: in one of 30 calls one that can be compiled, but not run. */
+/* The size of an operand. In one of 30 calls it can be compiled, but not run. */
 static int64_t size(draw *d) {
   if (choose(d, 60) == 0) return INT64_C(1) << choose(d, 55);
   static const int64_t some[] = {1, 1, 1, 2, 2, 3, 4, 6, 8, 0};
@@ -117,7 +117,7 @@ static compute_node any(draw *d) {
   return operand(d, choose(d, 5));
 }
 
-/* Indices that are right for many axes, as zeros are given. */
+/* Indices that are valid for many axes, since their values are 0. */
 static compute_node indices(draw *d, int32_t rank) {
   return typed(d, choose(d, 2) ? COMPUTE_I64 : COMPUTE_I32, shape(d, rank));
 }
@@ -130,7 +130,7 @@ static compute_node or_none(draw *d, compute_node x) {
   return choose(d, 2) ? x : (compute_node){0};
 }
 
-/* A shape of other numbers. */
+/* A shape of arbitrary numbers. */
 static compute_shape numbers(draw *d, int32_t rank) {
   compute_shape made = {.rank = choose(d, 20) ? rank : axis(d)};
   for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++) made.size[i] = number(d);
@@ -310,7 +310,7 @@ static compute_node call_recurrent(draw *d) {
   const int64_t gates = kind == 0 ? 1 : kind == 1 ? 3 : 4, hidden = size(d), inputs = size(d);
   const compute_recurrent_options o = {
       .clip = real(d), .reverse = choose(d, 2), .reset_after = kind == 1 && choose(d, 2)};
-  /* Some steps, or more than a gradient takes: tens of thousands would only take long. */
+  /* Some steps, or more than a gradient accepts: tens of thousands would only take long. */
   const int64_t steps = size(d), known = steps < 1000 || steps > 100000 ? steps : 1000;
   const compute_node x = typed(d, d->dtype, COMPUTE_SHAPE(known, size(d), inputs));
   if (hidden > INT32_MAX) return (compute_node){0};
@@ -405,9 +405,9 @@ static const struct {
 
 enum { CALL_COUNT = sizeof calls / sizeof *calls };
 
-/* ---- What becomes of a call ------------------------------------------------------------------ */
+/* ---- Outcomes of a call ---------------------------------------------------------------------- */
 
-/* How many were refused by the builder, compiled, and run. */
+/* The numbers of calls that were refused, compiled, and run. */
 typedef struct tally {
   long refused, compiled, run;
 } tally;
@@ -428,7 +428,7 @@ static void report_hang(int signal) {
   _exit(1);
 }
 
-/* Ends the program with the call's name if it takes longer; 0: no longer. */
+/* Ends the program with the call's name if it takes longer. 0 stops the watch. */
 static void watch(const char *name, uint64_t seed, int seconds) {
   snprintf(watched, sizeof watched, "call %" PRIu64 " (%s) does not end\n", seed, name);
   signal(SIGPROF, report_hang);
@@ -457,7 +457,7 @@ static bool is_small(const draw *d, const compute_plan *plan, compute_node y) {
   return small;
 }
 
-/* Operands are zeros. Those that the plan does not read are left out. */
+/* Operands are zeros. Operands that the plan does not read are omitted. */
 static compute_status run(const draw *d, const compute_plan *plan, compute_node y) {
   compute_binding bindings[MOST_INPUTS + 1];
   compute_tensor *zeros = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients where a difference quotient cannot judge: ties, zeros, poles, NaN, paths that end, and
- * which nodes are made. */
+/* Gradients that a difference quotient cannot check: ties, zeros, poles, NaN and paths that end.
+ * Also the nodes that gradients add. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static compute_node total(compute_node x) {
   return compute_sum(graph, x, COMPUTE_ALL_AXES, false);
 }
 
-/* d(sum of y)/dx, checked element by element; NaN stands for itself. */
+/* d(sum of y)/dx, checked element by element. An expected NaN must be NaN. */
 static void expect_gradient(compute_node y, compute_node x, const double *expected) {
   compute_node gradient;
   evaluate_value value;
@@ -119,7 +119,7 @@ static void nan_does_not_stop_a_gradient_unseen(void **state) {
   compute_node x = constant(2, VALUES(NOT_A_NUMBER, -1)), b = constant(2, VALUES(1, 1));
   expect_gradient(compute_relu(graph, x), x, VALUES(1, 0));
   expect_gradient(compute_mul(graph, x, b), b, VALUES(NOT_A_NUMBER, -1));
-  /* The branch that select does not take contributes nothing, NaN or not. */
+  /* The branch that select does not take contributes nothing, even if it is NaN. */
   compute_node valid = compute_equal(graph, x, x);
   expect_gradient(compute_select(graph, valid, x, b), x, VALUES(0, 1));
 }
@@ -200,7 +200,7 @@ static void no_gradients_of_nothing(void **state) {
   assert_int_equal(graph->count, 1);
 }
 
-/* ---- Which nodes are made ------------------------------------------------------------------ */
+/* ---- Added nodes --------------------------------------------------------------------------- */
 
 static void only_what_lies_between_is_walked(void **state) {
   (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every gradient rule against central differences in double, by the reference evaluator: the rules
- * as mathematics, before any kernel. The loss is a weighted sum of the result, with weights that
- * differ, so that a rule cannot be right by summing to the right total. */
+/* Every gradient rule compared with central differences in double by the reference evaluator. This
+ * checks the mathematics of the rules before any kernel. The loss is a weighted sum of the result
+ * with different weights, so that a wrong rule with the right total fails. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -18,11 +18,11 @@ enum {
   MOST_BINDINGS = MOST_OPERANDS + 1
 };
 
-/* A graph with its loss and gradients, and values for what is bound. */
+/* A graph with its loss and gradients, and the values of its bindings. */
 typedef struct subject {
   compute_graph *graph;
   compute_node x[MOST_OPERANDS], weights, loss;
-  /* The operands with gradients: their numbers, themselves, and their gradients. */
+  /* The operands with gradients: their indices, nodes and gradients. */
   size_t variables, operand[MOST_OPERANDS];
   compute_node of[MOST_OPERANDS], gradients[MOST_OPERANDS];
   double values[MOST_BINDINGS][MOST_ELEMENTS];
@@ -50,7 +50,7 @@ static void bind_random(subject *s, compute_node node, double low, double high, 
   s->bindings[at] = (evaluate_binding){.node = node, .real = s->values[at]};
 }
 
-/* Operands of f64 take the dtype under test and have gradients; others stay as they are. */
+/* f64 operands take the dtype under test and have gradients; other operands keep their dtype. */
 static bool is_variable(const operation_case *c, size_t operand) {
   return c->operand[operand].dtype == COMPUTE_F64;
 }
@@ -132,7 +132,7 @@ static void check_differences(const operation_case *c) {
   compute_graph_release(s.graph);
 }
 
-/* The graph of another dtype gives the same gradients but for what its casts round away. */
+/* The graph in another dtype gives the same gradients apart from the rounding of its casts. */
 static void check_dtype(const operation_case *c, compute_dtype dtype, double tolerance) {
   subject wide, narrow;
   evaluate_value expected[MOST_OPERANDS], actual[MOST_OPERANDS];
@@ -214,7 +214,7 @@ static void every_elementwise_rule_agrees_with_differences(void **state) {
   for (int op = OP_NONE + 1; op < OP_COUNT; op++) {
     const graph_op_info *info = graph_op_describe((graph_op)op);
     if (!elementwise[op] || !info->differentiable) continue;
-    /* Exponentials at the ends of their range leave a difference quotient no digits. */
+    /* At the ends of their range, exponentials leave a difference quotient no digits. */
     const double low = fmax(info->low, -6), high = fmin(info->high, 6);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
       const operation_case c = {
@@ -230,7 +230,7 @@ static void every_elementwise_rule_agrees_with_differences(void **state) {
   assert_true(checked >= 30 * 7);
 }
 
-/* ---- Others: the rows DERIVATIVE of tests/operations.def -------------------------------------- */
+/* ---- Others: the rows DERIVATIVE of tests/operations.def ----------------------------------- */
 
 /* The gradient of Σ y² by the first operand. */
 static compute_node build_second(compute_graph *graph, const compute_node *x, const void *user) {
@@ -256,8 +256,8 @@ static void every_structural_rule_agrees_with_differences(void **state) {
   }
 }
 
-/* find_spots takes no f64, and what call's functions compute has no reference; their gradients are
- * tested in tests/fit and tests/plan. */
+/* find_spots takes no f64, and the functions of call have no reference. tests/fit and tests/plan
+ * check their gradients. */
 static bool has_row(const char *operation) {
   const operation_sample *row;
   if (!strcmp(operation, "find_spots") || !strncmp(operation, "call", 4)) return true;
@@ -275,7 +275,7 @@ static void no_rule_is_forgotten(void **state) {
   }
 }
 
-/* The gradients of the sum of scatter's result by data [3] and updates [5]. */
+/* The gradients of the sum of scatter's result, for data [3] and updates [5]. */
 static void check_scatter(compute_scatter_mode mode, const float *data, const float *updates,
                           const float *expected) {
   static const int64_t places[] = {0, 0, 1, 2, 2};
@@ -301,7 +301,7 @@ static void check_scatter(compute_scatter_mode mode, const float *data, const fl
   compute_graph_release(graph);
 }
 
-/* A product with zeros among its factors, and equal extrema. */
+/* A product with zero factors, and equal extrema. */
 static void scattered_zeros_and_ties_have_gradients(void **state) {
   (void)state;
   check_scatter(COMPUTE_SCATTER_MUL, (const float[]){2, 0, 3}, (const float[]){5, 0, 7, 0, 0},
@@ -310,7 +310,7 @@ static void scattered_zeros_and_ties_have_gradients(void **state) {
                 (const float[]){1 / 3.0f, 1, 0.5f, 1 / 3.0f, 1 / 3.0f, 0, 0.5f, 0});
 }
 
-/* A first derivative as the result, so that the rules are differentiated themselves. */
+/* The result is a first derivative, so that the rules themselves are differentiated. */
 static compute_node second_derivative(compute_graph *graph, const compute_node *x,
                                       const void *user) {
   (void)user;

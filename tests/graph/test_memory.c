@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Builders take memory for the graph, not for the data that it describes: whatever the sizes, no
- * request is larger than what a small graph needs, and a result that cannot exist is refused
- * without any. Compiling may keep small constants besides. */
+/* Builders need memory for the graph, not for the data that it describes. At any size, no request
+ * is larger than for a small graph, and an impossible result is refused without any request.
+ * Compilation may also keep small constants. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void *allocate(void *user, size_t bytes, size_t alignment) {
   void *pointer = NULL;
   size_t before = atomic_load(&largest);
   while (bytes > before && !atomic_compare_exchange_weak(&largest, &before, bytes)) continue;
-  if (bytes > (size_t)1 << 30) return NULL; /* the machine need not have it */
+  if (bytes > (size_t)1 << 30) return NULL; /* the machine may have less */
   if (posix_memalign(&pointer, alignment < sizeof(void *) ? sizeof(void *) : alignment,
                      bytes ? bytes : 1))
     return NULL;
@@ -32,7 +32,7 @@ static void release(void *user, void *pointer) {
   free(pointer);
 }
 
-/* ---- Builders of large things: the rows LARGE of tests/operations.def --------------------------- */
+/* ---- Builders of large things: the rows LARGE of tests/operations.def ---------------------- */
 
 static void check_largest(const operation_large *r, int64_t size, const char *stage, size_t limit) {
   const size_t bytes = atomic_exchange(&largest, 0);
@@ -49,15 +49,15 @@ static void check_row(compute_context *context, const operation_large *r, int64_
   if (status && status != COMPUTE_ERROR_OVERFLOW)
     fail_msg("%s of %lld: %s", r->name, (long long)size, compute_error_message(context));
   if (!status) {
-    /* The first node is an input; labels have no gradient. */
+    /* The first node is an input. Labels have no gradient. */
     compute_node x = {.id = 1, .graph = y.graph}, gradient;
     const compute_node loss = compute_mean(g, y, COMPUTE_ALL_AXES, false);
     if (compute_node_dtype(g, x) == COMPUTE_F32 && compute_node_dtype(g, y) == COMPUTE_F32)
       compute_gradients(g, loss, &x, 1, &gradient);
     check_largest(r, size, "its gradient", BUILDING);
   }
-  /* A transposed convolution with a far stride is left out: the CPU's kernel keeps a table of it.
-   */
+  /* Excludes a transposed convolution with a large stride: the CPU's kernel keeps a table for
+   * the stride. */
   if (!compute_graph_status(g) && strcmp(r->name, "spread") != 0) {
     compute_plan *plan = NULL;
     if (compute_compile(g, &y, 1, NULL, &plan) == COMPUTE_OK) compute_plan_release(plan);

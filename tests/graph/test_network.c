@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the builders of neural networks make of their arguments: shapes, and errors that name the
- * operation, the shapes and what is allowed. */
+/* Builders of neural networks: the resulting shapes, and errors that name the operation, the shapes
+ * and the allowed values. */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static void check_shape(compute_node node, compute_shape expected) {
                       compute_shape_text(expected, wanted, sizeof wanted));
 }
 
-/* A call must fail so, with these words in its message; the next one gets a fresh graph. */
+/* The call must fail with this status and these words in its message. The next call gets a new
+ * graph. */
 #define REFUSED(status, call, ...)                                                                 \
   do {                                                                                             \
     assert_false(compute_node_is_valid(call));                                                     \
@@ -140,7 +141,7 @@ static void pooling_has_the_shape_of_its_formula(void **state) {
       compute_max_pool2d(
           graph, x, POOL(.size = {3, 2}, .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2})),
       COMPUTE_SHAPE(2, 3, 4, 9));
-  /* A window that would begin in the padding behind the data does not count. */
+  /* A window that would begin in the padding after the data does not count. */
   check_shape(
       compute_average_pool2d(graph, INPUT(1, 1, 7, 7),
                              POOL(.size = {2}, .stride = {3}, .padding = {1, 1}, .ceil = true)),
@@ -261,7 +262,7 @@ static void other_wrong_arguments_are_refused(void **state) {
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, compute_huber(graph, INPUT(3), INPUT(3), 0), "delta");
 }
 
-/* What an operation keeps in its block tells nodes apart as their attributes do. */
+/* Options in a node's block distinguish nodes in the same way as attributes. */
 static void convolutions_that_differ_in_geometry_only_are_not_one(void **state) {
   (void)state;
   const compute_node x = INPUT(1, 1, 5, 5), w = INPUT(1, 1, 3, 3);
@@ -276,7 +277,7 @@ static void convolutions_that_differ_in_geometry_only_are_not_one(void **state) 
   compute_plan *plan = test_compile(graph, &sum, 1, 0);
   compute_plan_info info;
   assert_ok(compute_plan_describe(plan, &info));
-  assert_int_equal(info.steps, 2); /* one of them takes the sum along */
+  assert_int_equal(info.steps, 2); /* the sum is fused into one of the convolutions */
   compute_plan_release(plan);
 }
 

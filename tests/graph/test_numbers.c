@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers among the arguments of builders. Whatever the number, the builder either takes it, and
- * then the graph, its gradient included, compiles and runs, or refuses it by operation and
- * argument: no later stage is left to find out, and none reports a defect of the library. */
+/* Numbers among the arguments of builders. The builder either accepts the number, and the graph and
+ * its gradient compile and run, or it refuses the number by operation and argument. No later stage
+ * finds the error, and none reports a defect of the library. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "compute/graph_nn.h"
 #include "support/harness/test.h"
 
-/* What a row may build of: x has 3 axes or is a stack of images, w is a parameter like x. */
+/* Operands of a row: x has 3 axes or is a stack of images; w is a parameter of x's shape. */
 typedef struct operands {
   compute_graph *g;
   compute_node x;       /* [3, 4, 5] */
@@ -37,7 +37,7 @@ static operands create(compute_dtype dtype) {
   assert_non_null(o.g);
   assert_ok(compute_tensor_full(compute_default_device(test_context), dtype, COMPUTE_SHAPE(4), 1,
                                 &weights));
-  /* Inputs, so that nothing is folded. */
+  /* Inputs prevent constant folding. */
   o.x = compute_input(o.g, dtype, COMPUTE_SHAPE(3, 4, 5));
   o.images = compute_input(o.g, dtype, COMPUTE_SHAPE(1, 2, 6, 6));
   o.filter = ones(o.g, dtype, COMPUTE_SHAPE(4, 2, 3, 3));
@@ -52,11 +52,11 @@ static operands create(compute_dtype dtype) {
   return o;
 }
 
-/* ---- What happens to a number -------------------------------------------------------------- */
+/* ---- Outcomes of a number ------------------------------------------------------------------ */
 
 enum { SMALL = 1 << 16 /* elements of a result that is run */ };
 
-/* A tensor of ones for an input of the plan. */
+/* A tensor of ones for one input of the plan. */
 static compute_tensor *bound(const operands *o, compute_node node) {
   compute_tensor *tensor;
   assert_ok(compute_tensor_full(compute_default_device(test_context),
@@ -77,7 +77,7 @@ static int64_t count_of(const operands *o, compute_node node) {
   return count;
 }
 
-/* What takes long or much memory is only compiled. */
+/* Graphs that need long or much memory are only compiled. */
 static void run(const operands *o, compute_node output, bool small, const char *what) {
   compute_plan *plan;
   compute_status status = compute_compile(o->g, &output, 1, NULL, &plan);
@@ -95,7 +95,7 @@ static void run(const operands *o, compute_node output, bool small, const char *
       assert_ok(compute_plan_create_tensor(plan, output, &result));
       bindings[used++] = (compute_binding){output, result};
     }
-    /* What the output does not read is not among the plan's inputs, and may not be bound. */
+    /* Binds the inputs that the output reads. Other inputs are not inputs of the plan. */
     for (size_t skip = 0; skip < 4; skip++) {
       compute_binding some[3];
       size_t taken = 0;
@@ -110,7 +110,7 @@ static void run(const operands *o, compute_node output, bool small, const char *
   compute_plan_release(plan);
 }
 
-/* A builder that took its number must have a gradient that takes it, too. */
+/* A builder that accepts a number must have a gradient that accepts it. */
 static void run_gradient(const operands *o, compute_node output, const char *what) {
   const compute_dtype dtype = compute_node_dtype(o->g, output);
   if (dtype != o->dtype) return;
@@ -277,7 +277,7 @@ static void doubles_are_taken_or_refused_by_the_builder(void **state) {
 
 /* ---- The fit ------------------------------------------------------------------------------- */
 
-/* Writes the number into one field of a problem, and says which. */
+/* Writes the number into one field of a problem. Returns the field's name. */
 static const char *set_field(compute_fit_problem *p, int field, double v) {
   switch (field) {
   case 0: p->epsilon = v; return "epsilon";
@@ -441,7 +441,7 @@ ROW(average_behind,
                            POOL(.size = {4}, .dilation = {3}, .padding = {1}, .padding_more = {v})))
 ROW(place_dilation, compute_argmax_pool2d(o->g, o->images, POOL(.size = {2}, .dilation = {v})))
 
-/* [1, 2, 6, 6] with 6 slices of 1 row, and filters of it. */
+/* [1, 2, 6, 6] as 6 slices of 1 row, and filters of this form. */
 static compute_node volume(const operands *o) {
   return compute_reshape(o->g, o->images, COMPUTE_SHAPE(1, 2, 6, 1, 6));
 }
@@ -617,7 +617,7 @@ static void integers_are_taken_or_refused_by_the_builder(void **state) {
   }
 }
 
-/* Each of these shapes can be, but what the operation makes of them in between cannot. */
+/* Each of these shapes is valid, but the operation's intermediate shape is not. */
 static void products_of_sizes_are_counted_by_the_builder(void **state) {
   (void)state;
   const int64_t many = INT64_C(1) << 40;
@@ -638,7 +638,7 @@ static void products_of_sizes_are_counted_by_the_builder(void **state) {
   }
 }
 
-/* The builders that fill in what compute_normalize once left to the kernels' own check. */
+/* These builders check their epsilon themselves: the kernels would find the error too late. */
 static void an_infinite_epsilon_is_refused_where_it_is_given(void **state) {
   (void)state;
   static const double values[] = {(double)NAN, INFINITY, 1e39};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* SGD and Adam steps against the textbook, in double, for several steps: the reference evaluator
- * runs the graph, and the test carries the state from step to step as a plan would. */
+/* SGD and Adam steps compared with the textbook formulas, in double, for several steps. The
+ * reference evaluator runs the graph, and the test carries the state from step to step like a
+ * plan. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ static void run_steps(const training *t, compute_node group, double parameters[S
   assert_ok(compute_graph_status(t->graph));
   const size_t count = assignments(t, group, list);
   for (int step = 0; step < STEPS; step++) {
-    /* In the first step nothing is bound: the tensors themselves have the initial state. */
+    /* In the first step nothing is bound: the tensors themselves contain the initial state. */
     if (!graph_evaluate(t->graph, bindings, step == 0 ? 0 : count, list, count, values, reason,
                         sizeof reason)) {
       fail_msg("%s", reason);
@@ -274,7 +275,7 @@ static void state_outlives_a_memory_scope(void **state) {
   compute_graph_release(t.graph);
 }
 
-/* ---- What others ask of the graph ---------------------------------------------------------- */
+/* ---- Queries of the graph ------------------------------------------------------------------ */
 
 static void the_graph_lists_the_state_of_its_optimizers(void **state) {
   (void)state;
@@ -285,7 +286,7 @@ static void the_graph_lists_the_state_of_its_optimizers(void **state) {
   assert_int_equal(t.graph->state_count, 3);
   for (size_t i = 0; i < 3; i++)
     assert_int_equal(t.graph->nodes[t.graph->states[i]].op, OP_parameter);
-  /* A call that fails leaves neither nodes nor state behind. */
+  /* A failing call adds neither nodes nor state. */
   const size_t nodes = t.graph->count;
   compute_sgd_step(t.graph, t.loss, (compute_node[]){t.parameter, t.loss}, 2,
                    &(compute_sgd_options){.momentum = 0.5});

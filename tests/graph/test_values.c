@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that a caller writes into a graph arrive as they are, or not at all; and the rules for
- * lists of axes, ranges and indices. */
+/* A graph stores a caller's values exactly, or refuses them. Also the rules for lists of axes,
+ * ranges and indices. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void renew(void) {
   assert_non_null(graph);
 }
 
-/* Compiles and runs a graph of the node, bound to these inputs, and reads its result. */
+/* Compiles and runs a graph of the node with these inputs, and reads its result. */
 static void evaluate(compute_node y, const compute_binding *inputs, size_t count, void *result,
                      size_t bytes) {
   compute_plan *plan = test_compile(graph, &y, 1, 0);
@@ -126,7 +126,7 @@ static void limits_beyond_the_dtype_do_not_limit(void **state) {
   assert_ok(compute_graph_status(graph));
 }
 
-/* ---- Values that are refused --------------------------------------------------------------- */
+/* ---- Refused values ------------------------------------------------------------------------ */
 
 typedef struct held_row {
   compute_dtype dtype;
@@ -239,7 +239,7 @@ static void an_integer_is_held_exactly_or_refused(void **state) {
   }
 }
 
-/* A call must fail so, with this message; the next one gets a fresh graph. */
+/* The call must fail with this status and message. The next call gets a new graph. */
 #define REFUSED(status, message, call)                                                             \
   do {                                                                                             \
     renew();                                                                                       \
@@ -286,7 +286,7 @@ static void a_reduction_along_no_axes_is_its_operand(void **state) {
       EVALUATE_WITH(y, x, values, found);
       assert_memory_equal(found, values, sizeof found);
 
-      /* Its gradient is that of the operand. */
+      /* Its gradient equals the operand's gradient. */
       compute_node gradient;
       const compute_node loss =
           compute_sum(graph, compute_square(graph, y), COMPUTE_ALL_AXES, false);
@@ -295,7 +295,7 @@ static void a_reduction_along_no_axes_is_its_operand(void **state) {
       for (int k = 0; k < 6; k++) assert_true(found[k] == 2 * values[k]);
     }
   }
-  /* Nothing is made of nothing. */
+  /* The maximum of a tensor without elements along no axes has no elements, and is valid. */
   renew();
   assert_ok(compute_graph_status(graph));
   const compute_node none = compute_max(graph, INPUT(COMPUTE_F32, 0, 3), COMPUTE_NO_AXES, false);
@@ -307,7 +307,7 @@ static void no_axes_are_neither_all_nor_a_mistake(void **state) {
   static const float values[6] = {1, 2, 3, 4, 5, 6};
   float all[1], order[6];
   compute_tensor *t = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2, 3), values), *y;
-  /* The eager calls find plans by their attributes: both lists, one after the other. */
+  /* The eager calls cache plans by their attributes, so both lists are tested in turn. */
   for (int i = 0; i < 2; i++) {
     assert_ok(compute_tensor_sum(t, COMPUTE_ALL_AXES, false, &y));
     assert_ok(compute_tensor_read(y, all, sizeof all));
@@ -382,7 +382,7 @@ static void a_range_lies_in_its_axis_and_may_be_empty_at_the_end(void **state) {
 
 /* ---- Indices ------------------------------------------------------------------------------- */
 
-/* −1 is the last, −size the first; also with the gradients, which scatter by the same indices. */
+/* −1 is the last index, −size the first. The gradients scatter by the same indices. */
 static void negative_indices_count_from_the_end(void **state) {
   (void)state;
   static const float x[6] = {1, 2, 3, 4, 5, 6};

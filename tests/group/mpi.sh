@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Groups over an MPI of this machine: TREE BUILD_DIR SCRATCH_DIR openmpi|mpich. Skipped (77) where its
-# transport is not built or its launcher is not installed.
+# Tests groups over an MPI of this machine: TREE BUILD_DIR SCRATCH_DIR openmpi|mpich. Skipped (77)
+# if its transport is not built or its launcher is not installed.
 set -uo pipefail
 tree=$1 build=$2 scratch=$3 name=$4
 launcher=mpirun.$name
-case $name in # options that let the other ranks live when one dies
+case $name in # options that keep the other ranks alive when one dies
 openmpi) survive=--enable-recovery ;;
 mpich) survive=-disable-auto-cleanup ;;
 *) exit 2 ;;
@@ -17,9 +17,9 @@ fi
 ranks=$build/tests/bin/group_ranks
 data=$tree/bench/data/digits.csv.gz
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Ranks that share processors, on a machine whose network does not matter.
+# Ranks share processors, and the machine's network does not matter.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl=self,vader OMPI_MCA_hwloc_base_binding_policy=none
-# The launcher of Open MPI 5 is PRRTE, which has variables of its own.
+# The launcher of Open MPI 5 is PRRTE, which has separate variables.
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
 # It finds no processors in a chroot without /sys.
 if ! said=$("$launcher" -n 1 true 2>&1); then
@@ -29,7 +29,7 @@ fi
 mkdir -p "$scratch"
 failed=0
 
-# run LIMIT WANTED_STATUS COMMAND…: prints the output if it ends otherwise, or not within the limit.
+# run LIMIT WANTED_STATUS COMMAND…: prints the output on another status, or after the limit.
 run() {
   local limit=$1 wanted=$2 status
   shift 2
@@ -41,7 +41,7 @@ run() {
   failed=1
 }
 
-# says TEXT: the last output has it.
+# says TEXT: checks that the last output contains it.
 says() {
   grep -q -- "$1" "$scratch/output" || { echo "the output lacks '$1':"; cat "$scratch/output"; failed=1; }
 }
@@ -104,7 +104,7 @@ done
 for fault in stop die; do
   rm -f "$scratch/error"
   COMPUTE_GROUP_TIMEOUT=3 run 120 any "$launcher" "$survive" -n 3 "$ranks" $fault "$scratch/error"
-  # MPICH's launcher may end the others before they have seen anything.
+  # MPICH's launcher may end the other ranks before they see an error.
   [[ $name-$fault == mpich-die ]] && continue
   grep -q 'rank 0: compute_group_all_reduce: ' "$scratch/error" ||
     { echo "$name, $fault: rank 0 has no error"; cat "$scratch/output"; failed=1; }

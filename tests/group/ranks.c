@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* One rank of the tests over MPI (mpi.sh), linked to the real library, as a user's program is.
+/* One rank of the tests over MPI (mpi.sh), linked to the real library like a user's program.
  *
  *   ranks calls                    collective calls, their values, and a difference between ranks
  *   ranks gradients                collectives in a graph, and the gradient of all ranks' losses
- *   ranks gpus WORDS               calls on a GPU for each rank; WORDS: of what carries them
- *   ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one process
- *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
- *   ranks divide DATA CHECKPOINT   digits with the optimizer's state divided, against without
- *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
- *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
- *   ranks late FILE                rank 1 of 2 does not open a second group; the same for rank 0
+ *   ranks gpus WORDS               calls on a GPU for each rank; WORDS describe the transport
+ *   ranks train DATA CHECKPOINT    digits: a dense and a residual network, against one process
+ *   ranks resume DATA CHECKPOINT   resumes from a checkpoint, against one process
+ *   ranks divide DATA CHECKPOINT   digits with the optimizer's state divided, against undivided
+ *   ranks stop FILE                rank 1 stops; the others must end with an error
+ *   ranks die FILE                 the same if rank 1 is killed
+ *   ranks late FILE                rank 1 of 2 does not open a second group
  *
- * Status 0: as expected. Failed checks are printed. */
+ * In the last three, rank 0 writes its error to FILE. Status 0: as expected. Failed checks are
+ * printed. */
 #include <compute/compute.h>
 #include <math.h>
 #include <signal.h>
@@ -36,8 +37,7 @@ static void check(int condition, const char *text, int line) {
   failures++;
 }
 
-/* ---- Calls -------------------------------------------------------------------------------------
- */
+/* ---- Calls --------------------------------------------------------------------------------- */
 
 static void call_everything(void) {
   static const int64_t counts[] = {3, 5000, 1500001};
@@ -77,10 +77,9 @@ static void call_everything(void) {
   CHECK(!compute_group_barrier(group));
 }
 
-/* ---- Graphs -------------------------------------------------------------------------------------
- */
+/* ---- Graphs -------------------------------------------------------------------------------- */
 
-/* Of all ranks together. */
+/* The loss of all ranks together. */
 static double loss_at(const compute_plan *plan, compute_node in, compute_tensor *x,
                       compute_node loss, compute_tensor *value) {
   double sum = 0;
@@ -90,8 +89,8 @@ static double loss_at(const compute_plan *plan, compute_node in, compute_tensor 
   return sum;
 }
 
-/* sum((all_reduce(x) · own weights)² ) + a term of what is gathered and scattered, by differences.
- */
+/* Checks by differences: sum((all_reduce(x) · own weights)²) plus a term of a gather and a
+ * scatter. */
 static void check_gradients(void) {
   const double step = 1e-5;
   compute_graph *g = compute_graph_create(context);
@@ -135,7 +134,7 @@ static void check_gradients(void) {
   compute_graph_release(g);
 }
 
-/* MPI is the parent's to finalize: a child ends without it. */
+/* The parent finalizes MPI: a child ends without it. */
 static void end_a_child(void) {
   const pid_t child = fork();
   if (child == 0) {
@@ -146,10 +145,9 @@ static void end_a_child(void) {
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* ---- Training -----------------------------------------------------------------------------------
- */
+/* ---- Training ------------------------------------------------------------------------------ */
 
-/* Without batch norm, whose statistics are those of a share. */
+/* Without batch norm, whose statistics cover only one rank's items. */
 static compute_layer *block(compute_device *d, int64_t channels, uint64_t seed) {
   const compute_conv2d_layer_options first = {.weights.seed = seed, .padding = {1}};
   const compute_conv2d_layer_options second = {.weights.seed = seed + 1, .padding = {1}};
@@ -188,8 +186,7 @@ static compute_node scale(void *user, compute_graph *g, compute_node x, bool tra
   return compute_mul(g, x, compute_scalar(g, COMPUTE_F32, 1.0 / 16));
 }
 
-/* ---- GPUs ---------------------------------------------------------------------------------------
- */
+/* ---- GPUs ---------------------------------------------------------------------------------- */
 
 enum { GPU_COUNT = 1500001 };
 
@@ -238,7 +235,7 @@ static void exchange_on_gpus(const char *words) {
   compute_tensor_release(all);
 }
 
-/* Trains a network with the group, or alone for NULL, from `load` and to `save`. */
+/* Trains a network with the group (NULL: alone), from checkpoint `load` to `save`. */
 static compute_training_score train(compute_layer *net, compute_dataset *set, compute_dataset *test,
                                     compute_process_group *ranks, uint32_t flags, int64_t epochs,
                                     const char *load, const char *save) {
@@ -248,7 +245,7 @@ static compute_training_score train(compute_layer *net, compute_dataset *set, co
       .model = net,
       .input = {COMPUTE_F32, COMPUTE_SHAPE(1, 8, 8)},
       .target = {COMPUTE_I64, COMPUTE_SCALAR},
-      .batch = 61, /* which no number of ranks divides */
+      .batch = 61, /* divisible by no number of ranks */
       .optimizer = {.kind = COMPUTE_SGD, .learning_rate = 0.05, .momentum = 0.9},
       .prepare = scale,
       .seed = 3,
@@ -278,7 +275,7 @@ static double distance(const compute_layer *a, const compute_layer *b) {
   return most / largest;
 }
 
-/* Rank 0 trains alone as well and compares. */
+/* Rank 0 also trains alone and compares. */
 static void compare(compute_layer *(*network)(compute_device *), compute_dataset *set,
                     compute_dataset *test, int64_t epochs, double accuracy, const char *load,
                     const char *save) {
@@ -299,7 +296,7 @@ static void compare(compute_layer *(*network)(compute_device *), compute_dataset
   compute_layer_release(alone);
 }
 
-/* The weights are the same bits, also after a resumption by ranks that do not divide. */
+/* The weights have the same bits, also after resuming with ranks that do not divide. */
 static void divide(compute_dataset *set, compute_dataset *test, const char *path) {
   const uint32_t flags = COMPUTE_TRAIN_DIVIDE_STATE;
   compute_layer *with = dense_network(info.device), *without = dense_network(info.device);
@@ -329,18 +326,17 @@ static void train_digits(const char *what, const char *data, const char *checkpo
   compute_dataset_release(test);
 }
 
-/* ---- Faults -------------------------------------------------------------------------------------
- */
+/* ---- Faults -------------------------------------------------------------------------------- */
 
-/* Reduces until rank 1 stops or dies in the middle; this rank must see an error, twice the same. */
+/* Reduces until rank 1 stops or dies; this rank must then see an error, the same one twice. */
 static void lose_a_rank(int signal_number, const char *path) {
   compute_tensor *x = NULL;
-  signal(SIGUSR1, SIG_IGN); /* MPICH's launcher tells of a death by it */
+  signal(SIGUSR1, SIG_IGN); /* MPICH's launcher reports a death with it */
   CHECK(!compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(300000), 1, &x));
   compute_status status = COMPUTE_OK;
   for (int i = 0; i < 1000 && !status; i++) {
     if (i == 3 && info.rank == 1) raise(signal_number);
-    if (i == 3 && info.rank == 2) sleep(1); /* comes in time, but waits when rank 0 has given up */
+    if (i == 3 && info.rank == 2) sleep(1); /* arrives in time, but waits after rank 0's error */
     status = compute_group_all_reduce(group, COMPUTE_GROUP_MEAN, x, x, NULL, NULL);
   }
   CHECK(status == COMPUTE_ERROR_TIMEOUT || status == COMPUTE_ERROR_TRANSFER);
@@ -350,14 +346,14 @@ static void lose_a_rank(int signal_number, const char *path) {
     fprintf(file, "rank 0: %s\n", compute_error_message(context));
     fclose(file);
   }
-  /* The launcher waits for the one that has stopped. */
+  /* The launcher waits for the stopped rank. */
   compute_group_member lost;
   CHECK(!compute_group_member_at(group, 1, &lost));
   if (info.rank == 2) kill((pid_t)lost.process, SIGKILL);
   compute_tensor_release(x);
 }
 
-/* Rank 0 opens another group, alone. */
+/* Rank 0 opens another group alone. */
 static void open_alone(const char *path) {
   compute_group_member other;
   CHECK(!compute_group_member_at(group, 1, &other));

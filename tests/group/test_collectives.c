@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Collective calls between threads that are the ranks: values of all dtypes and reductions against
- * plain double arithmetic, the same bits whatever the timing, and differences between the ranks'
- * calls. tests/group/test_mpi.c runs what matters there over MPI. */
+/* Collective calls between threads as ranks. Values of all dtypes and reductions match plain double
+ * arithmetic, with the same bits whatever the timing. Ranks with different calls get errors.
+ * tests/group/mpi.sh runs the important parts over MPI. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 static const int64_t counts[] = {1, 5, 1000, 70001};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-/* Element i of a rank's input: whole numbers that every dtype can hold, and add. */
+/* Element i of a rank's input: integers that every dtype can represent and add. */
 static double element(compute_dtype dtype, int32_t rank, int64_t i) {
   const double x = floor(10 * random_f64(5, (uint64_t)i, (uint32_t)rank));
   return dtype == COMPUTE_BOOL ? x > 4 : x;
@@ -44,7 +44,7 @@ static double expected(compute_group_reduction reduction, compute_dtype dtype, i
   return reduction == COMPUTE_GROUP_MEAN ? sum / size : sum;
 }
 
-/* Rounded as the dtype rounds. */
+/* Compares with the value rounded to the dtype. */
 static bool holds(const compute_tensor *tensor, int64_t index, double value) {
   const compute_dtype dtype = compute_tensor_dtype(tensor);
   const size_t size = compute_dtype_size(dtype);
@@ -86,9 +86,9 @@ static void check_reduce_scatter(loopback_rank *self, compute_group_reduction re
   compute_tensor_release(y);
 }
 
-/* A reduce-scatter and an all-gather within one tensor are an all-reduce. */
+/* A reduce-scatter and an all-gather within one tensor equal an all-reduce. */
 static void reduce_in_place(loopback_rank *self) {
-  const int64_t count = 400001; /* several pieces */
+  const int64_t count = 400001; /* several chunks */
   compute_tensor *x = input_of(self, COMPUTE_F32, count * self->size), *own = NULL;
   RANK_CHECK(self,
              compute_tensor_slice_view(x, 0, count * self->rank, count, 1, &own) == COMPUTE_OK);
@@ -132,7 +132,7 @@ static void reductions_equal_plain_arithmetic(void **state) {
     loopback_run(size, reduce_everything, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* Larger than the group's memory, so in several pieces. */
+/* Larger than the group's memory, so in several chunks. */
 static void reduce_much(loopback_rank *self) {
   check_all_reduce(self, COMPUTE_GROUP_SUM, COMPUTE_F32, 2500001);
   check_reduce_scatter(self, COMPUTE_GROUP_SUM, COMPUTE_F32, 833334);
@@ -163,7 +163,7 @@ static void move_elements(loopback_rank *self) {
   RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_OK);
 }
 
-/* Around a ring, and the first rank begins. */
+/* Around a ring; the first rank begins. */
 static void pass_around(loopback_rank *self) {
   compute_tensor *x = input_of(self, COMPUTE_F64, 600001);
   const int32_t next = (self->rank + 1) % self->size;
@@ -187,8 +187,7 @@ static void elements_arrive_where_they_belong(void **state) {
     loopback_run(size, pass_around, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Order and precision ----------------------------------------------------------------------
- */
+/* ---- Order and precision ------------------------------------------------------------------- */
 
 enum { FRACTIONS = 3001, LARGE = 60000 };
 
@@ -223,7 +222,7 @@ static void sums_have_the_same_bits_whatever_the_timing(void **state) {
   free(again);
 }
 
-/* 1 and many parts that vanish beside it in f32. */
+/* 1 and many summands that vanish next to it in f32. */
 static void add_small_parts(loopback_rank *self) {
   compute_tensor *x = NULL;
   RANK_CHECK(self, compute_tensor_full(compute_default_device(self->context), COMPUTE_F32,
@@ -264,8 +263,7 @@ static void an_extremum_with_nan_is_nan(void **state) {
   loopback_run(3, find_nan, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Requests ----------------------------------------------------------------------------------
- */
+/* ---- Requests ------------------------------------------------------------------------------ */
 
 static void call_ahead(loopback_rank *self) {
   compute_group_request *requests[20] = {NULL};
@@ -280,7 +278,7 @@ static void call_ahead(loopback_rank *self) {
     compute_group_request_release(requests[i]);
   }
   RANK_CHECK(self, holds(x, 7, expected(COMPUTE_GROUP_MAX, COMPUTE_F32, self->size, 7)));
-  /* One that nobody waits for. */
+  /* A request that nobody waits for. */
   compute_group_request *request = NULL;
   RANK_CHECK(self, compute_group_broadcast(self->group, x, 0, NULL, &request) == COMPUTE_OK);
   compute_group_request_release(request);
@@ -292,9 +290,9 @@ static void requests_are_carried_out_in_order(void **state) {
   loopback_run(3, call_ahead, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* Memory that the host does not see, in several pieces, and after an event of its queue. */
+/* Memory invisible to the host, in several chunks, and after an event of its queue. */
 static void reduce_on_a_device(loopback_rank *self) {
-  enum { COUNT = 2500001 }; /* three pieces */
+  enum { COUNT = 2500001 }; /* three chunks */
   compute_device *device = NULL;
   compute_queue *queue = NULL;
   compute_event *event = NULL;
@@ -313,7 +311,7 @@ static void reduce_on_a_device(loopback_rank *self) {
   RANK_CHECK(self, compute_group_broadcast(self->group, x, 1, NULL, NULL) == COMPUTE_OK);
   RANK_CHECK(self, compute_tensor_read(x, values, COUNT * sizeof *values) == COMPUTE_OK);
   for (int i = 0; i < COUNT; i++) RANK_CHECK(self, values[i] == (float)(i % 1000 + self->size - 1));
-  /* From one device to another, and back. */
+  /* From one device to another and back. */
   compute_tensor *host = NULL;
   RANK_CHECK(self, compute_tensor_full(compute_default_device(self->context), COMPUTE_F32,
                                        COMPUTE_SHAPE(COUNT), 0, &host) == COMPUTE_OK);
@@ -344,8 +342,8 @@ static void tensors_of_devices_pass_through_the_host(void **state) {
   loopback_run(3, reduce_on_a_device, device, ranks);
 }
 
-/* ---- Differences -------------------------------------------------------------------------------
- */
+/* ---- Differences between ranks
+ * ----------------------------------------------------------------- */
 
 static void differ(loopback_rank *self) {
   const bool odd = self->rank == 2;
@@ -364,7 +362,7 @@ static void differ(loopback_rank *self) {
   RANK_CHECK(self,
              compute_group_all_reduce(self->group, odd ? COMPUTE_GROUP_MIN : COMPUTE_GROUP_MAX, y,
                                       y, NULL, NULL) == COMPUTE_ERROR_INVALID_ARGUMENT);
-  /* The group is as usable as before. */
+  /* The group still works. */
   RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_OK);
   compute_tensor_release(x);
   compute_tensor_release(y);
@@ -389,7 +387,7 @@ static void pass_at_cross_purposes(loopback_rank *self) {
                        COMPUTE_ERROR_INVALID_ARGUMENT);
   RANK_CHECK(self, loopback_says(self, "send of 12 elements of f32"));
   RANK_CHECK(self, loopback_says(self, "receive of 11 elements of f32"));
-  /* No byte of those calls is left. */
+  /* Nothing of those calls is left in the transport. */
   RANK_CHECK(self,
              (self->rank == 1 ? compute_group_send(g, x, other, NULL, NULL)
                               : compute_group_receive(g, x, other, NULL, NULL)) == COMPUTE_OK);
@@ -430,8 +428,7 @@ static void settings_and_failures_are_shared(void **state) {
   loopback_run(3, disagree, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Arguments ---------------------------------------------------------------------------------
- */
+/* ---- Arguments ----------------------------------------------------------------------------- */
 
 static void pass_nonsense(loopback_rank *self) {
   compute_tensor *x = input_of(self, COMPUTE_F32, 12), *y = input_of(self, COMPUTE_F64, 12);
@@ -464,7 +461,7 @@ static void pass_nonsense(loopback_rank *self) {
   compute_tensor_release(b);
 }
 
-/* What is frozen can be sent, and be the root's, and nothing else. */
+/* A frozen tensor can be sent, also as the root's, but not written. */
 static void write_frozen(loopback_rank *self) {
   compute_tensor *frozen = input_of(self, COMPUTE_F32, 12);
   compute_tensor *y = input_of(self, COMPUTE_F32, 12), *all = input_of(self, COMPUTE_F32, 24);

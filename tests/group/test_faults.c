@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A rank that fails or stops at each call of the transport: all others end with an error within the
- * limit, and later calls fail at once with the first reason. And a group without a launcher. */
+/* A rank fails or stops at each call of the transport: all others end with an error within the time
+ * limit, and later calls fail at once with the first reason. Also a group without a launcher. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "support/harness/loopback.h"
 #include "support/harness/test.h"
 
-/* Some of every call, until one fails. */
+/* Some calls of each kind, until one fails. */
 static compute_status work(loopback_rank *self) {
   compute_tensor *x = NULL;
   compute_status s = compute_tensor_full(compute_default_device(self->context), COMPUTE_F32,
@@ -40,8 +40,8 @@ static void work_until_it_fails(loopback_rank *self) {
     return;
   }
   const compute_status status = work(self);
-  if (status == COMPUTE_OK) return; /* the others did not need it any more */
-  /* On a busy machine the culprit may have waited too long before. */
+  if (status == COMPUTE_OK) return; /* the others no longer needed it */
+  /* On a busy machine, the failing rank may have timed out before. */
   const bool fails = culprit && self->calls >= self->fail_at;
   RANK_CHECK(self, status == (fails ? COMPUTE_ERROR_TRANSFER : COMPUTE_ERROR_TIMEOUT));
   RANK_CHECK(self, loopback_says(self, fails ? "planned failure 77" : "waited"));
@@ -53,7 +53,7 @@ static void work_until_it_fails(loopback_rank *self) {
   RANK_CHECK(self, self->calls == before);
 }
 
-/* How many calls of the transport the work takes. */
+/* Counts the transport calls of the work. */
 static void count_calls(loopback_rank *self) {
   RANK_CHECK(self, work(self) == COMPUTE_OK);
 }
@@ -76,7 +76,7 @@ static void the_nth_call_that_fails_is_an_error_everywhere(void **state) {
   }
 }
 
-/* Nobody is to wait for longer than the limit, the one that stopped included. */
+/* No rank waits longer than the limit, including the stopped one. */
 static void work_beside_a_silent_rank(loopback_rank *self) {
   if (!self->group) {
     RANK_CHECK(self, self->opened == COMPUTE_ERROR_TIMEOUT);
@@ -98,10 +98,10 @@ static void a_rank_that_stops_anywhere_ends_in_the_time_limit(void **state) {
   }
 }
 
-/* ---- Who is missing ----------------------------------------------------------------------------
- */
+/* ---- Missing ranks
+ * ----------------------------------------------------------------------------- */
 
-/* Ranks whose bit is set do not come; the others' errors say `text`. */
+/* Ranks whose bit is set do not arrive; the others' errors contain `text`. */
 typedef struct absence {
   unsigned ranks;
   const char *text;
@@ -123,7 +123,7 @@ static compute_status call_receive(loopback_rank *self) {
   return status;
 }
 
-/* What broke the group is what its close, which fails as well, leaves. */
+/* After a failed close, the error is still the one that broke the group. */
 static void miss_others(loopback_rank *self) {
   absence *a = self->user;
   int present = 0;
@@ -168,8 +168,7 @@ static void a_wait_that_is_over_names_the_missing_ranks(void **state) {
   }
 }
 
-/* ---- Closing -----------------------------------------------------------------------------------
- */
+/* ---- Closing ------------------------------------------------------------------------------- */
 
 static void close_first(loopback_rank *self) {
   if (self->rank == 2) return;
@@ -189,10 +188,9 @@ static void a_rank_that_closes_too_early_breaks_the_group(void **state) {
   for (int r = 0; r < 3; r++) assert_true(ranks[r].orderly);
 }
 
-/* ---- Forks -------------------------------------------------------------------------------------
- */
+/* ---- Forks --------------------------------------------------------------------------------- */
 
-/* The number of the first statement that is wrong. */
+/* Returns the number of the first wrong statement. */
 static int use_in_child(loopback_rank *self, compute_group_request *request) {
   bool done;
   compute_group_info info;
@@ -207,7 +205,7 @@ static int use_in_child(loopback_rank *self, compute_group_request *request) {
   return 0;
 }
 
-/* What rank 0 awaits comes when its child has ended. */
+/* The message for rank 0 arrives after its child has ended. */
 static void fork_in_a_call(loopback_rank *self) {
   compute_tensor *x = NULL;
   RANK_CHECK(self, compute_tensor_full(compute_default_device(self->context), COMPUTE_F32,
@@ -249,8 +247,7 @@ static void a_forked_process_neither_waits_nor_disturbs(void **state) {
   loopback_run(2, fork_between_calls, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Hosts -------------------------------------------------------------------------------------
- */
+/* ---- Hosts --------------------------------------------------------------------------------- */
 
 static void local_ranks_follow_from_the_hosts(void **state) {
   (void)state;
@@ -269,8 +266,7 @@ static void local_ranks_follow_from_the_hosts(void **state) {
   assert_int_equal(group.hosts, 4);
 }
 
-/* ---- Without a launcher ------------------------------------------------------------------------
- */
+/* ---- Without a launcher -------------------------------------------------------------------- */
 
 static void a_program_without_a_launcher_is_a_group_of_one(void **state) {
   (void)state;
@@ -329,7 +325,7 @@ static void a_transport_that_is_not_there_is_named(void **state) {
   test_close(context);
 }
 
-/* Where backends are looked for, transports are. */
+/* Transports are found in the folders of backends. */
 static void a_transport_is_found_in_the_folders_of_the_options(void **state) {
   (void)state;
   char folder[] = TEST_SCRATCH_DIR "/modules_XXXXXX", path[sizeof folder + 64];
@@ -350,7 +346,7 @@ static void a_transport_is_found_in_the_folders_of_the_options(void **state) {
   remove(folder);
 }
 
-/* Closing has nothing to return, and what failed before is what the caller asks for. */
+/* Closing returns nothing, and the caller still sees the earlier error. */
 static void closing_without_memory_leaves_the_errors_alone(void **state) {
   (void)state;
   for (int64_t nth = 1, failed = 1; failed > 0; nth++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives in graphs, with threads as ranks: values, gradients of the function that all ranks
- * compute together, overlap with other steps, and runs that fail on one rank. */
+/* Collectives in graphs, with threads as ranks: values, gradients of the joint function of all
+ * ranks, overlap with other steps, and runs that fail on one rank. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,7 @@ static compute_plan *compile(loopback_rank *self, compute_graph *graph, const co
   return plan;
 }
 
-/* ---- Values -------------------------------------------------------------------------------------
- */
+/* ---- Values -------------------------------------------------------------------------------- */
 
 /* Element i of rank r's x. */
 static double element(int32_t rank, int64_t i) {
@@ -130,11 +129,10 @@ static void values_are_those_of_the_group(void **state) {
   on_ranks(1, 4, check_values);
 }
 
-/* ---- Gradients ----------------------------------------------------------------------------------
- */
+/* ---- Gradients ----------------------------------------------------------------------------- */
 
-/* A loss of x [4, 12] with one collective. Weights make every element and rank count differently.
- */
+/* A loss of x [4, 12] with one collective. Weights make every element and rank count
+ * differently. */
 typedef compute_node loss_function(loopback_rank *self, compute_graph *graph, compute_node x);
 
 static compute_node weighted(loopback_rank *self, compute_graph *graph, compute_node y) {
@@ -174,7 +172,7 @@ static compute_node loss_of_least(loopback_rank *self, compute_graph *graph, com
   return weighted(self, graph, compute_reduce_scatter(graph, self->group, COMPUTE_GROUP_MIN, x, 1));
 }
 
-/* Two in sequence and one beside them, whose result is needed last. */
+/* Two collectives in sequence and one beside them, whose result is needed last. */
 static compute_node loss_of_several(loopback_rank *self, compute_graph *graph, compute_node x) {
   const compute_node beside =
       compute_all_reduce(graph, self->group, COMPUTE_GROUP_SUM, compute_cos(graph, x));
@@ -278,16 +276,16 @@ static void equal_extremes_share_the_gradient(void **state) {
   loopback_run(3, share_an_extreme, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Order --------------------------------------------------------------------------------------
- */
+/* ---- Order --------------------------------------------------------------------------------- */
 
-/* The place of a text in a plan's description; −1 if it is missing. */
+/* The position of a text in a plan's description; −1 if it is missing. */
 static long place_of(const char *text, const char *part) {
   const char *at = strstr(text, part);
   return at ? (long)(at - text) : -1;
 }
 
-/* Two products that a collective recorded between them does not need. */
+/* Two products overlap with a collective recorded between them, because they do not need its
+ * result. */
 static void overlap(loopback_rank *self) {
   compute_graph *graph = compute_graph_create(self->context);
   const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(64, 64));
@@ -315,7 +313,7 @@ static void independent_steps_run_before_the_wait(void **state) {
   on_ranks(1, 2, overlap);
 }
 
-/* Many collectives in flight at once, in the order of their recording, on ranks that are late. */
+/* Many collectives in progress at once, in the order of recording, on ranks that are late. */
 static void keep_order(loopback_rank *self) {
   enum { MANY = 20 };
   compute_graph *graph = compute_graph_create(self->context);
@@ -348,10 +346,9 @@ static void ranks_that_are_late_meet_in_the_same_order(void **state) {
   loopback_run(3, keep_order, NULL, ranks);
 }
 
-/* ---- Failures -----------------------------------------------------------------------------------
- */
+/* ---- Failures ------------------------------------------------------------------------------ */
 
-/* A table read at an index that is wrong on rank 1, between two collectives. */
+/* On rank 1, a table is read at a wrong index between two collectives. */
 static void fail_between(loopback_rank *self) {
   compute_device *cpu = compute_default_device(self->context);
   compute_graph *graph = compute_graph_create(self->context);
@@ -378,7 +375,7 @@ static void fail_between(loopback_rank *self) {
     double seen[2] = {0};
     RANK_CHECK(self, compute_tensor_read(y, seen, sizeof seen) == COMPUTE_OK);
     RANK_CHECK(self, seen[1] == self->size * self->size);
-    /* One that does not begin: an input is missing on the last rank. */
+    /* A run that does not start: an input is missing on the last rank. */
     const bool last = self->rank == self->size - 1;
     RANK_CHECK(self, compute_run(plan, bindings + (last ? 1 : 0), last ? 2 : 3, NULL) ==
                          COMPUTE_ERROR_BINDING);
@@ -458,8 +455,7 @@ static void a_closed_group_is_refused(void **state) {
   loopback_run(2, close_too_early, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Arguments ----------------------------------------------------------------------------------
- */
+/* ---- Arguments ----------------------------------------------------------------------------- */
 
 static void refused(loopback_rank *self, compute_graph *graph, compute_node made,
                     compute_status status, const char *text) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An optimizer's state divided over the ranks: the same bits as without, a part of the memory, the
- * same checkpoints. Training with it is compared with one process in test_training.c. */
+/* An optimizer's state divided over the ranks: the same bits and checkpoints as without, in a
+ * fraction of the memory. test_training.c compares such training with one process. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct division {
   training_data data;
 } division;
 
-/* 4 → width → width → 2, whose gradients fill several buckets if it is wide. */
+/* 4 → width → width → 2; if it is wide, its gradients fill several buckets. */
 static compute_layer *network(const division *d, compute_device *device) {
   const compute_weights_options w[] = {{.seed = 1, .dtype = d->dtype},
                                        {.seed = 2, .dtype = d->dtype},
@@ -35,7 +35,7 @@ typedef struct outcome {
   compute_trainer_info info;
 } outcome;
 
-/* Trains three epochs of four batches, the last one from a checkpoint of the first two. */
+/* Trains three epochs of four batches; the last one starts from the checkpoint of the first two. */
 static outcome train(loopback_rank *self, uint32_t flags, const char *path) {
   const division *d = self->user;
   outcome result = {.net = network(d, compute_default_device(self->context))};
@@ -60,7 +60,7 @@ static outcome train(loopback_rank *self, uint32_t flags, const char *path) {
   return result;
 }
 
-/* On the CPU, where tensors are memory. */
+/* Compares memory directly, as the tensors are on the CPU. */
 static bool same_bits(const compute_layer *a, const compute_layer *b) {
   bool same = compute_layer_parameter_count(a) == compute_layer_parameter_count(b);
   for (size_t i = 0; same && i < compute_layer_parameter_count(a); i++) {
@@ -85,8 +85,8 @@ static bool same_files(const char *a, const char *b) {
   return same;
 }
 
-/* The state of Adam in f32 is two numbers for each weight; a rank has those of its blocks, of two
- * buckets at most. What fills these up takes a little memory. */
+/* Adam's state in f32 has two numbers per weight. A rank has the numbers of its blocks, from at
+ * most two buckets. Their padding takes a little memory. */
 static void check_memory(loopback_rank *self, const outcome *whole, const outcome *part) {
   const division *d = self->user;
   if (d->optimizer.kind != COMPUTE_ADAM || d->dtype == COMPUTE_F64) return;

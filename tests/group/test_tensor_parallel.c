@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A transformer whose weights are divided over the ranks: loss, gradients and training are those of
- * one process that has all of them. */
+/* A transformer whose weights are divided over the ranks: loss, gradients and training equal the
+ * results of one process with all weights. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { BATCH = 2, TOKENS = 6, WIDTH = 16, HEADS = 4, HIDDEN = 32, LAYERS = 3 };
 
-/* How a weight is divided: not at all, or by columns or rows. */
+/* The division of a weight: none, or by columns or rows. */
 enum { WHOLE = -1, ROWS = 0, COLUMNS = 1 };
 
 typedef struct weight_kind {
@@ -27,7 +27,7 @@ static const weight_kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, WEIGHTS = KINDS * LAYERS };
 
-/* Names for a layer's weights. */
+/* A layer's weights. */
 enum { GAIN1, BIAS1, QUERY, KEY, VALUE, OUT, OUT_BIAS, GAIN2, BIAS2, UP, UP_BIAS, DOWN, DOWN_BIAS };
 
 /* This rank's part of a weight: elements [rows, columns] from (row, column) on. */
@@ -56,7 +56,7 @@ typedef struct model {
   compute_node x, target, loss;
   compute_node weights[WEIGHTS], gradients[WEIGHTS];
   compute_tensor *tensors[WEIGHTS];
-  uint64_t bytes; /* of all weights here */
+  uint64_t bytes; /* of all weights on this rank */
 } model;
 
 static void store(compute_dtype dtype, void *to, int64_t i, double value) {
@@ -142,7 +142,7 @@ static void release_model(model *m) {
   compute_graph_release(m->graph);
 }
 
-/* The batch, which all ranks have. */
+/* The batch is the same on all ranks. */
 static compute_tensor *batch(const model *m, double phase) {
   compute_tensor *t = NULL;
   if (compute_tensor_create(compute_default_device(m->context), m->dtype,
@@ -154,13 +154,13 @@ static compute_tensor *batch(const model *m, double phase) {
 }
 
 typedef struct outcome {
-  double loss, last; /* before the first and the last of the steps */
+  double loss, last; /* before the first and the last step */
   compute_tensor *gradients[WEIGHTS];
 } outcome;
 
 enum { STEPS = 6 };
 
-/* Loss and gradients, then steps of Adam, which leave the weights in m->tensors. */
+/* Computes loss and gradients, then makes steps of Adam, which update m->tensors. */
 static compute_status train(model *m, outcome *o) {
   compute_tensor *x = batch(m, 0), *target = batch(m, 1), *loss = NULL;
   compute_node outputs[WEIGHTS + 1];
@@ -197,7 +197,7 @@ static void release_outcome(outcome *o) {
   for (int i = 0; i < WEIGHTS; i++) compute_tensor_release(o->gradients[i]);
 }
 
-/* The largest difference of a part from that part of the whole. */
+/* The largest difference between a part and that part of the whole. */
 static double difference(const model *m, int weight, const compute_tensor *own,
                          const compute_tensor *whole) {
   const weight_kind *k = &kinds[weight % KINDS];
@@ -211,7 +211,7 @@ static double difference(const model *m, int weight, const compute_tensor *own,
   return most;
 }
 
-/* The same for all weights, or gradients, relative to the largest element of them all. */
+/* The same for all weights, or gradients, relative to the largest element of all. */
 static double differences(const model *m, compute_tensor *const *own,
                           compute_tensor *const *whole) {
   double most = 0, largest = 0;
@@ -238,7 +238,7 @@ static void compare(loopback_rank *self) {
   RANK_CHECK(self, fabs(o.loss - t->alone.loss) <= 1e-6 * t->alone.loss);
   RANK_CHECK(self, o.last < 0.8 * o.loss);
   RANK_CHECK(self, differences(&m, o.gradients, t->alone.gradients) < 1e-6);
-  /* Steps of Adam divide by small numbers, which f32 does not have to this precision. */
+  /* Adam divides by small numbers, which f32 does not represent to this precision. */
   RANK_CHECK(self, m.dtype == COMPUTE_F32 || differences(&m, m.tensors, t->whole.tensors) < 1e-6);
   /* Only vectors of the width are on every rank. */
   const uint64_t everywhere = (uint64_t)LAYERS * 6 * WIDTH * compute_dtype_size(m.dtype);

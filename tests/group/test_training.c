@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Training by a group, with threads as ranks: a step equals that of one process on the whole batch
- * up to rounding, ranks that differ are named, what fails on one rank fails on all, and checkpoints
- * fit any number of ranks. */
+/* Training by a group, with threads as ranks. A step equals one process's step on the whole batch
+ * up to rounding. Errors name differing ranks. A failure on one rank fails on all. Checkpoints fit
+ * any number of ranks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "support/harness/loopback.h"
 #include "support/samples/training.h"
 
-/* What all ranks do, and what one process has computed. */
+/* The work of all ranks, and the results of one process. */
 typedef struct trial {
   compute_trainer_options changes; /* accumulate, clip_norm, precision, flags */
-  size_t devices;                  /* of each rank */
-  bool mixed;                      /* rank 0 has two, the others their default device */
+  size_t devices;                  /* per rank */
+  bool mixed;                      /* rank 0 has two devices, the others their default device */
   int64_t epochs;
   bool normalised;
   const char *save, *load;
@@ -35,7 +35,7 @@ static compute_layer *network(const trial *t, compute_device *device, uint64_t s
 
 static compute_trainer_options options_of(const trial *t, compute_layer *model) {
   compute_trainer_options o = training_options(model, false);
-  o.batch = 13; /* which no number of ranks divides */
+  o.batch = 13; /* divisible by no number of ranks */
   o.optimizer.momentum = 0.9;
   o.accumulate = t->changes.accumulate;
   o.clip_norm = t->changes.clip_norm;
@@ -44,7 +44,7 @@ static compute_trainer_options options_of(const trial *t, compute_layer *model) 
   return o;
 }
 
-/* Trains and leaves the weights in *t, as one process. */
+/* Trains as one process and stores the weights in *t. */
 static void train_alone(trial *t) {
   compute_layer *net = network(t, compute_default_device(test_context), 5);
   const compute_trainer_options o = options_of(t, net);
@@ -76,7 +76,7 @@ static double distance(const trial *t, const compute_layer *net) {
 static void train_as_rank(loopback_rank *self) {
   const trial *t = self->user;
   compute_device *cpu = compute_default_device(self->context), *both[2] = {cpu, cpu};
-  /* Every rank has other weights at first: those of rank 0 count. */
+  /* Every rank starts with different weights; rank 0's weights count. */
   compute_layer *net = network(t, cpu, 5 + 10 * (uint64_t)self->rank);
   compute_trainer_options o = options_of(t, net);
   o.group = self->group;
@@ -85,7 +85,7 @@ static void train_as_rank(loopback_rank *self) {
   compute_dataset *set = training_regression_set(self->context, &t->data);
   compute_trainer *trainer = NULL;
   compute_training_score score = {0};
-  /* What the trainer has is no part of the caller's scope. */
+  /* The trainer's tensors do not belong to the caller's scope. */
   RANK_CHECK(self, compute_memory_scope_push(self->context) == COMPUTE_OK);
   RANK_CHECK(self, compute_trainer_create(self->context, &o, &trainer) == COMPUTE_OK);
   RANK_CHECK(self, compute_memory_scope_pop(self->context) == COMPUTE_OK);
@@ -104,7 +104,7 @@ static void train_as_rank(loopback_rank *self) {
   compute_layer_release(net);
 }
 
-/* 2, 3 and 4 ranks against one process. */
+/* Compares 2, 3 and 4 ranks with one process. */
 static void compare(trial t) {
   t.data = training_data_create(52, false, 3);
   t.epochs = 2;
@@ -141,10 +141,10 @@ static void accumulation_and_clipping_see_the_whole_batch(void **state) {
     compare((trial){.changes = {.accumulate = 2, .clip_norm = 0.2, .flags = divided[i]}});
 }
 
-/* ---- Communication ------------------------------------------------------------------------------
- */
+/* ---- Communication ------------------------------------------------------------------------- */
 
-/* The outcome of a batch is two operations of the transport: what the ranks call, and the bytes. */
+/* The result of a batch costs two operations of the transport: one for the ranks' calls and one for
+ * the bytes. */
 static void count_calls(loopback_rank *self) {
   compute_device *cpu = compute_default_device(self->context);
   training_data d = training_data_create(4, true, 3 + (uint64_t)self->rank);
@@ -198,8 +198,7 @@ static void ranks_share_the_loss_scale(void **state) {
     compare((trial){.changes = {.precision = COMPUTE_F16, .flags = divided[i]}, .tolerance = 2e-2});
 }
 
-/* ---- Statistics --------------------------------------------------------------------------------
- */
+/* ---- Statistics ---------------------------------------------------------------------------- */
 
 static void train_with_statistics(loopback_rank *self) {
   trial *t = self->user;
@@ -235,8 +234,7 @@ static void after_a_run_all_ranks_have_the_same_model(void **state) {
   training_data_free(&t.data);
 }
 
-/* ---- Differences and failures -------------------------------------------------------------------
- */
+/* ---- Differences and failures -------------------------------------------------------------- */
 
 static void be_different(loopback_rank *self) {
   compute_device *cpu = compute_default_device(self->context);
@@ -255,7 +253,7 @@ static void be_different(loopback_rank *self) {
   RANK_CHECK(self,
              compute_trainer_create(self->context, &o, &trainer) == COMPUTE_ERROR_INVALID_ARGUMENT);
   RANK_CHECK(self, loopback_says(self, "2.weight f32 [3,16], rank 0 2.weight f32 [2,16]"));
-  /* A failure of one rank alone. */
+  /* A failure on only one rank. */
   o = training_options(net, false);
   o.group = self->group;
   if (odd) o.clip_norm = -1;
@@ -278,7 +276,7 @@ static void be_different(loopback_rank *self) {
   RANK_CHECK(self, loopback_says(self, "synchronised batch norm with 2 devices"));
   o = training_options(net, false);
   o.group = self->group;
-  /* Other data. */
+  /* Different data. */
   o.batch = 12;
   RANK_CHECK(self, compute_trainer_create(self->context, &o, &trainer) == COMPUTE_OK);
   training_data d = training_data_create(52, false, odd ? 4 : 3);
@@ -337,11 +335,11 @@ static void fail_in_a_step(loopback_rank *self) {
   double *after = training_weights(net, &count);
   RANK_CHECK(self, memcmp(before, after, count * sizeof *before) == 0);
   wrong[1] = 0;
-  /* Arguments that one rank alone refuses. */
+  /* Arguments refused by only one rank. */
   RANK_CHECK(self, compute_trainer_step(trainer, self->rank == 0 ? NULL : x, labels, &loss) ==
                        COMPUTE_ERROR_NULL_POINTER);
   RANK_CHECK(self, compute_trainer_step(trainer, x, labels, &loss) == COMPUTE_OK);
-  /* A run that one rank ends. */
+  /* A run ended by one rank. */
   compute_dataset *set = training_class_set(self->context, &d);
   RANK_CHECK(self,
              compute_trainer_run(trainer, set,
@@ -374,10 +372,9 @@ static void what_fails_on_one_rank_fails_on_all(void **state) {
     loopback_run(3, fail_in_a_step, &flags[i], (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
-/* ---- Checkpoints --------------------------------------------------------------------------------
- */
+/* ---- Checkpoints --------------------------------------------------------------------------- */
 
-/* Four ranks write, two, three and one resume, some with the optimizer's state divided. */
+/* Four ranks write; two, three and one resume, some with the optimizer's state divided. */
 static void a_checkpoint_fits_any_number_of_ranks(void **state) {
   (void)state;
   static const struct {
@@ -387,7 +384,7 @@ static void a_checkpoint_fits_any_number_of_ranks(void **state) {
                {0, COMPUTE_TRAIN_DIVIDE_STATE},
                {COMPUTE_TRAIN_DIVIDE_STATE, COMPUTE_TRAIN_DIVIDE_STATE}};
   trial t = {.epochs = 4, .tolerance = 1e-6, .data = training_data_create(52, false, 3)};
-  t.changes.accumulate = 3; /* sums are kept from one batch to the next, too */
+  t.changes.accumulate = 3; /* gradients also accumulate across batches */
   train_alone(&t);
   double *wanted = t.wanted;
   t.epochs = 2;

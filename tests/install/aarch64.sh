@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # libcompute for aarch64: the core, the CPU module and their tests, cross-built and run under
-# qemu-user, which takes some thirty times as long as the machine: so only some of them. ctest starts
-# this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where something is missing.
+# qemu-user. This takes some thirty times as long as native code, so only some tests run. Started by
+# ctest: TREE BUILD_DIR SCRATCH_DIR. Exits with 77 if something is missing.
 set -euo pipefail
 tree=$1 folder=$2/aarch64
 source "$tree/tests/support/harness/debian_fetch.sh"
@@ -32,7 +32,7 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release 
   -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu \
   -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=$libraries" \
   -DCOMPUTE_OPENCL_INCLUDE= -DCOMPUTE_MPI=OFF -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF
-# Not cpu_fit: one of its fits, at the limit of its steps, ends with another status here than in the
+# Without cpu_fit: one of its fits reaches the step limit here with another status than the
 # reference.
 tests=(base_error type_shape kernel_program device_pool tensor_tensor graph_builders io_npz
   cpu_interpreter cpu_map cpu_conv_direct cpu_quantized_gemm cpu_requantize operations_cast

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Configures with each optional piece hidden: cmake succeeds, says in one line of its summary what is
-# left out and why, and offers the targets that are left. What is required, and targets of 32 bits,
-# are refused with a sentence. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. CMAKE may name another
-# cmake than the one in the path.
+# Configures with each optional piece hidden: cmake succeeds, names the missing piece and the reason
+# in one line of its summary, and offers the remaining targets. A missing required piece or a 32-bit
+# target is refused with a sentence. Started by ctest: TREE BUILD_DIR SCRATCH_DIR. CMAKE may name
+# another cmake than the one in the path.
 set -euo pipefail
 tree=$1 scratch=$3
 cmake=${CMAKE:-cmake}
@@ -10,7 +10,7 @@ fail() { echo "$1"; cat "$scratch/log"; exit 1; }
 rm -rf "$scratch"
 mkdir -p "$scratch"
 
-# configure NAME ARGUMENT…: into a folder of its own; `result` is the status, log what was said.
+# configure NAME ARGUMENT…: into a separate folder; sets `result` to the status and writes the log.
 configure() {
   folder=$scratch/$1
   result=0
@@ -20,13 +20,13 @@ configure() {
 leaves_out() { # NAME WORDS ARGUMENT…
   configure "$1" "${@:3}"
   ((result == 0)) || fail "$1: cmake failed"
-  # Libraries of the machine may be missing, too, so there may be other lines.
+  # The machine may also lack libraries, so there may be other lines.
   [[ $(grep -c "^--   left out  $2" "$scratch/log") == 1 ]] || fail "$1: the summary lacks: $2"
   ! grep -q 'CMake Warning' "$scratch/log" || fail "$1: cmake warns"
 }
 target() { ninja -C "$folder" -t query "$1" >/dev/null 2>&1; }
 
-# pkg-config finds what lies in a folder of links to all files but those left out.
+# pkg-config searches a folder with links to all files except the excluded ones.
 without() { # NAME…: prints the folder
   local all=$scratch/pc-$1 file
   mkdir -p "$all"
@@ -53,7 +53,7 @@ target compute-cuda || fail "without OpenCL's headers: no module for CUDA"
 leaves_out pocl 'tests on an OpenCL device' -DCOMPUTE_POCL_ICD=
 leaves_out dnnl 'the peer oneDNN' -DDNNL_INCLUDE=
 
-# Headers of a release that is not known must not stop the build.
+# Headers of an unknown release must not stop the build.
 strange=$scratch/strange
 mkdir -p "$strange"/{oneapi/dnnl,pc}
 for header in mpi.h tiffio.h hdf5.h yaml.h png.h oneapi/dnnl/dnnl.h; do
@@ -92,6 +92,6 @@ refuses() { # NAME WORDS ARGUMENT…
 }
 refuses zlib 'needs zlib with its headers' -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON
 refuses md 'needs libmd with its headers' -DCOMPUTE_MD_INCLUDE=
-# Without programs, for which the machine's C library may be missing.
+# Without programs, because the machine's C library may lack their libraries.
 refuses small 'needs a 64-bit target' -DCMAKE_C_FLAGS=-m32 \
   -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # libcompute with another C library: the core, the CPU module and their tests, built with musl-gcc,
 # and hello.c linked statically. zlib, libmd and cmocka, which Debian has for glibc only, are built
-# from Debian's sources. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where
-# something is missing.
+# from Debian's sources. Started by ctest: TREE BUILD_DIR SCRATCH_DIR. Exits with 77 if something is
+# missing.
 set -euo pipefail
 tree=$1 folder=$2/musl
 source "$tree/tests/support/harness/debian_fetch.sh"
@@ -31,7 +31,7 @@ if [[ ! -e $root/complete ]]; then
 fi
 
 export PKG_CONFIG_LIBDIR=$root/lib/pkgconfig
-# Nothing of what lies in /usr/include; without AVX, which is the same code and the longest to compile.
+# Nothing from /usr/include; without AVX, which is the same code and the slowest to compile.
 options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCOMPUTE_CPU_OPTIMISATION=-O1 -DCMAKE_C_COMPILER=musl-gcc
   -DCMAKE_C_FLAGS="-isystem $root/include" -DCMAKE_PREFIX_PATH="$root" -DCOMPUTE_OPENCL_INCLUDE= -DCOMPUTE_MPI=OFF
   -DCOMPUTE_CPU_VECTORS=OFF -DCOMPUTE_BENCH=OFF)
@@ -44,7 +44,7 @@ quietly cmake --build "$folder/build" --target compute "${tests[@]}"
 (cd "$folder/build" && ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
   --tests-regex "^($(IFS='|'; echo "${tests[*]}"))\$")
 
-# A program without a loader: the CPU backend is in it, and no other can be.
+# A program without a loader: the CPU backend is in it, and no other can be loaded.
 quietly cmake -S "$tree" -B "$folder/static" "${options[@]}" -DCMAKE_C_FLAGS_RELEASE=-O0 -DCOMPUTE_CPU_OPTIMISATION=-O0 -DCOMPUTE_TESTS=OFF \
   -DBUILD_SHARED_LIBS=OFF -DCMAKE_INSTALL_PREFIX="$folder/prefix"
 quietly cmake --build "$folder/static"

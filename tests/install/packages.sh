@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The release and its Debian packages: the tarball is the same each time; dpkg-buildpackage makes the
-# packages from it; lintian finds no error; unpacked, they serve a program through pkg-config. ctest
-# starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where something is missing.
+# The release and its Debian packages: the tarball is reproducible, dpkg-buildpackage makes the
+# packages from it, lintian finds no error, and the unpacked files serve a program through
+# pkg-config. Started by ctest: TREE BUILD_DIR SCRATCH_DIR. Exits with 77 if something is missing.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3 folder=$2/packages
 source "$tree/tests/support/harness/needs.sh"
@@ -31,11 +31,11 @@ if bash "$folder/libcompute-$version/src/packaging/dist.sh" "$folder/libcompute-
   "$version" "$scratch/again" 2>/dev/null; then fail "a release is made from a release"; fi
 cd "$folder/libcompute-$version"
 dpkg-checkbuilddeps -P nocheck >"$scratch/log" 2>&1 || skip "$(cat "$scratch/log")"
-# Without AVX, which is the same code and the longest to compile, and not optimised.
+# Without AVX, which is the same code and the slowest to compile, and not optimised.
 COMPUTE_CMAKE_OPTIONS="-DCOMPUTE_CPU_VECTORS=OFF -DCOMPUTE_CPU_OPTIMISATION=-O0" DEB_BUILD_PROFILES=nocheck \
   DEB_BUILD_OPTIONS="nocheck noopt noautodbgsym parallel=$(nproc)" quietly dpkg-buildpackage -us -uc -b
 cd "$folder"
-# Nobody has set up a mail address for the project yet: example.org takes its place.
+# The project has no mail address yet, so example.org takes its place.
 quietly lintian --fail-on error --suppress-tags bogus-mail-host ./*.changes
 grep -v '^N:' "$scratch/log" || true
 
@@ -46,7 +46,7 @@ for package in *.deb; do
 done >"$scratch/files"
 soversion=$(ls | sed -n 's/^libcompute\([0-9.]*\)_.*/\1/p' | head -1)
 library=$(dirname "$(find "$root" -name "libcompute.so.$soversion")")
-has() { # PACKAGE FILE: the package has it, and no other
+has() { # PACKAGE FILE: only this package has the file
   local packages
   packages=$(awk -v end="/$2" '
     substr($2, length($2) - length(end) + 1) == end { printf "%s ", $1 }' "$scratch/files")

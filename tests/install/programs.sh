@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The programs are a project of their own: without the rest of the tree they are built with an
-# installed library. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+# The programs are a separate project: they are built without the rest of the tree, with an
+# installed library. Started by ctest: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
 unset COMPUTE_BACKEND_PATH LD_LIBRARY_PATH

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Installs into a fresh prefix and uses it as a stranger does: pkg-config, find_package, and both
-# again after the prefix was moved; the installed programs find the installed modules. ctest starts
-# this: TREE BUILD_DIR SCRATCH_DIR.
+# Installs into a new prefix and uses it like a stranger: pkg-config and find_package, and both
+# again after the prefix was moved. The installed programs find the installed modules. Started by
+# ctest: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
 example=$tree/docs/examples/hello.c
 
-# Nothing of the build folder may help.
+# The build folder may not help.
 unset COMPUTE_BACKEND_PATH LD_LIBRARY_PATH PKG_CONFIG_PATH
 fail() { echo "$1"; exit 1; }
 
@@ -54,17 +54,17 @@ uses_the_prefix "$scratch/first" one
 mv "$scratch/first" "$scratch/moved"
 uses_the_prefix "$scratch/moved" two
 
-# The documents come along, in folders as in the tree.
+# The documents are installed in the folders of the tree.
 for page in README.md LICENSE docs/index.md docs/guide/getting-started.md docs/reference/errors.md \
-  docs/images/pixels.svg docs/examples/hello.c; do
+  docs/performance/index.md docs/notes/index.md docs/images/pixels.svg docs/examples/hello.c; do
   [[ -f $scratch/moved/share/doc/compute/$page ]] || fail "share/doc/compute/$page is not installed"
 done
 python3 "$tree/tests/docs/check_links.py" "$scratch/moved/share/doc/compute" ||
   fail "links of the installed documents are broken"
 
-# The parts: peers of the benchmark are in none, the null module comes with the headers.
+# The components: peers of the benchmark are in none, the null module is with the headers.
 [[ -z $(find "$scratch/moved" -name 'peer-*') ]] || fail "peers of the benchmark are installed"
-part() { # NAME: the files of a part, in one line
+part() { # NAME: the files of a component, in one line
   cmake --install "$build" --prefix "$scratch/$1" --component "$1" >"$scratch/install.log" ||
     { cat "$scratch/install.log"; fail "cmake --install --component $1 failed"; }
   find "$scratch/$1" \( -name '*.so*' -o -path '*/bin/*' -o -name compute.h \) -printf '%f\n' |
@@ -76,9 +76,8 @@ part() { # NAME: the files of a part, in one line
 [[ $(part cuda) == 'libcompute-cuda.so ' ]] || fail "cuda: $(part cuda)"
 
 # Private headers stay private, and every public one is there.
-installed=$(cd "$scratch/moved/include/compute" && ls)
-for header in "$tree"/include/compute/*.h "$tree"/include/compute/*.hpp; do
-  grep -qx "$(basename "$header")" <<<"$installed" || fail "$(basename "$header") is not installed"
+for header in $(cd "$tree/include" && find compute -name '*.h' -o -name '*.hpp' -o -name '*.def'); do
+  [[ -f $scratch/moved/include/$header ]] || fail "$header is not installed"
 done
 if find "$scratch/moved/include" -name '*.h' -not -path '*/compute/*' | grep -q .; then
   fail "headers outside include/compute"

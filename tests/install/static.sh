@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# libcompute.a: hello.c, linked to it by pkg-config, by CMake and without a loader, finds the CPU
-# backend in itself and opens no module for it; private names of the library are not in the program's
-# way. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+# libcompute.a: hello.c, linked to it by pkg-config, by CMake and without a loader, uses the built-in
+# CPU backend and opens no module for it. Private names of the library do not clash with the
+# program's. Started by ctest: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 folder=$2/static scratch=$3
 example=$tree/docs/examples/hello.c
@@ -37,7 +37,7 @@ quietly cmake -S "$tree/tests/install/consumer" -B "$scratch/cmake" -DCMAKE_PREF
 quietly cmake --build "$scratch/cmake"
 quietly "$scratch/cmake/consumer"
 
-# Without a loader no module can be opened, nor OpenBLAS.
+# Without a loader, neither a module nor OpenBLAS can be opened.
 # shellcheck disable=SC2046
 if "$CC" -static "$example" $(pkg-config --static --cflags --libs compute) -o "$scratch/alone" \
   2>"$scratch/log"; then

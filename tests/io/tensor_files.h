@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of files of named tensors do again and again. */
+/* Shared helpers of the tests of named tensor files. */
 #ifndef IO_TENSOR_FILES_H
 #define IO_TENSOR_FILES_H
 

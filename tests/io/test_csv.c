@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading tables: what is in the file arrives exactly, and what is wrong with it is said with its
- * line and column. */
+/* Reading tables: values are exact, and errors give the line and column. */
 #include "support/harness/test.h"
 
 #include <locale.h>
@@ -195,7 +194,7 @@ static void every_number_dtype_can_be_read(void **state) {
 static void locale_does_not_matter(void **state) {
   (void)state;
   static const double expected[] = {1.5, 0.30000000000000004};
-  /* Where none of these is installed the test is the ordinary one. */
+  /* Without these locales, the test runs in the default one. */
   if (!setlocale(LC_ALL, "de_DE.UTF-8")) setlocale(LC_ALL, "fr_FR.UTF-8");
   assert_f64("1.5,0.30000000000000004\n", NULL, 1, 2, expected);
   setlocale(LC_ALL, "C");
@@ -335,7 +334,7 @@ static void flipped_bits_are_noticed(void **state) {
   FILE *file = fopen(PATH, "rb");
   assert_int_equal(fread(bytes, 1, size, file), size);
   fclose(file);
-  for (size_t at = 10; at < size; at += 3) { /* past the header, whose time and name are free */
+  for (size_t at = 10; at < size; at += 3) { /* past the header: its time and name may differ */
     compute_tensor *tensor;
     bytes[at] ^= 0x10;
     write_bytes(bytes, size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* .npy files: what NumPy wrote arrives exactly, what is written NumPy reads (tests/fit_files has
- * Python look at it), and headers that lie are refused before anything is allocated for them. */
+/* .npy files: NumPy's files are read exactly, NumPy reads ours (tests/fit_files checks this with
+ * Python), and false headers are refused before any allocation for their sizes. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
-/* Writes a file of version `major` with this dictionary, and `bytes` of elements behind it. */
+/* Writes a file of version `major` with this dictionary and `bytes` of elements after it. */
 static void write_npy(int major, const char *dictionary, const void *elements, size_t bytes) {
   FILE *file = fopen(PATH, "wb");
   assert_non_null(file);
@@ -111,7 +111,7 @@ static void columns_first_become_rows_first(void **state) {
   static const float stored[] = {0, 3, 1, 4, 2, 5}, expected[] = {0, 1, 2, 3, 4, 5};
   write_npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", stored, 24);
   assert_holds(COMPUTE_F32, COMPUTE_SHAPE(2, 3), expected, 24);
-  /* [2, 2, 3]: element (i, j, k) stands at i + 2j + 4k */
+  /* [2, 2, 3]: element (i, j, k) is at i + 2j + 4k. */
   int32_t cube[12], cube_expected[12];
   for (int i = 0; i < 2; i++) {
     for (int j = 0; j < 2; j++) {
@@ -260,7 +260,7 @@ static void files_cut_off_anywhere_are_refused(void **state) {
     compute_npy_info info;
     assert_fails(inspect(&info), COMPUTE_ERROR_FORMAT);
   }
-  /* A header longer than any, and one longer than its file. */
+  /* A header longer than any valid one, and one longer than its file. */
   static const unsigned char long_head[] = "\x93NUMPY\x02\0\xff\xff\xff\xff";
   FILE *file = fopen(PATH, "wb");
   fwrite(long_head, 1, 12, file);
@@ -340,7 +340,7 @@ static void a_file_that_cannot_be_written_leaves_nothing(void **state) {
       0);
 }
 
-/* ---- Short memory -------------------------------------------------------------------------- */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static void short_memory_is_an_error_and_nothing_is_lost(void **state) {
   (void)state;

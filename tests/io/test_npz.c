@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* .npz files that are damaged or lie: refused with words, and no damage changes an element. */
+/* Damaged or false .npz files are refused with a message, and no damage changes an element. */
 #include "support/harness/test.h"
 
 #include <zlib.h>
@@ -7,10 +7,10 @@
 #include "io/npy.h"
 #include "tensor_files.h"
 
-/* ---- Archives that lie --------------------------------------------------------------------------
- */
+/* ---- False archives ------------------------------------------------------------------------ */
 
-/* Opens a file with one byte changed, and reads all of it: it says what it said, or refuses. */
+/* Opens a file with one changed byte and reads all of it: the values are unchanged, or it is
+ * refused. */
 static void check_flipped(unsigned char *bytes, size_t count, size_t at, unsigned char flip) {
   static const float values[] = {1, 2, 3};
   float actual[3];
@@ -67,7 +67,7 @@ static unsigned char *put_fields(unsigned char *to, const made_member *m) {
   return put(put(to, strlen(m->name), 2), 0, 2);
 }
 
-/* An archive of these members. */
+/* Writes an archive with these members. */
 static void write_archive(const made_member *members, size_t count) {
   static unsigned char bytes[65536];
   unsigned char *to = bytes;
@@ -105,7 +105,7 @@ static size_t deflate_to(unsigned char *packed, const void *data, size_t bytes) 
   return 4096 - stream.avail_out;
 }
 
-/* A .npy file of 300 zeros and its deflated form. */
+/* A .npy file of 300 zeros, plain and deflated. */
 static size_t make_npy(unsigned char *npy, unsigned char *packed, made_member *member) {
   size_t bytes = npy_header_make(COMPUTE_F32, COMPUTE_SHAPE(300), (char *)npy);
   memset(npy + bytes, 0, 1200);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of named tensors: what one program writes another reads, byte for byte (independent readers
- * look at them in test_weights.py), and files that lie are refused before anything is
- * allocated for what they claim. */
+/* Files of named tensors: one program writes a file and another reads the same bytes
+ * (test_weights.py checks them with independent readers). False files are refused before any
+ * allocation for their claimed sizes. */
 #include "support/harness/test.h"
 
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include "support/harness/failing_allocator.h"
 #include "tensor_files.h"
 
-/* A safetensors file of this header, with its length before it, and `bytes` bytes of elements. */
+/* A safetensors file with this header, its length before it, and `bytes` bytes of elements. */
 static void write_header(const char *header, size_t bytes) {
   static const unsigned char elements[256];
   FILE *file = fopen(SAFE, "wb");
@@ -24,7 +24,7 @@ static void write_header(const char *header, size_t bytes) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* ---- There and back ------------------------------------------------------------------------ */
+/* ---- Round trips --------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;
@@ -96,7 +96,7 @@ static void equal_tensors_make_equal_files(void **state) {
   compute_tensor_release(tensor);
 }
 
-/* A process that was killed leaves its unfinished files, and a later one may get its number. */
+/* A killed process leaves its unfinished files, and a later process may get the same number. */
 static void unfinished_files_of_others_are_not_in_the_way(void **state) {
   (void)state;
   char name[256];
@@ -216,7 +216,7 @@ static void sizes_of_64_bits_come_back(void **state) {
   compute_tensor_release(tensor);
 }
 
-/* ---- Refusing what cannot be written -------------------------------------------------------- */
+/* ---- Files that cannot be written ----------------------------------------------------------- */
 
 static void what_cannot_be_written_leaves_nothing(void **state) {
   (void)state;
@@ -272,7 +272,7 @@ static void what_is_no_file_is_refused(void **state) {
   assert_fails(compute_tensor_file_open(NULL, TEST_SCRATCH_DIR, &file), COMPUTE_ERROR_FILE);
   assert_fails(compute_tensor_file_open(NULL, "/dev/null", &file), COMPUTE_ERROR_FILE);
   unlink(TEST_SCRATCH_DIR "/fifo");
-  assert_int_equal(mkfifo(TEST_SCRATCH_DIR "/fifo", 0600), 0); /* nobody ever writes to it */
+  assert_int_equal(mkfifo(TEST_SCRATCH_DIR "/fifo", 0600), 0); /* no program ever writes to it */
   assert_fails(compute_tensor_file_open(NULL, TEST_SCRATCH_DIR "/fifo", &file), COMPUTE_ERROR_FILE);
   assert_fails(compute_tensor_file_open(NULL, NULL, &file), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_tensor_file_open(NULL, SAFE, NULL), COMPUTE_ERROR_NULL_POINTER);
@@ -282,7 +282,7 @@ static void what_is_no_file_is_refused(void **state) {
   compute_tensor_file_close(NULL);
 }
 
-/* ---- safetensors that lie ------------------------------------------------------------------- */
+/* ---- False safetensors ---------------------------------------------------------------------- */
 
 #define F32_2 "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
 
@@ -418,7 +418,7 @@ static void files_cut_off_anywhere_are_refused(void **state) {
   compute_tensor_release(tensor);
 }
 
-/* ---- Short memory ---------------------------------------------------------------------------- */
+/* ---- Lack of memory -------------------------------------------------------------------------- */
 
 static compute_status write_and_read(compute_context *context, const char *path,
                                      const compute_tensor *tensor) {

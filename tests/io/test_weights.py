@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Files of named tensors, seen by readers and writers that are not ours.
+"""Files of named tensors, compared with independent readers and writers.
 
-Called with the path of weights_tool and a folder. A reader of safetensors is written out here, as
-the format's description says; NumPy and the safetensors library take part where they are
-installed."""
+Arguments: the path of weights_tool and a folder. This file has a reader of safetensors by the
+format's description. NumPy and the safetensors library take part if they are installed."""
 import ast
 import json
 import os
@@ -24,7 +23,7 @@ except ImportError:
 
 TOOL, FOLDER = sys.argv[1:3]
 
-# Name: (dtype of safetensors, of NumPy, of struct, shape), as weights_tool writes them.
+# Name: (dtype of safetensors, of NumPy, of struct, shape), as in weights_tool.
 TENSORS = {
     "0.weight": ("F32", "f4", "f", [3, 4]),
     "0.bias": ("F64", "f8", "d", [5]),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For test_weights.py: writes a file of named tensors that it knows, or prints what one holds.
+/* For test_weights.py: writes a known file of named tensors, or prints the tensors of a file.
  *
  *   weights_tool write FILE      weights_tool read FILE */
 #include <stdio.h>
@@ -15,7 +15,7 @@ static int fail(const char *what) {
   return 1;
 }
 
-/* Element i of tensor t is 7 t + i, as far as the dtype holds it; bool: odd. */
+/* Element i of tensor t is 7 t + i, as far as the dtype can represent it; bool: odd. */
 static int write_file(const char *path) {
   static const struct {
     const char *name;

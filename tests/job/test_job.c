@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs that go on by themselves: waiting, asking, callbacks, order, cancelling, failing, giving up.
- * On the device under test. */
+/* Asynchronous runs: waiting, querying, callbacks, order, cancelling, failing, releasing early. On
+ * the device under test. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { N = 8, MANY = 1000, HANG_SECONDS = 600 };
 
-/* y = 2 x + 1 over N elements, and one that takes its time. */
+/* y = 2 x + 1 over N elements, and a slow model. */
 typedef struct model {
   compute_graph *graph;
   compute_plan *plan, *slow;
@@ -30,8 +30,8 @@ static void nap(int milliseconds) {
   nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
 }
 
-/* While it is set, what takes its time does not get beyond its first step, however long the thread
- * that submitted it is kept from going on. */
+/* While it is true, the slow model does not get past its first step, however late the submitting
+ * thread continues. */
 static atomic_bool held;
 
 static compute_status copy_when_released(void *user, const compute_call_arguments *a, int32_t part,
@@ -52,7 +52,7 @@ static int set_up(void **state) {
   (void)state;
   alarm(HANG_SECONDS);
   context = test_open();
-  compute_device_info info; /* the stand-in of a GPU is slow enough with less */
+  compute_device_info info; /* a smaller one is slow enough on the simulated GPU */
   assert_ok(compute_device_describe(compute_default_device(context), &info));
   m = (model){.graph = compute_graph_create(context),
               .side = strcmp(info.backend, "cuda") == 0 ? 16 : 160};
@@ -75,11 +75,11 @@ static int tear_down(void **state) {
   compute_plan_release(m.plan);
   compute_plan_release(m.slow);
   compute_graph_release(m.graph);
-  /* Jobs that were given up may still be on their way out. */
+  /* Jobs released early may still be ending. */
   for (int i = 0; i < 20000 && compute_close(context) != COMPUTE_OK; i++) {
     compute_error_clear(context);
     nap(1);
-    if (i == 19999) test_close(context); /* says what is left */
+    if (i == 19999) test_close(context); /* reports the remaining objects */
   }
   alarm(0);
   return 0;
@@ -104,7 +104,7 @@ static compute_status submit(compute_tensor *x, compute_tensor *y,
   return compute_submit(m.plan, (compute_binding[]){{m.x, x}, {m.y, y}}, 2, options, job);
 }
 
-/* Something that runs for a while. */
+/* A job that runs for a while. */
 static compute_job *submit_slow(const compute_submit_options *options) {
   compute_tensor *a = NULL, *b = NULL;
   compute_job *job = NULL;
@@ -112,7 +112,7 @@ static compute_job *submit_slow(const compute_submit_options *options) {
   assert_ok(compute_tensor_full(device, COMPUTE_F32, COMPUTE_SHAPE(m.side, m.side), 1, &a));
   assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(m.side, m.side), &b));
   assert_ok(compute_submit(m.slow, (compute_binding[]){{m.a, a}, {m.b, b}}, 2, options, &job));
-  compute_tensor_release(a); /* the job's now */
+  compute_tensor_release(a); /* the job keeps them */
   compute_tensor_release(b);
   return job;
 }
@@ -125,8 +125,7 @@ static void finish(compute_job *job, compute_status expected) {
   compute_job_release(job);
 }
 
-/* ---- One job ----------------------------------------------------------------------------------
- */
+/* ---- One job ------------------------------------------------------------------------------- */
 
 static void a_job_computes_what_a_run_does(void **state) {
   (void)state;
@@ -147,8 +146,8 @@ static void a_job_computes_what_a_run_does(void **state) {
   assert_int_equal(info.fallbacks, 0);
   assert_true(info.seconds > 0 && info.waited >= 0);
   assert_string_equal(compute_job_state_text(info.state), "done");
-  assert_ok(compute_job_wait(job, 1)); /* again */
-  assert_ok(compute_job_cancel(job));  /* too late to matter */
+  assert_ok(compute_job_wait(job, 1)); /* a second wait */
+  assert_ok(compute_job_cancel(job));  /* too late to have an effect */
   assert_ok(compute_job_wait(job, 0));
   compute_job_release(job);
   compute_job_release(NULL);
@@ -227,10 +226,9 @@ static void wrong_calls_make_no_job(void **state) {
   compute_tensor_release(y);
 }
 
-/* ---- Order --------------------------------------------------------------------------------------
- */
+/* ---- Order --------------------------------------------------------------------------------- */
 
-/* Each job doubles and adds one in place of the job before it. */
+/* Each job doubles and adds one, in place of the previous result. */
 static void results_feed_the_next_job(void **state) {
   (void)state;
   compute_tensor *t[2] = {values(0), room()};
@@ -251,7 +249,8 @@ static void results_feed_the_next_job(void **state) {
   compute_tensor_release(t[1]);
 }
 
-/* A triangle: each job follows all before it. Submitted while the first still runs. */
+/* A triangle: each job follows all earlier ones. They are submitted while the first job still
+ * runs. */
 static void any_acyclic_order_comes_to_its_end(void **state) {
   (void)state;
   enum { JOBS = 60 };
@@ -315,8 +314,7 @@ static void a_thousand_jobs_from_two_threads_all_end(void **state) {
   compute_tensor_release(x);
 }
 
-/* ---- Callbacks --------------------------------------------------------------------------------
- */
+/* ---- Callbacks ----------------------------------------------------------------------------- */
 
 typedef struct chain {
   atomic_int left, calls, wrong;
@@ -384,8 +382,7 @@ static void a_wait_returns_after_the_callback(void **state) {
   assert_int_equal(atomic_load(&called), 1);
 }
 
-/* ---- Cancelling and failing ---------------------------------------------------------------------
- */
+/* ---- Cancelling and failing ---------------------------------------------------------------- */
 
 static void count_cancelled(void *user, compute_job *job, compute_status status) {
   (void)job;
@@ -404,7 +401,7 @@ static void a_waiting_job_ends_at_once_when_cancelled(void **state) {
   options.after = &second;
   assert_ok(submit(x, y, &options, &third));
   assert_ok(compute_job_cancel(second));
-  assert_int_equal(atomic_load(&cancelled), 2); /* and the one that follows it */
+  assert_int_equal(atomic_load(&cancelled), 2); /* this job and its successor */
   finish(third, COMPUTE_ERROR_CANCELLED);
   test_check_message(context, "cancelled before it started");
   finish(second, COMPUTE_ERROR_CANCELLED);
@@ -425,7 +422,7 @@ static void a_running_job_ends_between_two_steps(void **state) {
   while (info.steps_done == 0 && info.state != COMPUTE_JOB_DONE)
     assert_ok(compute_job_describe(job, &info));
   assert_ok(compute_job_cancel(job));
-  /* A device that has taken all its steps by then brings them to their end. */
+  /* If the device already has all steps, it finishes them. */
   const compute_status s = compute_job_wait(job, 0);
   assert_ok(compute_job_describe(job, &info));
   if (s == COMPUTE_OK)
@@ -436,7 +433,7 @@ static void a_running_job_ends_between_two_steps(void **state) {
   compute_error_clear(context);
 }
 
-/* y[i] of a table of two, with an index far outside. */
+/* y[i] of a table of two, with an index far out of range. */
 static compute_job *submit_failing(const compute_submit_options *options, compute_job **job) {
   compute_graph *graph = compute_graph_create(context);
   const float table[2] = {1, 2};
@@ -483,7 +480,7 @@ static void a_failure_reaches_who_waits_and_who_follows(void **state) {
   compute_job_release(second);
   compute_job_release(third);
   compute_error_clear(context);
-  /* The threads go on. */
+  /* The threads continue to work. */
   compute_job *job = NULL;
   assert_ok(submit(x, y, NULL, &job));
   finish(job, COMPUTE_OK);
@@ -501,7 +498,7 @@ static void one_failing_job_after_another_is_no_harm(void **state) {
   compute_error_clear(context);
 }
 
-/* A long chain that is cancelled at its root must not run down the stack. */
+/* Cancelling a long chain at its root must not recurse down the stack. */
 static void a_long_chain_is_cancelled_as_a_whole(void **state) {
   (void)state;
   atomic_store(&held, true);
@@ -529,19 +526,18 @@ static void a_time_limit_ends_a_job_between_two_steps(void **state) {
   compute_error_clear(context);
 }
 
-/* ---- Ends -------------------------------------------------------------------------------------
- */
+/* ---- Releases and closing ------------------------------------------------------------------ */
 
 static void a_context_with_a_running_job_stays_open(void **state) {
   (void)state;
   atomic_store(&held, true);
   compute_job *job = submit_slow(NULL);
-  compute_job_release(job); /* it goes on */
+  compute_job_release(job); /* the job continues */
   assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
   compute_error_clear(context);
 }
 
-/* The last wait and release are enough. */
+/* After the last wait and release, the context closes immediately. */
 static void a_context_closes_right_after_its_last_job(void **state) {
   (void)state;
   for (int i = 0; i < 200; i++) {
@@ -563,7 +559,7 @@ static void a_context_closes_right_after_its_last_job(void **state) {
     compute_tensor_release(y);
     finish(job, COMPUTE_OK);
     test_close(own);
-    if (m.side < 100) break; /* opening a GPU takes its time */
+    if (m.side < 100) break; /* opening a GPU is slow */
   }
 }
 
@@ -590,8 +586,7 @@ static void a_child_process_has_no_jobs(void **state) {
   compute_tensor_release(y);
 }
 
-/* ---- Short of memory ----------------------------------------------------------------------------
- */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static compute_status chain_of_three(void) {
   compute_tensor *x = NULL, *y = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of kernel descriptors: each test starts from a good one and spoils one field at a time. */
+/* Checks of kernel descriptors: each test starts with a valid one and spoils one field at a
+ * time. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -95,7 +96,7 @@ static sample gather_sample(compute_kernel_kind kind) {
   return s;
 }
 
-/* What is not spoiled passes; `spoil` must make it fail. */
+/* The original passes; after `spoil` it must fail. */
 #define CHECK_SPOILED(make, spoil)                                                                 \
   do {                                                                                             \
     sample s = make;                                                                               \

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors of pooling, running folds, top-k, attention, recurrences and spots: what is checked,
- * what they cost, that their keys tell them apart, and that a key gives the descriptor back. */
+/* Descriptors of pooling, running folds, top-k, attention, recurrences and spots: their checks,
+ * their costs, unique keys, and the conversion of a key back to the descriptor. */
 #include <math.h>
 #include <string.h>
+
+#include "compute/backend/fit_kinds.h"
 
 #include "core/kernel/common/program.h"
 #include "core/kernel/kernel.h"
@@ -33,7 +35,7 @@ static bool passes(sample *s) {
   return good;
 }
 
-/* `first` passes; after `change` it does not. */
+/* `first` passes; after `change` it fails. */
 #define SPOILED(first, change)                                                                     \
   do {                                                                                             \
     sample s = first;                                                                              \
@@ -88,7 +90,7 @@ static sample top_k(void) {
   return s;
 }
 
-/* Positions; then with values. */
+/* Positions only, or positions and values. */
 static sample sort(bool values) {
   sample s = base(COMPUTE_KERNEL_SORT, COMPUTE_SHAPE(3, 5), 1);
   s.a.sort = (compute_sort_attributes){.positions = !values, .values = values};
@@ -103,7 +105,7 @@ static sample attention(void) {
   return s;
 }
 
-/* Four steps, two sequences, three units, with all that a cell may have. */
+/* Four steps, two sequences, three units, with all optional parts of a cell. */
 static sample recurrent(compute_recurrent_cell cell) {
   const bool lstm = cell == COMPUTE_RECURRENT_LSTM, gru = cell == COMPUTE_RECURRENT_GRU;
   const int64_t states = lstm ? 2 : 1;
@@ -117,7 +119,7 @@ static sample recurrent(compute_recurrent_cell cell) {
   return s;
 }
 
-/* Two batches of 3 × 4 products with 70 numbers of 4 bits, in blocks of 32. */
+/* Two batches of 3 × 4 products over 70 numbers of 4 bits, in blocks of 32. */
 static sample quantized(void) {
   sample s = base(COMPUTE_KERNEL_QUANTIZED_GEMM, COMPUTE_SHAPE(2, 3, 4), 4);
   s.a.quantized_gemm =

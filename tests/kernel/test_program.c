@@ -32,7 +32,7 @@ static void equal_instructions_are_stored_once(void **state) {
   uint16_t sum = program_apply(&b, COMPUTE_I_ADD, COMPUTE_F32, x, one, 0);
   assert_int_equal(program_load(&b, COMPUTE_F32, 0), x);
   assert_int_equal(program_constant(&b, COMPUTE_F32, 1), one);
-  /* An operand that the code does not use makes no difference. */
+  /* Unused operands of an instruction make no difference. */
   assert_int_equal(program_apply(&b, COMPUTE_I_ADD, COMPUTE_F32, x, one, 7), sum);
   assert_int_equal(b.count, 3);
   assert_int_not_equal(program_load(&b, COMPUTE_F64, 0), x);
@@ -96,7 +96,7 @@ static void well_formed_programs_pass(void **state) {
   assert_true(check(&empty, 0));
 }
 
-/* One instruction over: f32, f32, i32, bool, i64 inputs as values 0 … 4. */
+/* One additional instruction; f32, f32, i32, bool, i64 inputs are the values 0 … 4. */
 static bool accepts(compute_instruction instruction) {
   program_builder b = {.count = 0};
   program_load(&b, COMPUTE_F32, 0);
@@ -220,7 +220,7 @@ static void text_shows_immediates(void **state) {
   assert_prints(&b, "mul(leaky_relu(f32(in0), 0.25), 0.5)");
 }
 
-/* Without names for shared values this text would have 2^200 leaves. */
+/* Without names for shared values, this text would have 2^200 leaves. */
 static void text_of_shared_values_stays_short(void **state) {
   (void)state;
   static program_builder b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of the decoder do again and again. */
+/* Common helpers of the decoder tests. */
 #ifndef MODEL_DECODING_H
 #define MODEL_DECODING_H
 
@@ -7,7 +7,7 @@
 #include "model/onnx.h"
 #include "support/harness/failing_allocator.h"
 
-/* The last model, in memory of just its size, so that a read past it is seen. */
+/* The last message, in a block of exactly its size, so that sanitizers find a read past its end. */
 static unsigned char *held;
 
 static inline compute_status decode_bytes(const void *data, size_t bytes, const char *folder,
@@ -19,7 +19,7 @@ static inline compute_status decode_bytes(const void *data, size_t bytes, const 
                      COMPUTE_MODEL_MAP, file);
 }
 
-/* Ends the message. */
+/* Decodes and frees the message. */
 static inline compute_status decode(proto model, const char *folder, onnx_file *file) {
   const compute_status status = decode_bytes(model.data, model.bytes, folder, file);
   free(model.data);
@@ -30,7 +30,7 @@ static inline void assert_reads(proto model, onnx_file *file) {
   assert_ok(decode(model, NULL, file));
 }
 
-/* Nothing is left of what is refused. */
+/* A refused message leaves an empty file structure. */
 static inline void assert_refuses_in(proto model, const char *folder, compute_status expected,
                                      const char *part) {
   static const onnx_file nothing;
@@ -59,7 +59,8 @@ static inline int free_held(void **state) {
   return 0;
 }
 
-/* Three floats in a larger tensor; `width` numbers say where each is, 0: one, in a vector. */
+/* Three floats in a larger tensor. `width` numbers give the place of each float; 0: one number
+ * each, as a vector. */
 static inline proto sparse_message(const char *name, int rank, const int64_t *sizes,
                                    const int64_t *indices, int64_t width) {
   static const float values[] = {1, 2, 3};
@@ -72,7 +73,7 @@ static inline proto sparse_message(const char *name, int rank, const int64_t *si
   return sparse;
 }
 
-/* Each allocation fails once: that is said, and nothing is left. Ends the model. */
+/* Each allocation fails once: decoding reports it and leaks nothing. Frees the model. */
 static inline void assert_survives_allocations(proto model, const char *folder) {
   failing_allocator_install();
   for (int64_t nth = 1;; nth++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A sample of each operation but the elementwise ones, with its rarer options. */
+/* A sample of each operation except the elementwise ones, including its rarer options. */
 #include "model/export_samples.h"
 
 #include <stdlib.h>
@@ -113,7 +113,7 @@ y[2] = compute_scatter_add(graph, compute_slice(graph, x[0], 2, 0, 2, 1), x[3], 
 return 3;
 }
 
-/* One update for each element: of several for one ONNX does not say which stands. */
+/* One update per element: ONNX does not define the result of several updates. */
 BUILD(scatter_into)
 const compute_node one = compute_slice(graph, x[0], 1, 1, 1, 1);
 y[0] = compute_scatter(graph, x[0], one, x[1], 1, COMPUTE_SCATTER_SET);
@@ -169,8 +169,8 @@ y[0] = compute_conv2d_transpose(graph, x[0], x[1], x[2],
 return 1;
 }
 
-/* Gradients by data, whose geometry no builder asks for: rows and columns that no window reaches.
- */
+/* Input gradients with a geometry that no builder requests: no window reaches some rows and
+ * columns. */
 BUILD(by_data)
 const compute_conv2d_options back = {.dilation = {3, 3}, .output_padding = {2, 1}};
 const compute_node stretched = compute_conv2d_transpose(graph, x[0], x[1], x[2], &back);
@@ -221,7 +221,7 @@ y[2] =
 return 3;
 }
 
-/* x, w, r and a bias; the rarer options if `user` is not NULL. */
+/* Inputs: x, w, r and a bias. Uses the rarer options if `user` is not NULL. */
 static const bool rarer = true;
 
 BUILD(lstm)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of ONNX export write, load and run: graphs with the operands that they are run on.
- */
+/* Graphs that the ONNX export tests write, load and run, together with their input tensors. */
 #ifndef TESTS_MODEL_EXPORT_SAMPLES_H
 #define TESTS_MODEL_EXPORT_SAMPLES_H
 
@@ -9,7 +8,7 @@
 enum { MOST_OPERANDS = 4 };
 
 typedef struct operand {
-  compute_dtype dtype; /* NONE: the sample's */
+  compute_dtype dtype; /* NONE: the sample's dtype */
   compute_shape shape;
   double low, high;
   bool special;
@@ -20,7 +19,7 @@ typedef struct export_sample {
   size_t (*build)(compute_graph *graph, const compute_node *x, const void *user,
                   compute_node *outputs); /* returns the number of outputs */
   const void *user;
-  const char *dtypes; /* a domain; NULL: the operands' own */
+  const char *dtypes; /* a domain; NULL: the domain of each operand */
   operand operands[MOST_OPERANDS];
   double looseness; /* 0: equal bits */
 } export_sample;

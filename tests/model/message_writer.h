@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes Protocol Buffers messages for tests of models, right and wrong ones. A message that is put
- * into another is gone afterwards. */
+/* Writes Protocol Buffers messages, valid and invalid, for model tests. Adding a message to another
+ * one frees it. */
 #ifndef MODEL_MESSAGE_WRITER_H
 #define MODEL_MESSAGE_WRITER_H
 
@@ -54,7 +54,7 @@ static inline void put_message(proto *to, uint32_t field, proto from) {
   free(from.data);
 }
 
-/* "a,b,,c" as four texts; NULL as none. */
+/* Writes "a,b,,c" as four texts and NULL as none. */
 static inline void put_names(proto *to, uint32_t field, const char *names) {
   for (const char *at = names; at;) {
     const size_t length = strcspn(at, ",");
@@ -115,7 +115,7 @@ static inline proto attribute_message(const char *name, int type, uint32_t field
   return attribute;
 }
 
-/* An integer, or a list of them, as the attribute of a node. */
+/* An integer attribute of a node. The type decides whether it is one integer or a list. */
 static inline void put_integer_attribute(proto *node, const char *name, int64_t value) {
   proto attribute = {0};
   put_text(&attribute, 1, name);
@@ -149,7 +149,7 @@ static inline void put_values(proto *graph, uint32_t field, const char *names) {
   }
 }
 
-/* A float32 input or output whose sizes are named: "batch,width", or numbers. */
+/* A float32 input or output with named or numeric sizes, such as "batch,width". */
 static inline void put_typed(proto *graph, uint32_t field, const char *name, const char *sizes) {
   proto shape = {0}, tensor = {0}, type = {0}, value = {0};
   for (const char *at = sizes; at;) {

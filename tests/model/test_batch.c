@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch iterators over models: every item's result, whatever the size of a batch; items as the file
- * or the caller says; and what cannot be recorded ahead, through a step. */
+/* Batch iterators over models. Every item's result is independent of the batch size. The file or
+ * the caller sets the items per batch. A step runs the models that cannot be recorded in
+ * advance. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 
@@ -8,7 +9,7 @@ enum { WIDTH = 4, ITEMS = 203 };
 
 static float items[ITEMS][WIDTH], sums[ITEMS], doubled[ITEMS][WIDTH];
 
-/* A model reads its message as long as it lives. */
+/* Messages must outlive the models that read them. */
 static void *messages[16];
 static size_t message_count;
 
@@ -56,7 +57,7 @@ static compute_status run_items(compute_batch *batch) {
   return compute_batch_run(batch, &run, NULL);
 }
 
-/* With `more` added to each weight. */
+/* `more` is added to each weight. */
 static void assert_results(float more) {
   for (int i = 0; i < ITEMS; i++) {
     float sum = 0;
@@ -88,7 +89,7 @@ static void items_go_through_a_model(void **state) {
   compute_model_release(model);
 }
 
-/* Weights that lie in a graph of the caller's may change between runs. */
+/* Weights in a caller's graph may change between runs. */
 static void trained_weights_count(void **state) {
   (void)state;
   compute_model *model = load(summing_graph("batch,4"));
@@ -132,7 +133,7 @@ static void files_of_one_item_get_one_at_a_time(void **state) {
   compute_model_release(two);
 }
 
-/* y = −x with the sizes that the file has for it: more items at a time have no such shape. */
+/* y = −x with the sizes that the file gives. This shape cannot hold more items at a time. */
 static proto folding_graph(const char *sizes, const int64_t *folded, int64_t rank) {
   proto graph = {0};
   put_text(&graph, 2, "folds");
@@ -168,7 +169,8 @@ static void files_that_know_one_item_only_get_one_at_a_time(void **state) {
   compute_model_release(deep);
 }
 
-/* A file may leave the axis open, and yet know one item only: the caller says so. */
+/* A file may leave the axis open although its shapes fit one item only. The caller then sets one
+ * item. */
 static void an_open_axis_may_stand_for_one_item(void **state) {
   (void)state;
   compute_model *model = load(folding_graph("batch,4", (int64_t[]){1, 2, 2}, 3));
@@ -230,7 +232,7 @@ static void what_is_wrong_is_named(void **state) {
 
 /* ---- Shapes that depend on values ------------------------------------------------------------ */
 
-/* s = the number of elements of the whole batch that are not 0, for each item. */
+/* s = the number of nonzero elements in the whole batch, repeated for each item. */
 static proto counting_graph(void) {
   proto graph = {0};
   put_text(&graph, 2, "counts");

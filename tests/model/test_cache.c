@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A small decoder whose caches of fixed capacity are bound as inputs and as outputs: every token
- * runs the same plan, writes into the caches where they lie, and is the one that a model without
- * caches finds from all tokens before it. */
+/* A small decoder with caches of fixed capacity that are bound both as inputs and as outputs. Every
+ * token runs the same plan, which writes to the caches in place. Each token equals the token that a
+ * model without caches computes from all earlier tokens. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 
@@ -15,8 +15,7 @@ enum {
   TOKENS = 100
 };
 
-/* ---- The model --------------------------------------------------------------------------------
- */
+/* ---- The model ----------------------------------------------------------------------------- */
 
 static uint32_t number_state;
 
@@ -35,7 +34,7 @@ static void add_integers(proto *graph, const char *name, int64_t count, const in
   put_message(graph, GRAPH_INITIALIZER, integers_message(name, values, count));
 }
 
-/* A node whose names have the layer's number where the text has a #. */
+/* A node. Each # in its names is replaced by the layer's number. */
 static proto layer_node(int layer, const char *type, const char *inputs, const char *outputs) {
   char in[160], out[160];
   const char *const from[] = {inputs, outputs};
@@ -116,7 +115,7 @@ static void add_ends(proto *graph) {
   add(graph, 0, "Add", "word,position", "x0");
 }
 
-/* The same numbers in the same order with and without caches. */
+/* The same numbers in the same order, with and without caches. */
 static proto decoder(bool cached) {
   proto graph = graph_message("tokens,positions", "next");
   if (cached) {
@@ -147,8 +146,7 @@ static compute_model *load(bool cached, void **data) {
   return loaded;
 }
 
-/* ---- Tokens -----------------------------------------------------------------------------------
- */
+/* ---- Tokens -------------------------------------------------------------------------------- */
 
 static int64_t find_next(compute_model *model, const int64_t *tokens, int64_t count) {
   int64_t positions[CAPACITY], next[CAPACITY];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX files: their structure arrives as it is, and what is damaged, nested without end or
- * contradicts itself is refused, with words for what is wrong. */
+/* ONNX files: their structure is decoded unchanged. Damaged, contradictory or endlessly nested
+ * files are refused with a message that names the error. */
 #include "model/decoding.h"
 
 /* ---- Structure ----------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ static proto integer_attribute(const char *name, int64_t value) {
   return attribute;
 }
 
-/* A node with an attribute of every type. */
+/* A node with one attribute of every type. */
 static proto attributed_node(void) {
   static const float numbers[] = {1, 2.5F};
   proto node = node_message("n", "Odd", "x,,w", "y,");
@@ -74,7 +74,7 @@ static void a_graph_arrives_as_it_is(void **state) {
   put_message(&graph, GRAPH_OUTPUT, typed_value("y"));
   proto model = model_message(graph);
   put_text(&model, 6, "words");
-  put_integer(&model, 999, 1); /* unknown fields are passed over */
+  put_integer(&model, 999, 1); /* unknown fields are ignored */
   assert_reads(model, &file);
   assert_int_equal(file.ir_version, 8);
   assert_string_equal(file.producer, "tests");
@@ -181,7 +181,7 @@ static void sequences_and_optionals_have_their_elements_type(void **state) {
 
 /* ---- Damage -------------------------------------------------------------------------------- */
 
-/* A model with something of everything. */
+/* A model with every kind of part. */
 static proto rich_model(void) {
   static const float values[] = {1, 2};
   proto graph = graph_message("x,w", "y"), function = {0}, branch = graph_message(NULL, "b");
@@ -264,7 +264,7 @@ static void malformed_messages_are_refused(void **state) {
       {"\x08\x80", 2},                                          /* half a value */
       {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 11},     /* 65 bits */
       {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 12}, /* 11 bytes */
-      {"\x0a\x01x", 3},                                         /* text for a number */
+      {"\x0a\x01x", 3},                                         /* text in place of a number */
       {"\x3a\x05\x0a", 3},                                      /* a length past the end */
       {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11},     /* a length of 2^64 − 1 */
       {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 10},         /* a length of 2^63 − 1 */
@@ -371,7 +371,8 @@ static void release_counted(void *user, void *data) {
   free(data);
 }
 
-/* However small its parts, a model takes memory by its bytes. Ends the graph. */
+/* The memory of a model is proportional to its bytes, however small its parts are. Frees the
+ * graph. */
 static void assert_proportional(proto graph) {
   static const compute_allocator counted = {allocate_counted, release_counted, NULL};
   proto model = model_message(graph);

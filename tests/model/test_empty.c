@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators of tensors without elements, such as a second stage gets when the first finds nothing.
- */
+/* Operators on tensors without elements. A second stage receives such tensors if the first one
+ * finds nothing. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 
@@ -39,7 +39,7 @@ static void classes_along_no_elements_are_none(void **state) {
       }
 }
 
-/* Scale 1 and zero point 0, as for zeros. */
+/* Scale 1 and zero point 0: the same as for a tensor of zeros. */
 static void no_numbers_are_quantized(void **state) {
   (void)state;
   proto graph = graph_message("x", "q,scale,zero"), message;

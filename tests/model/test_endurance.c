@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A model whose sizes change from run to run, for a long time: two threads run it with random sizes
- * and compare each result with what the formula says; no more plans are kept than allowed, and
- * memory stays where it was. COMPUTE_TEST_ENDURANCE says for how many seconds; 20 without it. */
+/* Endurance: a model whose sizes change from run to run. Two threads run it with random sizes and
+ * compare each result with the formula. The number of plans stays within its limit, and memory does
+ * not grow. COMPUTE_TEST_ENDURANCE sets the duration in seconds; the default is 20.
+ *
+ * y is the mean over the steps of softmax(relu(x W + b) V), and z has the rows of y whose mark is
+ * not 0. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,8 +20,7 @@ enum { WIDTH = 16, MOST_BATCH = 12, MOST_STEPS = 24, MOST_PLANS = 16, THREADS = 
 
 static float first[WIDTH][WIDTH], second[WIDTH][WIDTH], bias[WIDTH];
 
-/* ---- The model: y is the mean over the steps of softmax(relu(x W + b) V), z the rows of y whose
- * mark is not 0 ------------------------------------------------------------------------------- */
+/* ---- The model ------------------------------------------------------------------------------ */
 
 static void add_node(proto *graph, const char *type, const char *inputs, const char *outputs) {
   put_message(graph, GRAPH_NODE, node_message(type, type, inputs, outputs));
@@ -69,7 +71,7 @@ static proto sized_model(void) {
   return model_message(graph);
 }
 
-/* One step's share of a row of y. */
+/* Adds one step's share of a row of y. */
 static void add_step(const float *x, double *row) {
   double hidden[WIDTH], product[WIDTH], largest = -INFINITY, sum = 0;
   for (int i = 0; i < WIDTH; i++) {
@@ -122,7 +124,7 @@ static compute_status run_once(worker *w) {
   if (!status)
     status = compute_tensor_from_host(device, COMPUTE_F32, COMPUTE_SHAPE(w->batch), w->mark,
                                       &in[1].tensor);
-  if (!status && test_random_integer(&w->random, 0, 3) == 0) /* an output of the caller's */
+  if (!status && test_random_integer(&w->random, 0, 3) == 0) /* into a tensor of the caller */
     status =
         compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(w->batch, WIDTH), &out[0].tensor);
   if (!status) status = compute_model_run(w->model, in, 2, out, 2);
@@ -166,9 +168,9 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* ---- What it holds -------------------------------------------------------------------------- */
+/* ---- Memory in use -------------------------------------------------------------------------- */
 
-/* The most that was seen in a while. */
+/* Maxima over an interval. */
 typedef struct holdings {
   double resident, pool, blocks, plans;
 } holdings;
@@ -209,7 +211,7 @@ static void print_holdings(const char *when, const holdings *held) {
 }
 
 static void assert_flat(const holdings *before, const holdings *after) {
-  assert_true(after->plans <= MOST_PLANS + 2 * THREADS); /* those in use stay */
+  assert_true(after->plans <= MOST_PLANS + 2 * THREADS); /* plans in use are kept */
   if (after->blocks > before->blocks * 1.2) fail_msg("more blocks of memory than before");
   if (after->pool > before->pool * 1.25) fail_msg("more memory in the pool than before");
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__

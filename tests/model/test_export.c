@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs written as ONNX: every operation that has a form is written, loaded and run, and must
- * give what the graph itself gives; every other one is refused with its reason. With the variable
- * COMPUTE_EXPORT_FILES, a folder, models stay there with their inputs and results, for another
- * reader (tests/onnx/exported.py). */
+/* Graphs exported as ONNX. Every operation that ONNX can express is written, loaded and run, and
+ * must give the result of the graph itself. Every other operation is refused with a reason. If the
+ * variable COMPUTE_EXPORT_FILES names a folder, models are kept there with their inputs and results
+ * for another reader (tests/onnx/exported.py). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static void compare(const trial *t, size_t output) {
   test_values_release(&actual);
 }
 
-/* The tensors under the names of the model. */
+/* Writes the tensors under their names in the model. */
 static void keep_tensors(const trial *t) {
   char path[600];
   compute_named_tensor named[MOST_OPERANDS + MOST_OUTPUTS];
@@ -183,7 +183,7 @@ static size_t build_row(compute_graph *graph, const compute_node *x, const void 
   return 1;
 }
 
-/* Integers divide by 0 too, and shift by too many bits. */
+/* Integer samples include division by 0 and shifts by too many bits. */
 static void try_row(const elementwise_row *row, compute_dtype dtype) {
   const bool shift = strncmp(row->name, "shift", 5) == 0;
   const bool integer = test_is_integer(dtype);
@@ -214,7 +214,7 @@ static void elementwise_operations_round_trip(void **state) {
   assert_int_equal(failures, 0);
 }
 
-/* Every pair of dtypes, with what saturates and what wraps. */
+/* Every pair of dtypes, including values that saturate and values that wrap. */
 static size_t build_cast(compute_graph *graph, const compute_node *x, const void *user,
                          compute_node *outputs) {
   outputs[0] = compute_cast(graph, x[0], *(const compute_dtype *)user);
@@ -262,7 +262,7 @@ static void parameters_and_constants_become_initializers(void **state) {
       compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(2), (const float[]){10, 20});
   const compute_node y =
       compute_name(graph, compute_add(graph, compute_mul(graph, x, w), c), "weight");
-  /* those of the time of writing */
+  /* The file has the values at the time of writing. */
   assert_ok(compute_tensor_write(weight, (const float[]){2, 3}, 2 * sizeof(float)));
   const char *path = TEST_SCRATCH_DIR "/named.onnx";
   const compute_model_value outputs[] = {{"scores", y}, {NULL, w}, {"again", y}, {"copy", x}};
@@ -300,7 +300,7 @@ static void parameters_and_constants_become_initializers(void **state) {
   compute_graph_release(graph);
 }
 
-/* The graph is cut at a node that is an input. */
+/* A node that is an input ends the exported graph. */
 static void any_node_may_be_an_input(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -375,7 +375,7 @@ static void wrong_calls_are_refused(void **state) {
 
 /* ---- The table --------------------------------------------------------------------------- */
 
-/* Runs last: what has a form has been written by the tests above. */
+/* Runs last: the tests above must have written every operation that has a form. */
 static void every_operation_has_a_form_or_a_reason(void **state) {
   (void)state;
   int missing = 0;
@@ -399,7 +399,7 @@ static char *read_text(const char *path) {
   return text;
 }
 
-/* docs/reference/onnx.md has a line for each row; with COMPUTE_UPDATE_DOCS they are printed. */
+/* docs/reference/onnx.md has a line for each row. COMPUTE_UPDATE_DOCS prints these lines. */
 static void the_document_has_the_table(void **state) {
   (void)state;
   char *text = read_text(TEST_SOURCE_DIR "/docs/reference/onnx.md");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs written as ONNX: what is added to each channel of a convolution becomes its bias, where
- * that changes nothing else. That results stay the same is tested in test_export.c. */
+/* Graphs exported as ONNX: an addition per channel of a convolution becomes the bias of the
+ * convolution, if this changes nothing else. test_export.c checks that the results stay the
+ * same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ static bool mentions(const char *data, size_t bytes, const char *type) {
   return memmem(data, bytes, type, strlen(type)) != NULL;
 }
 
-/* Writes the outputs, loads the file, and says whether it has additions. Releases the graph. */
+/* Writes the outputs, loads the file and returns true if it contains additions. Releases the
+ * graph. */
 static bool adds(network *n, const compute_node *outputs, size_t count) {
   static const char *const names[] = {"first", "second"};
   compute_model_value values[2];
@@ -67,7 +69,7 @@ static void numbers_of_channels_become_a_bias(void **state) {
     }
 }
 
-/* The reshaped vector is there for others as well. */
+/* Another node reads the reshaped vector. */
 static void a_bias_may_have_other_readers(void **state) {
   (void)state;
   network n = begin();
@@ -86,7 +88,7 @@ static void other_additions_stay(void **state) {
     const compute_node y = compute_add(n.graph, n.y, of_shape(&n, shapes[i]));
     assert_true(adds(&n, &y, 1));
   }
-  for (int i = 0; i < 2; i++) { /* the convolution's own result is needed: read, or an output */
+  for (int i = 0; i < 2; i++) { /* the convolution's result has another reader, or is an output */
     network n = begin();
     const compute_node sum = compute_add(n.graph, n.y, of_shape(&n, COMPUTE_SHAPE(4, 1, 1)));
     const compute_node outputs[] = {sum, i ? compute_relu(n.graph, n.y) : n.y};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements in files beside an ONNX file: mapped where they are, and never from elsewhere. */
+/* Tensor elements in files beside an ONNX file: they are mapped in place, and only from the model's
+ * folder. */
 #include "model/decoding.h"
 
 #include "compute/model.h"
@@ -81,7 +82,7 @@ static void elements_beside_the_model_are_mapped_once(void **state) {
   assert_ptr_equal(tensors[1].data, tensors[2].data);
   assert_ptr_equal(tensors[3].data, tensors[4].data);
   assert_int_equal(file.mapped_bytes, 40);
-  /* Weights can be written to, and the file stays as it is. */
+  /* Weights are writable, and the file does not change. */
   *(float *)tensors[0].data = 9;
   onnx_release(&file);
   float first;
@@ -91,7 +92,7 @@ static void elements_beside_the_model_are_mapped_once(void **state) {
   assert_true(first == 1);
 }
 
-/* Files with holes: of the last elements alone, pages are there. */
+/* A sparse file: only the last elements occupy pages. */
 static void make_large_file(const char *path, off_t size, const void *end, size_t bytes) {
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
@@ -127,7 +128,7 @@ static void places_beyond_32_bits_are_found(void **state) {
   unlink(FOLDER "/huge");
 }
 
-/* What ONNX files cannot hold is not written. */
+/* Refuses models that one ONNX file cannot hold. */
 static void a_model_above_the_limit_is_not_saved_as_one_file(void **state) {
   (void)state;
   const int64_t size = (int64_t)1 << 31;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the files of a model are read: mapped, or into memory, where they may change and shrink. */
+/* Files of a model are mapped, or copied into memory if they may change or shrink. */
 #include "model/message_writer.h"
 
 #include <sys/stat.h>
@@ -33,8 +33,8 @@ static proto external_weights(void) {
   return tensor;
 }
 
-/* y = x + w − v, where v lies in the model's own file and w there or in another. Of the tensors of
- * the own file one is aligned, as all have another place. */
+/* y = x + w − v, where v is in the model's own file and w there or in a second file. The offsets of
+ * the tensors differ, so exactly one tensor in the own file is aligned. */
 static proto make_model(bool external) {
   proto graph = graph_message("x", "y");
   put_message(&graph, GRAPH_INITIALIZER,
@@ -54,7 +54,7 @@ static void write_model(bool external, mode_t mode) {
   free(message.data);
 }
 
-/* x + w − v is x. */
+/* w equals v, so the result is x. */
 static void assert_runs(compute_model *model) {
   compute_tensor *x = test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(COUNT), 5);
   compute_model_binding in = {"x", x}, out = {"y", NULL};
@@ -97,7 +97,7 @@ static void copied_files_may_shrink(void **state) {
   }
 }
 
-/* Written over and removed, too, by `cp` or whatever else. */
+/* This includes files that `cp` or another program overwrites, and removed files. */
 static void copied_files_may_change(void **state) {
   (void)state;
   static const char other[] = "something else";
@@ -129,7 +129,7 @@ static void files_that_others_may_write_are_copied(void **state) {
     }
 }
 
-/* Each file is judged by itself. */
+/* Each file is judged separately. */
 static void only_the_shared_file_is_copied(void **state) {
   (void)state;
   write_model(true, 0600);
@@ -164,8 +164,8 @@ static void mapping_is_the_default(void **state) {
                COMPUTE_ERROR_INVALID_ARGUMENT);
 }
 
-/* Of a model in the caller's memory, external data may be mapped: the message may not be given back
- * to the system with it. */
+/* The model is in the caller's memory and its external data may be mapped. Releasing the mapping
+ * must not return the caller's message to the system. */
 static void memory_of_the_caller_stays_as_it_is(void **state) {
   (void)state;
   write_file(EXTERNAL, weights, sizeof weights, 0600);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Formulas that files spell out in several operators are one operation of the graph, in each type
- * of numbers; what only looks like one stays as it is. Either way the values are those of the
- * file's operators, evaluated here in double precision. */
+/* Formulas that files express as several operators become one operation of the graph, in each
+ * floating-point dtype. Similar formulas with another meaning stay unchanged. In both cases the
+ * values match the file's operators, evaluated here in double precision. */
 #include <float.h>
 #include <math.h>
 
@@ -13,8 +13,8 @@ enum { SIDE = 3, MOST_NAMES = 40, MOST_LENGTH = 16 };
 
 /* ---- The file, as text ---------------------------------------------------------------------- */
 
-/* A node of "Type inputs output; Type inputs output; ...". Types that go along an axis may have a
- * digit behind them, which is the axis; otherwise it is the last one. */
+/* One node of "Type inputs output; Type inputs output; ...". A type with an axis may end in a
+ * digit, its axis; the default is the last axis. */
 typedef struct line {
   char type[MOST_LENGTH], inputs[MOST_LENGTH], output[MOST_LENGTH];
   int axis;
@@ -40,7 +40,7 @@ static const struct {
                {"ten", 10},        {"zero", 0},        {"low", -INFINITY}};
 static const double inputs[SIDE * SIDE] = {1, 2, -1, 0.5, 3, -2, 0, -0.25, 1.5};
 
-/* Of the columns: biases, and masks. */
+/* Parameters per column: biases and masks. */
 static const struct {
   const char *name;
   double value[SIDE];
@@ -51,7 +51,7 @@ static const struct {
                {"lost", {0, NAN, 0}},
                {"least", {-FLT_MAX, -FLT_MAX, -FLT_MAX}}};
 
-/* ---- What it means -------------------------------------------------------------------------- */
+/* ---- Reference in double precision ---------------------------------------------------------- */
 
 typedef struct matrix {
   char name[MOST_LENGTH];
@@ -80,7 +80,7 @@ static const matrix *find_name(const names *n, const char *name, size_t length) 
   return NULL;
 }
 
-/* What numbers of the file are once they are stored. */
+/* The value as the file stores it. */
 static double rounded(compute_dtype dtype, double value) {
   test_values one = test_values_create(dtype, COMPUTE_SHAPE(1));
   test_values_set(&one, 0, value);
@@ -101,7 +101,7 @@ static void begin_names(names *n, compute_dtype dtype, const double *x) {
   for (int i = 0; i < SIDE * SIDE; i++) m->value[i] = rounded(dtype, x[i]);
 }
 
-/* What an operator gives of an exact result: f16 is computed as f32. */
+/* The result of one operator from an exact result; f16 operators compute in f32. */
 static double stepped(compute_dtype dtype, double value) {
   return dtype == COMPUTE_F64 ? value : (double)(float)value;
 }
@@ -137,7 +137,7 @@ static void multiply(const matrix *a, const matrix *b, matrix *y) {
         y->value[i * y->columns + j] += at(a, i, e) * at(b, e, j);
 }
 
-/* Of the row or column that an element belongs to. */
+/* The mean of the element's row or column. */
 static double mean_at(const matrix *m, int axis, int row, int column) {
   double sum = 0;
   for (int i = 0; i < SIDE; i++) sum += axis ? at(m, row, i) : at(m, i, column);
@@ -252,7 +252,7 @@ static void assert_result(const char *nodes, compute_dtype dtype, compute_tensor
   free(n);
 }
 
-/* `operation` is in what `explain` says; NULL: none of those that formulas become. */
+/* The explanation contains `operation`; NULL: none of the operations that formulas become. */
 static void assert_found(const char *nodes, const char *text, const char *operation) {
   static const char *const all[] = {"silu", "gelu", "normalize", "attention"};
   if (operation && !strstr(text, operation)) fail_msg("%s: no %s in\n%s", nodes, operation, text);
@@ -260,7 +260,7 @@ static void assert_found(const char *nodes, const char *text, const char *operat
     if (strstr(text, all[i])) fail_msg("%s: %s in\n%s", nodes, all[i], text);
 }
 
-/* A model reads `message` as long as it lives. */
+/* The message must outlive the model that reads it. */
 static compute_model *load_on(proto message, compute_device *device,
                               compute_model_formulas formulas) {
   const compute_model_options options = {.device = device, .formulas = formulas};
@@ -339,8 +339,7 @@ static void what_only_looks_like_gelu_is_not(void **state) {
         "Mul x,k u; Tanh u t; Add t,one s; Mul x,half h; Mul h,s y");
 }
 
-/* Along the last axis, as opsets before 17 spell it. Its squares may overflow, other than those of
- * f16. */
+/* Along the last axis, as opsets before 17 express it. Its squares may overflow, except in f16. */
 static void a_layer_norm_of_parts_is_one_operation(void **state) {
   (void)state;
   static const char norm[] =
@@ -389,8 +388,8 @@ static void attention_of_parts_is_one_operation(void **state) {
         "Transpose x t; MatMul x,t s; Add bias,s w; Softmax w p; MatMul p,x y");
 }
 
-/* The weights are needed elsewhere, before or after; the bias is scaled as well; a scale for each
- * column; columns that add up to one. */
+/* Counterexamples: the weights have another reader, before or after; the bias is scaled as well;
+ * each column has its own scale; each column adds up to one. */
 static void what_only_looks_like_attention_is_not(void **state) {
   (void)state;
   CHECK(
@@ -413,7 +412,7 @@ static double least_of(compute_dtype dtype) {
   return dtype == COMPUTE_F64 ? 0x1p-1070 : dtype == COMPUTE_F16 ? 0x1p-23 : 0x1p-145;
 }
 
-/* Small integers and what is special, from a list of `most`. */
+/* Small integers and special values, from a list of `most`. */
 static double special(compute_dtype dtype, int64_t which) {
   const double values[] = {0,
                            -0.0,
@@ -433,7 +432,7 @@ static double special(compute_dtype dtype, int64_t which) {
 
 enum { SPECIALS = 13 };
 
-/* Numbers may differ by roundings of what they are made of, `scale`. */
+/* Allows rounding errors in proportion to `scale`, the magnitude of the terms. */
 static bool is_equal(compute_dtype dtype, double actual, double expected, double scale) {
   if (isnan(expected) || isinf(expected) || !isfinite(actual))
     return isnan(expected) ? isnan(actual) : actual == expected;
@@ -462,8 +461,8 @@ static void compare(const char *nodes, compute_dtype dtype, const double *x, com
   free(n);
 }
 
-/* As the file says it, on one device: all special values in each place, or `draws` of them in all
- * places. */
+/* Compares one device with the file's formula: all special values in each place, or `draws` random
+ * choices in all places. */
 static void check_inputs(const char *nodes, compute_dtype dtype, compute_device *device,
                          const char *name, int draws) {
   test_random random = {.state = 7};
@@ -545,8 +544,8 @@ static void attention_is_what_the_file_says(void **state) {
   CHECK("attention", ATTENTION_OF("bias", ZEROED), ATTENTION_OF("bias", PLAIN));
 }
 
-/* Where a model is recorded for training: the gradient needs the weights, so that nothing would be
- * gained. */
+/* A model recorded for training keeps the parts: the gradient needs the weights, so a fused
+ * operation would gain nothing. */
 static void attention_of_parts_stays_in_training(void **state) {
   (void)state;
   static const char nodes[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Models that are legal but unusual, and models that are meant to do harm: what they ask for is
- * computed or refused, without harm to memory and in bounded time. */
+/* Legal but unusual models and hostile models: each is computed or refused, in bounded time and
+ * without memory errors. */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include "compute/compute.h"
 #include "model/message_writer.h"
 
-/* A model reads its message as long as it lives. */
+/* The message must outlive the model that reads it. */
 typedef struct loaded_model {
   compute_model *model;
   void *message;
@@ -52,7 +52,7 @@ static compute_status run_xy(compute_model *model, compute_tensor *x, compute_te
   return status;
 }
 
-/* x of two numbers gives y; the model goes. */
+/* Runs the model on two numbers x, compares y and releases the model. */
 static void assert_result(loaded_model loaded, const float *expected, int64_t count) {
   compute_tensor *x = numbers(2, (float[]){3, -1}), *y;
   assert_ok(run_xy(loaded.model, x, &y));
@@ -62,7 +62,7 @@ static void assert_result(loaded_model loaded, const float *expected, int64_t co
   unload(loaded);
 }
 
-/* The run is refused, with this in the message; the model goes. */
+/* The run fails with this text in the message. Releases the model. */
 static void assert_refused(loaded_model loaded, const char *message) {
   compute_tensor *x = numbers(2, (float[]){3, -1}), *y;
   assert_int_not_equal(run_xy(loaded.model, x, &y), COMPUTE_OK);
@@ -89,7 +89,7 @@ static proto branch(const char *output) {
   return graph;
 }
 
-/* if sum(x) != 0 then t else x, as `output`: the plan ends before it. */
+/* if sum(x) != 0 then t else x, as `output`. The plan ends before this node. */
 static void add_if(proto *graph, const char *output) {
   add_node(graph, "ReduceSum", "x", "sum");
   proto cast = node_message("cast", "Cast", "sum", "condition");
@@ -104,7 +104,7 @@ static void add_if(proto *graph, const char *output) {
   put_message(graph, GRAPH_NODE, node);
 }
 
-/* What a sequence in an optional has is passed on to the next plan. */
+/* A sequence inside an optional is passed on to the next plan. */
 static void sequences_in_optionals_outlive_a_plan(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -164,7 +164,7 @@ static void an_insertion_needs_its_item(void **state) {
   assert_refused(load(graph), "'t' (SequenceInsert)");
 }
 
-/* ---- Functions of the host ------------------------------------------------------------------- */
+/* ---- Host functions -------------------------------------------------------------------------- */
 
 static void the_host_takes_tensors_only(void **state) {
   (void)state;
@@ -184,7 +184,7 @@ static void the_host_needs_its_inputs(void **state) {
   }
 }
 
-/* ---- Graphs within nodes --------------------------------------------------------------------- */
+/* ---- Nested graphs --------------------------------------------------------------------------- */
 
 static proto shaped_value(const char *name, int type, int rank) {
   proto shape = {0};
@@ -202,7 +202,8 @@ static proto shaped_value(const char *name, int type, int rank) {
   return info;
 }
 
-/* A loop of no rounds stacks nothing, but its output has a shape: one more than can be. */
+/* A loop without iterations stacks nothing, but its output still has a shape, and this one is too
+ * large. */
 static void a_loop_without_rounds_has_bounds(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -238,8 +239,8 @@ static proto own_node(const char *type, const char *inputs, const char *outputs)
   return node;
 }
 
-/* A graph that the caller hands to a function uses values of the caller's, where the function has
- * none, or others. */
+/* A caller hands a graph to a function. The graph reads values of the caller; the function has no
+ * such values, or others with the same names. */
 static void graphs_are_not_handed_to_functions(void **state) {
   (void)state;
   proto function = function_message("F", "a", "b");
@@ -275,7 +276,7 @@ static void graphs_are_not_handed_to_functions(void **state) {
   assert_refused(load_message(message), "(If)");
 }
 
-/* Functions each of which calls the next twice. */
+/* Each function calls the next one twice. */
 static void expansion_is_bounded(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -336,7 +337,7 @@ static void one_value_may_outlive_a_plan_twice(void **state) {
   assert_result(load(graph), (float[]){12, 2}, 2);
 }
 
-/* Outputs go to every second element of a tensor, and to one that is an input as well. */
+/* One output is every second element of a tensor, the other one is also an input. */
 static void outputs_may_be_views(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -354,7 +355,7 @@ static void outputs_may_be_views(void **state) {
   unload(loaded);
 }
 
-/* What goes wrong with values that are known while a model is recorded is the node's error too. */
+/* An error in values that are known during recording also names the node. */
 static void errors_of_known_values_name_the_node(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -385,7 +386,7 @@ typedef struct thread_work {
   int number, failures;
 } thread_work;
 
-/* Runs with other sizes and other numbers of zeros each time. */
+/* Each run has other sizes and another number of zeros. */
 static void *run_often(void *argument) {
   thread_work *work = argument;
   for (int i = 0; i < 40; i++) {
@@ -411,7 +412,8 @@ static void *run_often(void *argument) {
   return NULL;
 }
 
-/* Far fewer plans are kept than threads use; weights are put on the device by the first of them. */
+/* The limit on plans is far below the number of plans in use. The first plan puts the weights on
+ * the device. */
 static void threads_share_stages(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -437,7 +439,7 @@ static void threads_share_stages(void **state) {
     pthread_join(threads[i], NULL);
     assert_int_equal(work[i].failures, 0);
   }
-  /* however many were in use at once: a new one makes room */
+  /* A new plan makes room even if many plans were in use at once. */
   compute_tensor *x = numbers(2, (float[]){3, -1}), *y;
   assert_ok(run_xy(model, x, &y));
   compute_model_info info;
@@ -472,7 +474,7 @@ static void save_and_compare(compute_model *model, const char *path, const float
   compute_tensor_release(x);
 }
 
-/* y = x · s + w, s sparse: it comes before w among the initializers. */
+/* y = x · s + w. The sparse s precedes w among the initializers. */
 static void sparse_initializers_are_written(void **state) {
   (void)state;
   proto graph = graph_message("x", "y"), sparse = {0};
@@ -492,7 +494,7 @@ static void sparse_initializers_are_written(void **state) {
   unload(loaded);
 }
 
-/* A model that is written to another folder takes its weights along, used ones and others. */
+/* A model that is written to another folder takes its weights along, both used and unused ones. */
 static void external_weights_are_written(void **state) {
   (void)state;
   mkdir(TEST_SCRATCH_DIR "/beside", 0700);
@@ -546,7 +548,7 @@ static void recorded_inputs_are_given_once(void **state) {
   unload(loaded);
 }
 
-/* Of very many operators that nobody has, some are named, in bounded time. */
+/* Of very many unknown operators, the message names some, in bounded time. */
 static void many_missing_operators_are_refused(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -564,7 +566,7 @@ static void many_missing_operators_are_refused(void **state) {
   free(message.data);
 }
 
-/* Messages have no control characters that the file may have in its names. */
+/* Names in the file may have control characters; messages replace them. */
 static void names_are_shown_without_control_characters(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");

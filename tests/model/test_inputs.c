@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inputs that a node must have: each operator says which one is missing. Other limits of ports and
- * sizes, and what is said of them. */
+/* Required inputs: each operator names the missing one. Also other limits of ports and sizes, and
+ * their messages. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 #include "model/record.h"
@@ -61,7 +61,7 @@ static void assert_missing(const operator_row *row, int count, int missing, cons
   free(message.data);
 }
 
-/* Counts the names; with `check`, a node lacks each of them in turn. */
+/* Counts the names. With `check`, removes each input in turn. */
 static int for_names(const operator_row *row, const char *names, int count, bool check) {
   int i = 0;
   for (const char *at = names; *at; i++) {
@@ -88,7 +88,7 @@ static void each_operator_names_what_is_missing(void **state) {
   assert_true(required > 400);
 }
 
-/* Those that are not in the table take any number of inputs, or none. */
+/* Operators that are not in the table take any number of inputs, or none. */
 static void operators_without_required_inputs_are_few(void **state) {
   (void)state;
   static const char *const none[] = {"Constant",     "Loop", "Optional",      "OptionalHasElement",
@@ -102,7 +102,7 @@ static void operators_without_required_inputs_are_few(void **state) {
   }
 }
 
-/* The rest of a list counts, too: Concat of a and nothing. */
+/* The rest of a list is checked as well: Concat of a and nothing. */
 static void a_list_has_no_gaps(void **state) {
   (void)state;
   const operator_row concat = {"", "Concat", 17, NULL};
@@ -153,7 +153,7 @@ static void a_rank_above_eight_is_said(void **state) {
   free(message.data);
 }
 
-/* A size that no machine has. */
+/* A size larger than the memory of any machine. */
 static void messages_about_memory_have_the_size(void **state) {
   (void)state;
   static const int64_t sizes[] = {INT64_C(1) << 50};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops with few iterations, which are recorded one by one, and with many, which are run: both give
- * what plain C gives. States that swap, stay, or become constants; conditions and numbers that only
- * a run knows; scanned inputs and outputs along any axis in both directions. Loops without an end
- * are refused at once. */
+/* Loops with few iterations are recorded one by one; loops with many are run. Both must match plain
+ * C. States swap, stay, or become constants. Conditions and numbers may be known at run time only.
+ * Scanned inputs and outputs go along any axis in both directions. Endless loops are refused at
+ * once. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -27,7 +27,7 @@ static void put_integer_scalar(proto *graph, const char *name, int32_t type, int
   put_message(graph, GRAPH_INITIALIZER, tensor);
 }
 
-/* The file of the model, which has to stay as long as that. */
+/* The model's file, which must outlive the model. */
 static proto file;
 
 static compute_model *load(compute_context *context, proto graph) {
@@ -50,18 +50,18 @@ static uint64_t plan_bytes(const compute_model *model) {
 
 /* ---- Loop ---------------------------------------------------------------------------------- */
 
-/* What ends a loop. */
+/* The reason why a loop ends. */
 typedef enum loop_end {
   BY_NUMBER,          /* the model's */
   BY_RUN_TIME_NUMBER, /* an input */
   BY_CONDITION,       /* of a state */
-  BY_EITHER           /* a condition on the number of the iteration, before the model's number */
+  BY_EITHER           /* a condition on the iteration number, before the model's number */
 } loop_end;
 
 enum { WIDTH = 3 };
 
-/* a' = a / 2 + exp(w) + i / 1000, u' = v, v' = u × 0.9, s stays, k' = 7, n' = n + 1; a' and u in
- * each iteration are scanned. */
+/* a' = a / 2 + exp(w) + i / 1000, u' = v, v' = u × 0.9, s stays, k' = 7, n' = n + 1. Each iteration
+ * scans a' and u. */
 static proto loop_model(loop_end end, int64_t trips) {
   proto graph = {0}, body = {0};
   put_text(&graph, 2, "loops");
@@ -175,7 +175,8 @@ static void run_loop(compute_context *context, compute_model *model, loop_end en
   for (int i = 0; i < 8; i++) compute_tensor_release(out[i].tensor);
 }
 
-/* 1 and 20 are recorded one by one; 700 are seven plans of as many and a rest, or 700 of one. */
+/* 1 and 20 iterations are recorded one by one. 700 iterations are seven runs of a plan and a rest,
+ * or 700 runs of a plan with one iteration. */
 static void loops_give_what_plain_code_gives(void **state) {
   (void)state;
   static const int64_t numbers[] = {1, 20, 700, 2501};
@@ -190,7 +191,7 @@ static void loops_give_what_plain_code_gives(void **state) {
   test_close(context);
 }
 
-/* One model whose number of iterations changes from run to run. */
+/* The number of iterations of one model changes from run to run. */
 static void numbers_may_change(void **state) {
   (void)state;
   compute_context *context = test_open();
@@ -208,7 +209,7 @@ typedef struct scan_form {
   int64_t in_axis, in_reverse, out_axis, out_reverse;
 } scan_form;
 
-/* s' = 0.9 s + x; y = 2 s', for x of two elements in each iteration. */
+/* s' = 0.9 s + x; y = 2 s', where x has two elements in each iteration. */
 static proto scan_model(const scan_form *form, const char *sizes) {
   proto graph = {0}, body = {0};
   put_text(&graph, 2, "scans");
@@ -289,7 +290,7 @@ static void scans_run_along_any_axis_in_both_directions(void **state) {
   test_close(context);
 }
 
-/* A plan of all iterations would take 100 MB. */
+/* A plan with all iterations would need 100 MB. */
 static void long_scans_take_little_memory(void **state) {
   (void)state;
   compute_context *context = test_open();
@@ -298,9 +299,9 @@ static void long_scans_take_little_memory(void **state) {
   test_close(context);
 }
 
-/* ---- Loops without an end -------------------------------------------------------------------- */
+/* ---- Endless loops --------------------------------------------------------------------------- */
 
-/* Runs x' = x + x, or x' = x and x side by side, which no plan can repeat. */
+/* Runs x' = x + x, or x' = x and x side by side. No plan can repeat these loops. */
 static void assert_refused_at_once(const char *operator, bool numbered, int64_t trips) {
   proto graph = graph_message("x", "y"), body = {0};
   put_integer_scalar(&graph, "trips", 7, trips);

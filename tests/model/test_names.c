@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names in ONNX files: what they stand for is found, through graphs within graphs; nodes are
- * sorted; what is defined twice, not at all or by itself is refused. */
+/* Names in ONNX files: each name is resolved through nested graphs, and nodes are sorted.
+ * Duplicate, undefined and cyclic definitions are refused. */
 #include "model/decoding.h"
 
 /* ---- Names --------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static void what_is_used_must_be_defined(void **state) {
   graph = graph_message("x", "a");
   put_message(&graph, GRAPH_NODE, node);
   assert_refuses(model_message(graph), "Identity");
-  /* What a graph within defines is not seen from outside. */
+  /* Definitions of an inner graph are not visible outside. */
   inner = graph_message(NULL, NULL);
   put_node(&inner, "in", "x", "hidden");
   node = node_message("if", "If", NULL, "a");
@@ -151,7 +151,7 @@ static void an_initializer_may_be_an_inputs_default(void **state) {
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* A function of domain "own" that calls another one of it. */
+/* A function in the domain "own" that calls another function of this domain. */
 static proto function_message(const char *name, const char *called) {
   proto function = {0}, node = node_message("call", called, "in", "out");
   put_text(&node, 7, "own");

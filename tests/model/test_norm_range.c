@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that take the root of a sum of powers are right for numbers whose powers f32 does not
- * hold: from 1e-38 to 1e37. So are their gradients. */
+/* Roots of sums of powers are right even if f32 cannot hold the powers: for numbers from 1e-38 to
+ * 1e37. The same holds for their gradients. */
 #include <math.h>
 
 #include "compute/compute.h"
@@ -50,7 +50,7 @@ static double layer(const double *x, int i) {
 typedef struct operator_case {
   const char *name, *sizes;
   int results;
-  bool scale; /* has a second input of ones */
+  bool scale; /* has a second input, all ones */
   formula formula;
 } operator_case;
 
@@ -103,7 +103,7 @@ static void check(const operator_case *c, compute_model *model, float scale) {
 
 static const float weights[COUNT] = {0.5f, -1, 0.25f, 2};
 
-/* The sum of the results, each times its weight, by central differences. */
+/* The derivative of the weighted sum of the results, by central differences. */
 static double slope(const operator_case *c, const double *x, int i) {
   double sum = 0;
   for (int side = -1; side <= 1; side += 2) {
@@ -120,7 +120,7 @@ static void check_gradient(const operator_case *c, compute_model *model, float s
   double wide[COUNT], most = 0;
   for (int i = 0; i < COUNT; i++) wide[i] = (double)(x[i] = (float)shape_of_x[i] * scale);
   for (int i = 0; i < COUNT; i++) most = fmax(most, fabs(slope(c, wide, i)));
-  if (most < 1e-36 || most > 1e36) return; /* f32 has few digits for it, or none */
+  if (most < 1e-36 || most > 1e36) return; /* f32 holds few digits of the gradient, or none */
   const compute_shape shape =
       c->formula == l3 ? COMPUTE_SHAPE(1, 1, COUNT) : COMPUTE_SHAPE(1, COUNT);
   compute_graph *graph = compute_graph_create(test_context);
@@ -135,7 +135,7 @@ static void check_gradient(const operator_case *c, compute_model *model, float s
   assert_ok(compute_compile(graph, &gradient, 1, NULL, &plan));
   compute_plan_info info;
   assert_ok(compute_plan_describe(plan, &info));
-  assert_true(info.steps <= 10); /* more if the largest element had a gradient */
+  assert_true(info.steps <= 10); /* a gradient through the largest element would need more steps */
   compute_tensor *from = test_tensor(test_context, COMPUTE_F32, shape, x);
   compute_tensor *to = test_tensor(test_context, COMPUTE_F32, shape, NULL);
   assert_ok(compute_run(plan, (compute_binding[]){{in.node, from}, {gradient, to}}, 2, NULL));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands and attributes that do not fit their operators, as files have them that no checker has
- * seen. Forms of all operators are tried by tests/onnx/mutants.c. */
+/* Operands and attributes that do not fit their operators, as in files that no checker has seen.
+ * tests/onnx/mutants.c tries every form of every operator. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 
-/* The run fails with this status, and this in the message. */
+/* The run fails with this status and this text in the message. */
 static void assert_status(proto graph, compute_status status, const char *message) {
   proto model_bytes = model_message(graph);
   compute_model *model = NULL;
@@ -20,7 +20,8 @@ static void assert_status(proto graph, compute_status status, const char *messag
   free(model_bytes.data);
 }
 
-/* The product of frames and window fails, and what the rule does with its shape must not matter. */
+/* The product of frames and window fails. The rule must not continue with the shape of this failed
+ * node. */
 static void a_window_of_another_dtype_is_refused(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -36,7 +37,7 @@ static void a_window_of_another_dtype_is_refused(void **state) {
   assert_status(graph, COMPUTE_ERROR_DTYPE, "(STFT)");
 }
 
-/* The rule of a function of the host has seen its attributes before the run does. */
+/* The rule of a host function reads its attributes before the run does. */
 static void attributes_of_the_host_have_their_type(void **state) {
   (void)state;
   static const char *const attributes[] = {"sorted", "axis"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of operators in docs/reference/onnx.md is that of the library: run this test with
- * COMPUTE_UPDATE_DOCS=1 to write it again. And of each operator the version that holds is found. */
+/* The operator list in docs/reference/onnx.md matches the library. To update it, run this test with
+ * COMPUTE_UPDATE_DOCS=1. The test also checks that each operator resolves to the right version. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +39,11 @@ static void print_rows(text_buffer *text, const operator_row *const *rows, size_
       column = 0;
     }
     domain = rows[i]->domain;
-    snprintf(word, sizeof word, "`%s` %d", rows[i]->name, rows[i]->first);
     const bool last = i + 1 == count || strcmp(rows[i + 1]->domain, domain) != 0;
-    column += strlen(word) + 2;
-    const bool wraps = column > 150 && !last;
-    text_add(text, "%s%s%s", word, last ? "" : ",", last ? "" : wraps ? "\n" : " ");
-    if (wraps) column = 0;
+    snprintf(word, sizeof word, "`%s` %d%s", rows[i]->name, rows[i]->first, last ? "" : ",");
+    const bool first = column == 0, wraps = !first && column + 1 + strlen(word) > 100;
+    text_add(text, "%s%s", first ? "" : wraps ? "\n" : " ", word);
+    column = first || wraps ? strlen(word) : column + 1 + strlen(word);
   }
   text_add(text, "\n\n");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Models whose plans place themselves on the CPU and on an OpenCL device (COMPUTE_PLAN_AUTO): with
- * costs that make products cheap on one and all else on the other, both work, and the results are
- * those of the CPU alone. */
+/* Models with automatic placement (COMPUTE_PLAN_AUTO) on the CPU and an OpenCL device. The costs
+ * make products cheap on one device and all other work cheap on the other, so both devices work.
+ * The results equal those of a plan on the CPU alone. */
 #include <stdlib.h>
 
 #include "core/device/device.h"
@@ -14,7 +14,7 @@ enum { WIDTH = 32, MOST_ROWS = 40 };
 static compute_context *context;
 static compute_device *cpu, *other;
 
-/* Skips where there is no OpenCL device. */
+/* Skips the test if there is no OpenCL device. */
 static int set_up(void **state) {
   (void)state;
   assert_ok(compute_open(&context, &(compute_open_options){.device = "cpu"}));
@@ -55,8 +55,8 @@ static void add_matrix(proto *graph, const char *name, uint64_t seed) {
   put_message(graph, GRAPH_INITIALIZER, tensor);
 }
 
-/* Products with elementwise work between them, and a part whose size depends on values: z is the
- * product of the rows of y whose mark is not 0. */
+/* Products with elementwise work between them, followed by a part whose size depends on values: z
+ * has the rows of y whose mark is not 0. */
 static proto products(void) {
   proto graph = {0};
   put_text(&graph, 2, "products");
@@ -102,7 +102,7 @@ static void assert_close(const float *a, const float *b, int64_t count) {
   for (int64_t i = 0; i < count; i++) assert_float_equal(a[i], b[i], 1e-5f);
 }
 
-/* The same numbers from both models, for several sizes. */
+/* Both models give the same numbers, for several sizes. */
 static void compare(compute_model *plain, compute_model *placed) {
   static const int64_t rows[] = {MOST_ROWS, 7, 1};
   static results expected, seen;
@@ -127,7 +127,7 @@ static compute_model *load(const proto *message, compute_device *device, uint32_
   return model;
 }
 
-/* Which devices the plans of a model have steps on. */
+/* The devices on which the model's plans have steps. */
 static void assert_steps_on(compute_model *model, bool on_cpu, bool on_other) {
   char *text = NULL;
   assert_ok(compute_model_explain(model, &text));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions and products of dequantized bytes are computed as integers: their results are those
- * of double precision, and the plan has integer products where they are expected. */
+/* Convolutions and products of dequantized bytes are computed as integers. Their results match
+ * double precision, and the plan has integer products where expected. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,8 +9,7 @@
 
 enum { U8 = 2, I8 = 3 };
 
-/* A tensor of bytes, of type U8 or I8, with random numbers from `low` to `high`; `values` gets
- * them. */
+/* A tensor of bytes, U8 or I8, with random numbers from `low` to `high`. `values` receives them. */
 static void add_bytes(proto *graph, const char *name, int32_t type, int rank, const int64_t *sizes,
                       double low, double high, double *values) {
   test_random random = {(uint64_t)name[0] * 7 + (uint64_t)rank};
@@ -45,7 +44,7 @@ static void add_node(proto *graph, const char *type, const char *inputs, const c
   put_message(graph, GRAPH_NODE, node(type, inputs, output));
 }
 
-/* x, quantized with the scale 0.05 and the zero point 120, as numbers again: "data". */
+/* "data": x after quantization with scale 0.05 and zero point 120, converted back to floats. */
 static void add_data(proto *graph) {
   static double zero[1];
   add_floats(graph, "x_scale", 0, NULL, &(const float){0.05f});
@@ -54,20 +53,21 @@ static void add_data(proto *graph) {
   add_node(graph, "DequantizeLinear", "q,x_scale,z", "data");
 }
 
-/* What becomes of a number. */
+/* A number after quantization and dequantization. */
 static double quantized(float x) {
   const double q = nearbyint(x / 0.05f) + 120;
   return (fmin(fmax(q, 0), 255) - 120) * (double)0.05f;
 }
 
-/* Whether a step of the plan begins with `operation` and goes on with its sums as floats. */
+/* Returns true if a step of the plan begins with `operation` and continues with its sums as
+ * floats. */
 static bool goes_on(const char *text, const char *operation) {
   for (const char *at = strstr(text, operation); at; at = strstr(at + 1, operation))
     if (memmem(at, strcspn(at, "\n"), "f32(", 4)) return true;
   return false;
 }
 
-/* Loads and runs a model with the input "x"; whether its plan has an integer product. */
+/* Loads and runs a model with the input "x". Returns true if its plan has an integer product. */
 static bool run(proto *message, compute_shape x_shape, const float *x, compute_shape y_shape,
                 float *y) {
   compute_model *model = NULL;
@@ -102,7 +102,7 @@ enum { IMAGES = 2, CHANNELS = 6, ROWS = 7, COLUMNS = 5, FILTERS = 18, MOST = 409
 typedef struct conv_case {
   const char *what;
   int64_t groups, size, stride;
-  bool each; /* a scale and zero point for each filter */
+  bool each; /* one scale and zero point for each filter */
   bool symmetric, integer;
 } conv_case;
 

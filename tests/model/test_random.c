@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random operators: without a seed other numbers in each run, with one, of the node or of the
- * model's options, always the same. */
+/* Random operators: without a seed, each run draws other numbers. With a seed of the node or of the
+ * model's options, all runs draw the same numbers. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 
@@ -20,7 +20,7 @@ static void put_shape(proto *node) {
   put_list_attribute(node, "shape", &(int64_t){COUNT}, 1);
 }
 
-/* Of one node without inputs, or with x. */
+/* A model of one node, without inputs or with x. */
 static proto single(proto node, const char *inputs) {
   proto graph = graph_message(inputs, "y");
   put_message(&graph, GRAPH_NODE, node);
@@ -44,7 +44,7 @@ static proto like(const char *type) {
   return single(node_message("draw", type, "x", "y"), "x");
 }
 
-/* Dropout as it trains, perhaps with a seed, which is an integer. */
+/* Dropout in training mode. The seed is an integer and optional. */
 static proto dropout(int64_t seed) {
   static const float half = 0.5f;
   static const unsigned char yes = 1;
@@ -73,7 +73,7 @@ static proto twins(void) {
   return model_message(graph);
 }
 
-/* A loop of n rounds, each of which draws: y is [n, COUNT]. */
+/* A loop of n rounds; each one draws. y is [n, COUNT]. */
 static proto loop(int64_t rounds) {
   proto body = graph_message("i,go", "again,drawn");
   proto node = node_message("draw", "RandomUniform", NULL, "drawn");
@@ -128,7 +128,7 @@ static bool are_equal(const numbers *a, const numbers *b) {
   return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Whether two runs of a model, and one of another load of its file, differ. */
+/* Compares two runs of a model and one run of a second load of its file. */
 static void assert_runs(proto message, uint64_t seed, bool differ) {
   compute_model *model = load(message, seed), *again = load(message, seed);
   const numbers first = run(model), second = run(model), other = run(again);
@@ -172,7 +172,7 @@ static void a_seed_of_the_node_fixes_them(void **state) {
   assert_runs(dropout(7), 0, false);
 }
 
-/* Of 64 elements each is 0 or 2; all 0 or all 2 has the probability 2^-63. */
+/* Each of 64 elements is 0 or 2. The probability that all are equal is 2^-63. */
 static void dropout_halves(void **state) {
   (void)state;
   for (int64_t seed = 0; seed <= 7; seed += 7) {
@@ -218,7 +218,7 @@ static void rounds_of_a_loop_draw_their_own(void **state) {
   }
 }
 
-/* A plan of the caller's, as training makes one, draws in each of its runs, too. */
+/* A plan that the caller compiles, for example for training, also draws in each run. */
 static void a_recorded_graph_draws(void **state) {
   (void)state;
   for (uint64_t seed = 0; seed <= 3; seed += 3) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RoiAlign of more points and channels than it reads together: in planes that rise evenly, the
- * average of a bin is the value at its centre. */
+/* RoiAlign with more points and channels than it reads at a time. In planes with a constant slope,
+ * the average of a bin is the value at its centre. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -68,7 +68,7 @@ static void averages_are_those_of_all_points(void **state) {
   free(data);
 }
 
-/* The larger of NaN and a number is the number, but there is none. */
+/* The maximum of NaN and a number is the number. A bin of nothing but NaN has no number. */
 static void a_maximum_of_nothing_but_nan_is_nan(void **state) {
   (void)state;
   void *data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the elements of a resized axis come from: corners of the result as it is, ties of places
- * that f32 cannot hold, as PyTorch and ONNX Runtime have them. The data is 0, 1, 2, … */
+/* Source positions of a resized axis: corners of the result and ties that f32 cannot represent, as
+ * in PyTorch and ONNX Runtime. The data is 0, 1, 2, … */
 #include <math.h>
 
 #include "compute/compute.h"
@@ -10,8 +10,8 @@ enum { MOST = 64 };
 
 typedef struct resize_case {
   const char *coordinates, *mode, *nearest;
-  int64_t from, to; /* the length of the result: checked */
-  float scale;      /* 0: `to` is given as a size */
+  int64_t from, to; /* the length of the result, which is checked */
+  float scale;      /* 0: `to` is the requested size */
   float begin, end; /* of the region */
 } resize_case;
 
@@ -57,7 +57,7 @@ static void resize(const resize_case *c, float y[MOST]) {
   free(message.data);
 }
 
-/* Linear interpolation of 0, 1, 2, … gives the place itself. */
+/* Linear interpolation of 0, 1, 2, … gives the source position. */
 static void corners_are_those_of_the_result(void **state) {
   (void)state;
   static const resize_case cases[] = {
@@ -83,7 +83,7 @@ static void corners_are_those_of_the_result(void **state) {
   }
 }
 
-/* Cubic interpolation meets the corners, too; nearest takes them. */
+/* Cubic interpolation also meets the corners; nearest takes them. */
 static void every_mode_meets_the_corners(void **state) {
   (void)state;
   static const char *const modes[] = {"nearest", "linear", "cubic"};

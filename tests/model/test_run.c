@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Models that are run: plans are kept by the sizes of inputs, values that decide about shapes are
- * waited for, several threads may run one model, and what is wrong is named. */
+/* Running models. Plans are cached by the input sizes. A run waits for values that decide about
+ * shapes. Several threads may run one model. Errors name their cause. */
 #include <pthread.h>
 
 #include "compute/compute.h"
@@ -14,7 +14,7 @@ static void add_node(proto *graph, const char *type, const char *inputs, const c
   put_message(graph, GRAPH_NODE, operator_node(type, inputs, outputs));
 }
 
-/* A model reads its message as long as it lives. */
+/* Messages must outlive the models that read them. */
 static void *messages[64];
 static size_t message_count;
 
@@ -66,7 +66,7 @@ static void a_model_runs(void **state) {
   compute_model_release(model);
 }
 
-/* A file aligns nothing: whatever the address of a weight, it is used, and trained, once. */
+/* A file aligns nothing. A weight at any address is used, and trained exactly once. */
 static void weights_lie_anywhere(void **state) {
   (void)state;
   static const char path[] = TEST_SCRATCH_DIR "/anywhere.onnx";
@@ -126,7 +126,7 @@ static void plans_are_kept_by_size(void **state) {
   compute_model_release(model);
 }
 
-/* y = the elements of x that are not 0, twice: NonZero depends on values. */
+/* y = the nonzero elements of x, twice: the size of NonZero's result depends on values. */
 static void results_may_depend_on_values(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -146,7 +146,7 @@ static void results_may_depend_on_values(void **state) {
   }
   compute_model_info info;
   assert_ok(compute_model_describe(model, &info));
-  assert_int_equal(info.plans_made, 3); /* one before, one for each number of elements */
+  assert_int_equal(info.plans_made, 3); /* one first, one for each number of elements */
   compute_tensor_release(x);
   compute_tensor_release(z);
   compute_model_release(model);
@@ -315,8 +315,7 @@ static void wrong_bindings_are_named(void **state) {
   compute_model_release(model);
 }
 
-/* ---- Operators of the caller's ----------------------------------------------------------------
- */
+/* ---- Custom operators ------------------------------------------------------------------------ */
 
 static compute_status record_scaled(void *user, compute_model_call *call) {
   const double factor = compute_model_call_number(call, "factor", *(const double *)user);
@@ -355,8 +354,7 @@ static void operators_can_be_added(void **state) {
   compute_model_release(model);
 }
 
-/* ---- Training and writing back -----------------------------------------------------------------
- */
+/* ---- Training and writing back --------------------------------------------------------------- */
 
 /* One step down the gradient of sum((x + w)²): w becomes w − 2·rate·(x + w). */
 static void train(compute_model *model) {
@@ -406,8 +404,7 @@ static void weights_can_be_trained_and_written(void **state) {
   compute_model_release(model);
 }
 
-/* Single numbers are constants of plans, until the model is in a graph where they may be trained.
- */
+/* Scalars are constants of plans, unless the model is in a graph that may train them. */
 static void single_numbers_can_be_trained(void **state) {
   (void)state;
   proto message = graph_message("x", "s");

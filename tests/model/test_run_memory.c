@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of loading, running, recording and saving a model fails once: that is said, what
- * was there before still works, and nothing is left. */
+/* Every allocation of loading, running, recording and saving a model fails once. The failure is
+ * reported, existing objects still work, and nothing leaks. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 #include "support/harness/failing_allocator.h"
@@ -9,7 +9,7 @@ static void add_node(proto *graph, const char *type, const char *inputs, const c
   put_message(graph, GRAPH_NODE, node_message(type, type, inputs, outputs));
 }
 
-/* A weight, a shape that is computed, a result whose size depends on values. */
+/* A weight, a computed shape, and a result whose size depends on values. */
 static proto varied_model(void) {
   proto graph = graph_message("x", "y,z");
   put_message(&graph, GRAPH_INITIALIZER, vector_message("w", (float[]){1, -2, 0, 3}, 4));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators of ONNX Runtime (com.microsoft) against their definitions in double precision; buffers
- * of keys and values that past and present share, in which sequences grow without another plan. */
+/* Operators of ONNX Runtime (com.microsoft), compared with their definitions in double
+ * precision. Past and present may share buffers of keys and values; sequences grow in them
+ * without a new plan. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,8 +10,7 @@
 
 enum { HEADS = 4, WIDTH = 8, MODEL = HEADS * WIDTH, BATCH = 2, CAPACITY = 24 };
 
-/* ---- One node ---------------------------------------------------------------------------------
- */
+/* ---- One node -------------------------------------------------------------------------------- */
 
 static proto runtime_node(const char *type, const char *inputs, const char *outputs) {
   proto node = node_message("node", type, inputs, outputs);
@@ -26,7 +26,7 @@ static void put_float_attribute(proto *node, const char *name, float value) {
   put_message(node, NODE_ATTRIBUTE, attribute);
 }
 
-/* A model of the node; `data` is freed after it. */
+/* A model of the node. The caller frees `data` after the model. */
 static compute_model *load(proto node, const char *inputs, const char *outputs, void **data) {
   proto graph = graph_message(inputs, outputs), model = {0};
   put_message(&graph, GRAPH_NODE, node);
@@ -64,7 +64,7 @@ static void assert_values(const compute_tensor *tensor, const double *expected, 
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* What a query sees, and how. */
+/* The visible keys of a query, and the options of the attention. */
 typedef struct attention_case {
   const char *name;
   int64_t shared;  /* heads of keys and values */
@@ -74,8 +74,8 @@ typedef struct attention_case {
   float softcap;
 } attention_case;
 
-/* y[queries, MODEL] of one sequence: keys and values are [shared, CAPACITY, WIDTH], with `past`
- * that are older than the queries' own. */
+/* y[queries, MODEL] of one sequence. Keys and values are [shared, CAPACITY, WIDTH]; `past` of them
+ * precede the queries. */
 static void attend(const attention_case *c, int64_t past, const float *q, const float *keys,
                    const float *values, double *y) {
   const int64_t group = HEADS / c->shared, all = past + c->queries;
@@ -100,7 +100,7 @@ static void attend(const attention_case *c, int64_t past, const float *q, const 
     }
 }
 
-/* New rows [queries, shared · WIDTH] at `past` of a cache [shared, CAPACITY, WIDTH]. */
+/* Writes new rows [queries, shared · WIDTH] at `past` of a cache [shared, CAPACITY, WIDTH]. */
 static void append(const attention_case *c, int64_t past, const float *rows, float *cache) {
   for (int64_t i = 0; i < c->queries; i++)
     for (int64_t h = 0; h < c->shared; h++)
@@ -125,12 +125,12 @@ static compute_model *load_groups(const attention_case *c, void **data) {
   return load(node, inputs, "y,present_k,present_v", data);
 }
 
-/* Sequences that grow in caches which are bound as inputs and as outputs. */
+/* Sequences that grow in caches; the caches are bound both as inputs and as outputs. */
 typedef struct growth {
   const attention_case *c;
   test_random random;
   int64_t past[BATCH];
-  int64_t rows, cache; /* elements of new keys, and of a cache, of a sequence */
+  int64_t rows, cache; /* elements of the new keys and of the cache, for each sequence */
   float q[BATCH * 3 * MODEL], k[BATCH * 3 * MODEL], v[BATCH * 3 * MODEL];
   float keys[BATCH * CAPACITY * MODEL], values[BATCH * CAPACITY * MODEL];
   double y[BATCH * 3 * MODEL];
@@ -157,7 +157,7 @@ static void begin_growth(growth *g, const attention_case *c, uint64_t seed) {
   g->out[2] = (compute_model_binding){"present_v", g->in[4].tensor};
 }
 
-/* A step: the new rows are where they belong, and the queries' results are right. */
+/* One step: the new rows are in their places, and the results of the queries are right. */
 static void grow(growth *g, compute_model *model) {
   const attention_case *c = g->c;
   int32_t last[BATCH];
@@ -185,7 +185,7 @@ static void grow(growth *g, compute_model *model) {
   assert_values(g->out[0].tensor, g->y, BATCH * c->queries * MODEL);
 }
 
-/* The lengths of sequences that fit are no part of a plan. */
+/* One plan serves all lengths that fit into the buffer. */
 static void sequences_grow_in_a_shared_buffer_with_one_plan(void **state) {
   (void)state;
   static const attention_case cases[] = {
@@ -199,12 +199,12 @@ static void sequences_grow_in_a_shared_buffer_with_one_plan(void **state) {
     compute_model *model = load_groups(&cases[n], &data);
     begin_growth(&g, &cases[n], n + 1);
     while (g.past[1] + g.c->queries <= CAPACITY) grow(&g, model);
-    assert_plans(model, 2); /* the first is for what the present's size depends on */
+    assert_plans(model, 2); /* the first plan computes the values that decide the present's size */
     for (int64_t i = 0; i < BATCH * g.cache; i++) {
       assert_true(test_element(g.in[3].tensor, i) == (double)g.keys[i]);
       assert_true(test_element(g.in[4].tensor, i) == (double)g.values[i]);
     }
-    /* One that has grown beyond its buffer, whatever the total says. */
+    /* A sequence longer than its buffer is refused, whatever the total length is. */
     assert_ok(compute_tensor_write(g.in[5].tensor, &(int32_t[]){3, CAPACITY}, 2 * sizeof(int32_t)));
     assert_fails(compute_model_run(model, g.in, 7, g.out, 3), COMPUTE_ERROR_INDEX);
     release(g.in, 7);
@@ -214,7 +214,7 @@ static void sequences_grow_in_a_shared_buffer_with_one_plan(void **state) {
   }
 }
 
-/* A present that is larger than the past has the new rows behind those that count. */
+/* If the present is larger than the past, the new rows follow the valid rows. */
 static void a_buffer_that_is_too_small_is_enlarged(void **state) {
   (void)state;
   const attention_case c = {"a token", HEADS, 1, 0, true, 0};
@@ -257,8 +257,8 @@ static void a_buffer_that_is_too_small_is_enlarged(void **state) {
   free(data);
 }
 
-/* MultiHeadAttention and Attention, whose past's length is a number for all sequences. Attention's
- * projections are the identity, and its keys and values one buffer. */
+/* MultiHeadAttention and Attention, which have one past length for all sequences. Attention's
+ * projections are the identity, and its keys and values share one buffer. */
 static void one_length_for_all_sequences_is_no_part_of_a_plan(void **state) {
   (void)state;
   enum { STEP = 3, ROWS = STEP * MODEL, CACHE = CAPACITY * MODEL };
@@ -320,8 +320,7 @@ static void one_length_for_all_sequences_is_no_part_of_a_plan(void **state) {
   }
 }
 
-/* ---- Without another implementation -----------------------------------------------------------
- */
+/* ---- Without another implementation ---------------------------------------------------------- */
 
 static void bias_add_adds_the_bias_of_a_channel_and_what_is_skipped(void **state) {
   (void)state;
@@ -352,7 +351,7 @@ static void bias_add_adds_the_bias_of_a_channel_and_what_is_skipped(void **state
 enum { IMAGES = 2, ROWS = 3, COLUMNS = 4, CHANNELS = 6, GROUPS = 3 };
 enum { PIXELS = ROWS * COLUMNS, ELEMENTS = IMAGES * PIXELS * CHANNELS };
 
-/* Element (image, pixel, channel) in either layout. */
+/* The index of element (image, pixel, channel) in either layout. */
 static int64_t place(bool last, int64_t n, int64_t p, int64_t c) {
   return last ? (n * PIXELS + p) * CHANNELS + c : (n * CHANNELS + c) * PIXELS + p;
 }
@@ -413,8 +412,7 @@ static void group_norm_takes_both_layouts_and_activations(void **state) {
   }
 }
 
-/* ---- What is not supported --------------------------------------------------------------------
- */
+/* ---- Unsupported forms ----------------------------------------------------------------------- */
 
 /* Runs a node whose inputs are all f32 [2, 4, 8], and expects an error with these words. */
 static void assert_refused(proto node, const char *inputs, const char *outputs,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Scan of opset 8, which scans each entry of a batch by itself: values that carry on, a sequence
- * that is read backwards, results of all rounds; and inputs that do not fit each other. */
+/* Scan of opset 8, which scans each batch entry separately: carried values, a sequence read
+ * backwards, the results of all rounds, and inputs that do not fit each other. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 
 enum { ENTRIES = 2, ROUNDS = 3 };
 
-/* Running sums of x and, in the same rounds, the products with y, whose order `directions` gives.
- */
+/* Running sums of x and, in the same rounds, the products with y. `directions` sets the order of
+ * y. */
 static compute_status load_scan(compute_context *context, const char *lengths, int64_t direction,
                                 compute_model **model) {
   proto graph = {0}, body = {0};

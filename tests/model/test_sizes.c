@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Random sizes, each of which needs plans and blocks of its own: models, eager calls and training
- * hold at most half more than the largest size alone needs, and give back what they no longer need.
- * COMPUTE_TEST_SHAPES says how many sizes; 500 without it. */
+/* Random sizes, each with its own plans and blocks. Models, eager calls and training use at most
+ * 1.5 times the memory of the largest size alone, and release the memory that they no longer need.
+ * COMPUTE_TEST_SHAPES sets the number of sizes; the default is 500. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 
-enum { WIDTH = 64, LARGEST = 500, KEPT = 1 << 20 /* cached blocks of so few bytes stay */ };
+enum { WIDTH = 64, LARGEST = 500, KEPT = 1 << 20 /* limit of cached bytes that stay */ };
 
 static long shapes_to_run(void) {
   const char *text = getenv("COMPUTE_TEST_SHAPES");
@@ -34,9 +34,9 @@ static double resident_bytes(void) {
   return kib * 1024;
 }
 
-/* ---- What runs with a size ----------------------------------------------------------------- */
+/* ---- Work of any size ---------------------------------------------------------------------- */
 
-/* Something that can run with any size up to LARGEST. */
+/* A kind of work that can run with any size up to LARGEST. */
 typedef struct subject {
   const char *name;
   void *(*create)(compute_context *context);
@@ -44,7 +44,7 @@ typedef struct subject {
   void (*release)(void *state);
 } subject;
 
-/* The file of the model, which has to stay as long as that. */
+/* The model's file, which must outlive the model. */
 static proto file;
 
 /* y = tanh(x W xᵀ) x, for x of [1, size, 64]. */
@@ -96,7 +96,7 @@ static void *create_nothing(compute_context *context) {
   return context;
 }
 
-/* Calls on tensors whose sizes differ within a run, too. */
+/* Eager calls on tensors whose sizes also differ within a run. */
 static void run_eager(void *state, compute_context *context, int64_t size) {
   (void)state;
   const int64_t other = size * 7 % LARGEST + 1;
@@ -156,8 +156,8 @@ static const subject subjects[] = {
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-/* The most that the pool has in use for the largest size, alone in a context. Eager calls need
- * most for other than the largest size, so a few are tried. */
+/* The pool's peak use for the largest size, alone in a context. The peak of eager calls may belong
+ * to a smaller size, so a few sizes are tried. */
 static uint64_t largest_need(const subject *s) {
   compute_context *context = test_open();
   void *state = s->create(context);
@@ -203,7 +203,7 @@ static void random_sizes_hold_half_more_than_the_largest(void **state) {
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) check_subject(&subjects[i]);
 }
 
-/* Large runs, then small ones for longer than the pool remembers. */
+/* Large runs, then small runs for longer than the pool's memory of peaks. */
 static void what_one_large_run_needed_goes_back(void **state) {
   (void)state;
   const subject *s = &subjects[0];
@@ -220,7 +220,7 @@ static void what_one_large_run_needed_goes_back(void **state) {
   test_close(context);
 }
 
-/* Plans of many sizes stay below the model's limit in bytes; without weights. */
+/* Plans of many sizes, without their weights, stay below the model's limit in bytes. */
 static void plans_are_bounded_by_bytes(void **state) {
   (void)state;
   compute_context *context = test_open();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of tensors in ONNX files: in every form that a file may have them in they arrive
- * exactly; sizes that lie are refused. */
+/* Elements of tensors in ONNX files: they are read exactly from every form that a file may use.
+ * False sizes are refused. */
 #include "model/decoding.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct element_case {
   compute_dtype dtype;
   uint32_t field; /* of the list */
   int64_t count;
-  uint64_t entries[4]; /* of the list: varints, or bits of floats */
+  uint64_t entries[4]; /* list entries: varints, or bits of floats */
   size_t entry_count;
   const char *raw;
   size_t raw_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The edges of what a network may be given: no items, labels that are none, queries that see
- * nothing. Either a result without a hole in it, or an error and a model as it was. */
+/* Edge cases of networks: no items, invalid labels, queries that see no keys. Either the result is
+ * complete, or there is an error and the model stays unchanged. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static compute_device *device(void) {
 
 enum { MOST = 6 };
 
-/* Sum and gradients of the layer's result for an input without items: all of them zeros. */
+/* For an input without items, the sum and all gradients of the layer's result are 0. */
 static void runs_on_nothing(compute_layer *layer) {
   const compute_shape shape = COMPUTE_SHAPE(0, 2, 4, 4);
   compute_graph *graph = compute_graph_create(test_context);
@@ -130,8 +130,8 @@ static void a_negative_label_leaves_the_model_as_it_was(void **state) {
 
 /* ---- Attention ----------------------------------------------------------------------------- */
 
-/* A bias of −∞ hides a key. The second query sees none: its result is 0, whatever q, k and v are,
- * so that all gradients through it are 0. */
+/* A bias of −∞ hides a key. The second query sees no key: its result is 0, whatever q, k and v are,
+ * so all gradients through it are 0. */
 static void a_query_that_sees_nothing_has_gradients_of_zero(void **state) {
   (void)state;
   const float hidden = -INFINITY, q[] = {1, 2, 3, 4}, k[] = {1, -1, 2, 0, 1, 3};
@@ -167,7 +167,7 @@ static void a_query_that_sees_nothing_has_gradients_of_zero(void **state) {
   }
 }
 
-/* ---- Sizes that no memory has --------------------------------------------------------------- */
+/* ---- Impossible sizes ----------------------------------------------------------------------- */
 
 static double first_of(compute_graph *graph, compute_node y) {
   compute_plan *plan = test_compile(graph, &y, 1, 0);
@@ -189,8 +189,8 @@ static compute_node ones(compute_graph *graph, compute_shape shape) {
   return node;
 }
 
-/* Strides and windows far larger than the image leave one place, or are refused; nothing overflows
- * on the way. */
+/* Strides and windows far larger than the image leave one position, or are refused; nothing
+ * overflows. */
 static void strides_and_windows_beyond_all_memory_are_harmless(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -218,7 +218,7 @@ static void a_query_that_sees_no_key_gives_zero_whatever_the_values_are(void **s
   compute_tensor *values = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(1, 2, 1), infinite);
   const compute_node v = compute_parameter(graph, values);
   compute_tensor_release(values);
-  /* Of eight queries and two keys the first six see nothing. */
+  /* Of eight queries and two keys, the first six queries see no key. */
   assert_true(
       first_of(graph, compute_scaled_attention(graph, ones(graph, COMPUTE_SHAPE(1, 8, 1)),
                                                ones(graph, COMPUTE_SHAPE(1, 2, 1)), v,

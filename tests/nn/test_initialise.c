@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* First values of weights: what they are distributed as, and that they are the same everywhere. */
+/* Initial values of weights: their distributions, and that they are the same on every machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static double *read_values(const compute_layer *layer, size_t index, size_t *cou
   return values;
 }
 
-/* Mean 0, this standard deviation and, for a uniform distribution, nothing outside the limit. All
- * within five standard errors. */
+/* The mean is 0, and the standard deviation is `deviation`, both within five standard errors. A
+ * uniform distribution has no value outside its limit. */
 static void check_distribution(const compute_layer *layer, size_t index, double deviation,
                                bool uniform) {
   size_t count;
@@ -109,7 +109,7 @@ static void biases_follow_the_default_and_are_zero_otherwise(void **state) {
   }
 }
 
-/* Whether a parameter of one layer has the bits of one of another. */
+/* Returns true if a parameter of one layer has the bits of a parameter of another. */
 static bool equal(const compute_layer *a, size_t i, const compute_layer *b, size_t k) {
   size_t first, second;
   double *x = read_values(a, i, &first), *y = read_values(b, k, &second);
@@ -130,13 +130,13 @@ static void seeds_and_places_decide_and_nothing_else(void **state) {
   compute_layer *net = compute_sequential((compute_layer *[]){a, b}, 2);
   assert_ok(compute_layer_initialize(net, COMPUTE_INIT_DEFAULT, 1));
   assert_true(equal(net, 0, c, 0));
-  assert_false(equal(net, 2, c, 0)); /* equal layers of a network differ */
+  assert_false(equal(net, 2, c, 0)); /* equal layers of one network differ */
   compute_layer_release(net);
   compute_layer_release(c);
 }
 
-/* Bits of the weights that a seed has, from the published generator: whatever the number of
- * threads, which share tensors of many elements. */
+/* The bits of a seed's weights, from the published generator. They are the same for any number of
+ * threads, which share large tensors. */
 static void weights_of_a_seed_never_change(void **state) {
   (void)state;
   static const int32_t threads[] = {1, 3};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each layer's result against plain evaluation in double, and what training does to statistics. */
+/* Each layer's result compared with plain evaluation in double, and the statistics that training
+ * updates. */
 #include <math.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static void write_parameter(const compute_layer *layer, size_t index, const doub
                                  (size_t)compute_tensor_count(p.tensor) * sizeof *values));
 }
 
-/* Runs the layer and its updates. Returns the shape of the result, whose elements go to y. */
+/* Runs the layer and its updates. Writes the elements of the result to y and returns its shape. */
 static compute_shape run_as(compute_layer *layer, compute_shape shape, const double *x, double *y,
                             bool training, int64_t seed) {
   compute_graph *graph = compute_graph_create(test_context);
@@ -125,7 +126,7 @@ static void embedding_takes_rows_of_its_weight(void **state) {
   for (int i = 0; i < 12; i++) assert_true(test_element(t, i) == w[3 * indices[i / 3] + i % 3]);
   compute_tensor_release(t);
   compute_plan_release(plan);
-  /* Whole numbers cannot say in which precision to go on. */
+  /* An integer input does not determine the precision of the result. */
   const compute_node half =
       compute_layer_apply(layer, graph, in, &(compute_forward){.precision = COMPUTE_F16});
   assert_int_equal(compute_node_dtype(graph, half), COMPUTE_F16);
@@ -142,7 +143,7 @@ typedef struct geometry {
       behind[2];
 } geometry;
 
-/* y[n,o,p,q] of a convolution; for the transposed form y is what is stretched to. */
+/* y[n,o,p,q] of a convolution. In the transposed form, y is the larger side. */
 static void convolve(const geometry *g, const double *x, const double *w, const double *b,
                      const int64_t *result, bool transposed, double *y) {
   const int64_t area = result[0] * result[1], per = g->c / g->groups, each = g->o / g->groups;
@@ -386,7 +387,7 @@ static void batch_norm_normalises_with_the_batch_and_moves_its_statistics(void *
     }
     expect(y, expected, N * C * AREA);
     read_parameter(layer, "num_batches_tracked", got);
-    assert_true(got[0] == 3); /* inference moves nothing */
+    assert_true(got[0] == 3); /* inference updates nothing */
     compute_layer_release(layer);
   }
 }

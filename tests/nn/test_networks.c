@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Networks: names and order of their parameters, the summary, sharing, and what is refused. */
+/* Networks: names and order of parameters, the summary, sharing, and refusals. */
 #include <math.h>
 #include <string.h>
 
@@ -18,8 +18,8 @@ static compute_layer *conv(compute_device *on, int64_t inputs, int64_t outputs, 
   return compute_conv2d_layer(on, inputs, outputs, kernel, &o);
 }
 
-/* A small residual network for images of 8 × 8, with what names can meet: numbers, names of the
- * user's, body and shortcut, layers without weights between. */
+/* A small residual network for images of 8 × 8 with all parts of names: numbers, user names, body
+ * and shortcut, and layers without weights between. */
 static compute_layer *network(compute_device *on) {
   compute_layer *body = compute_sequential(
       (compute_layer *[]){conv(on, 4, 6, 3, 1), compute_batch_norm_layer(on, 6, NULL),
@@ -146,7 +146,7 @@ static void a_network_applied_twice_shares_its_weights(void **state) {
   compute_layer_parameter p;
   assert_ok(compute_layer_parameter_at(net, 0, &p));
   assert_ptr_equal(compute_parameter_tensor(graph, nodes[0]), p.tensor);
-  /* Its gradient is that of both together. */
+  /* Its gradient is the sum of both gradients. */
   compute_node sums[2], both, gradients[3];
   sums[0] = compute_sum(graph, y, COMPUTE_ALL_AXES, false);
   sums[1] = compute_sum(graph, z, COMPUTE_ALL_AXES, false);
@@ -171,7 +171,7 @@ static void a_network_applied_twice_shares_its_weights(void **state) {
   compute_layer_release(net);
 }
 
-/* Runs `steps` training passes on constants in one plan and reads the statistics. */
+/* Runs `passes` training passes on constants in one plan and reads the statistics. */
 static void train_norm(compute_layer *norm, const double *x, int passes, double *statistics) {
   compute_graph *graph = compute_graph_create(test_context);
   compute_forward forward = {.training = true};
@@ -303,7 +303,7 @@ static void one_plan_trains_weights_and_moves_statistics(void **state) {
   compute_layer_release(net);
 }
 
-/* ---- What is refused ----------------------------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------------------------ */
 
 static void refused(const compute_layer *layer, compute_status status, const char *part) {
   compute_error error;
@@ -357,7 +357,7 @@ static void constructors_refuse_what_cannot_be(void **state) {
       compute_conv2d_layer(d, 6, 4, 3, &(compute_conv2d_layer_options){.padding_more = {0, -1}}),
       argument, "padding_more");
   refused(compute_activation((compute_activation_kind)10), argument, "invalid activation 10");
-  refused(compute_layer_name(NULL, "x"), argument, "invalid activation 10"); /* the error stands */
+  refused(compute_layer_name(NULL, "x"), argument, "invalid activation 10"); /* the error stays */
 }
 
 static compute_node identity(void *user, compute_graph *graph, compute_node x,
@@ -408,7 +408,7 @@ static void compositions_with_a_failed_part_release_the_others(void **state) {
   refused(compute_sequential(
               (compute_layer *[]){compute_dense(d, 2, 3, NULL), compute_max_pool(-1, NULL)}, 2),
           COMPUTE_ERROR_INVALID_ARGUMENT, "size");
-  test_check_message(test_context, "compute_max_pool"); /* told to the neighbours' context */
+  test_check_message(test_context, "compute_max_pool"); /* in the context of the dense layer */
   compute_layer *shortcut = compute_dense(d, 2, 2, NULL);
   refused(compute_residual(compute_dense(d, 0, 2, NULL), shortcut), COMPUTE_ERROR_INVALID_ARGUMENT,
           "inputs is 0");
@@ -441,9 +441,9 @@ static void compositions_own_each_part_once(void **state) {
   a = compute_dense(d, 2, 2, NULL);
   compute_layer *net = compute_sequential(&a, 1);
   refused(compute_residual(compute_flatten(), a), argument, "already");
-  assert_int_equal(compute_layer_parameter_count(net), 2); /* still whole */
+  assert_int_equal(compute_layer_parameter_count(net), 2); /* still intact */
   refused(compute_layer_name(a, "late"), COMPUTE_ERROR_INVALID_STATE, "already");
-  compute_layer_release(a); /* left alone */
+  compute_layer_release(a); /* unchanged */
   assert_int_equal(compute_layer_parameter_count(net), 2);
   compute_layer_release(net);
   compute_layer_release(NULL);
@@ -456,7 +456,8 @@ static void compositions_own_each_part_once(void **state) {
       argument, "both called \"1\"");
 }
 
-/* Applies the layer, which it releases, to an input of this shape; the graph's error has `part`. */
+/* Applies the layer to an input of this shape and releases it. The graph's error contains
+ * `part`. */
 static void misapplied(compute_layer *layer, compute_shape shape, bool training,
                        compute_status status, const char *part) {
   compute_graph *graph = compute_graph_create(test_context);
@@ -516,7 +517,7 @@ static void apply_checks_its_arguments(void **state) {
 
 /* ---- Failing allocations ------------------------------------------------------------------- */
 
-/* Makes, names, draws, records and summarises a network: COMPUTE_OK, or the error. */
+/* Creates, names, draws, records and summarises a network. Returns COMPUTE_OK or the error. */
 static compute_status exercise(compute_context *context) {
   compute_error error;
   compute_error_clear(context);
@@ -594,7 +595,7 @@ int main(void) {
       cmocka_unit_test(apply_checks_its_arguments),
   };
   const struct CMUnitTest alone[] = {
-      /* no other context may be open */
+      /* Last, since no other context may be open. */
       cmocka_unit_test(every_failing_allocation_is_reported_and_nothing_leaks),
   };
   const int failed = cmocka_run_group_tests(tests, test_group_open, test_group_close);

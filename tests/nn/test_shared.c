@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A weight that two layers share: one parameter, trained once, by the sum of its gradients, and in
- * files under both names, of which one is enough. */
+/* A weight that two layers share is one parameter. It is trained once, by the sum of its gradients.
+ * Files have both names, and one of them is enough for loading. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static compute_layer *scaling(compute_tensor *weight) {
   return compute_custom_layer("scale", scale, NULL, &weight, names, 1);
 }
 
-/* x · w · v · w: "0.weight" and "2.tail.weight" are one tensor. NULL when memory is short. */
+/* x · w · v · w: "0.weight" and "2.tail.weight" are one tensor. NULL if memory is short. */
 static compute_layer *network(compute_context *context, float w, float v) {
   compute_device *device = compute_default_device(context);
   compute_tensor *shared = NULL, *own = NULL;
@@ -65,7 +65,7 @@ static void a_shared_tensor_is_one_parameter_by_its_first_name(void **state) {
   compute_layer_release(net);
 }
 
-/* One step of SGD and of Adam down (w²v·x − t)²: the gradient of w is that of both places. */
+/* One step of SGD and of Adam down (w²v·x − t)²: the gradient of w is the sum for both places. */
 static void a_shared_tensor_is_trained_once_by_the_sum(compute_optimizer_kind kind,
                                                        size_t devices) {
   compute_device *cpu = compute_default_device(test_context), *both[2] = {cpu, cpu};
@@ -86,7 +86,7 @@ static void a_shared_tensor_is_trained_once_by_the_sum(compute_optimizer_kind ki
   double loss;
   assert_ok(compute_trainer_step(trainer, inputs, targets, &loss));
   assert_true(fabs(loss - 100) < 1e-4);
-  const bool adam = kind == COMPUTE_ADAM; /* whose first step is the rate itself */
+  const bool adam = kind == COMPUTE_ADAM; /* Adam's first step equals the rate */
   assert_true(fabs(weight_of(net, 0) - (2 - 1e-3 * (adam ? 1 : 2 * 10 * 2 * 2 * 3))) < 1e-5);
   assert_true(fabs(weight_of(net, 1) - (3 - 1e-3 * (adam ? 1 : 2 * 10 * 4))) < 1e-5);
   assert_ok(compute_trainer_save(trainer, SAFE));
@@ -106,7 +106,7 @@ static void training_moves_a_shared_tensor_once(void **state) {
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
-/* Writes a file with these of the three names (bits), all of the tensors alike but the last. */
+/* Writes a file with the names in `which` (bits). All tensors are equal except the last. */
 static void write_names(unsigned which, float last) {
   static const char *const names[] = {"0.weight", "1.weight", "2.tail.weight"};
   static const float value = 7;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights of networks on disk: saved, they load into an equal network; a file that does not fit is
- * refused with names and shapes, and the network stays as it was. */
+/* Weights of networks on disk: an equal network loads the saved weights. A file that does not fit
+ * is refused with names and shapes, and the network stays unchanged. */
 #include "support/harness/test.h"
 
 #include <string.h>

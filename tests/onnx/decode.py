@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""docs/examples/decode against onnx's reference evaluator: decode.py TREE PROGRAM FOLDER.
+"""docs/examples/decode compared with onnx's reference evaluator: decode.py TREE PROGRAM FOLDER.
 
-A small GPT is written twice with the same weights: as a step with caches of fixed capacity, for the program, and as a
-whole sequence without caches, for the evaluator. Both continue a prompt by a hundred tokens.
+A small GPT is written in two forms with the same weights: as a step with caches of fixed capacity for the program,
+and as a whole sequence without caches for the evaluator. Both continue a prompt by a hundred tokens.
 """
 import os
 import subprocess
@@ -30,7 +30,7 @@ evaluator = ReferenceEvaluator(os.path.join(FOLDER, "sequence.onnx"))
 ids = np.zeros((1, CAPACITY), np.int64)
 ids[0, :len(PROMPT) + TOKENS] = PROMPT + tokens
 logits = evaluator.run(["logits"], {"ids": ids})[0][0]
-# A later token has no part in an earlier one's scores: one evaluation judges all steps.
+# Later tokens do not affect the scores of earlier ones: one evaluation checks all steps.
 expected = logits[len(PROMPT) - 1:len(PROMPT) + TOKENS - 1].argmax(axis=1).tolist()
 if len(tokens) != TOKENS or tokens != expected:
     sys.exit(f"FAILED: decode gives {tokens}, not {expected}")

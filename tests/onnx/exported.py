@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Models that the library has written, by readers of others: exported.py FOLDER.
+"""Models written by the library, checked by independent readers: exported.py FOLDER.
 
-FOLDER has NAME.onnx and NAME.safetensors with the model's inputs and what the graph gave for them, as
-tests/model/test_export.c leaves them. onnx.checker checks each model, and ONNX Runtime runs it, or onnx's
-reference evaluator where the former lacks an operator in a dtype."""
+FOLDER has NAME.onnx, and NAME.safetensors with the model's inputs and the graph's results for them,
+written by tests/model/test_export.c. onnx.checker checks each model. ONNX Runtime runs it, or onnx's
+reference evaluator if ONNX Runtime lacks an operator in a dtype."""
 
 import collections
 import json
@@ -23,8 +23,8 @@ except ImportError:
 DTYPES = {"BOOL": numpy.bool_, "BF16": ml_dtypes.bfloat16, "F16": numpy.float16, "F32": numpy.float32, "F64": numpy.float64}
 ROUNDING = {numpy.dtype(numpy.float64): 1e-13, numpy.dtype(numpy.float32): 4e-6, numpy.dtype(numpy.float16): 1e-2,
             numpy.dtype(ml_dtypes.bfloat16): 6e-2}
-# Models that neither reader can run: ONNX Runtime lacks the dtype, the evaluator groups of ConvTranspose, or
-# the direction, clip and lengths of LSTM.
+# Models that neither reader can run: ONNX Runtime lacks the dtype. The evaluator lacks groups of
+# ConvTranspose, or direction, clip and lengths of LSTM.
 NOT_RUN = {"transposed.f64", "transposed.bf16", "lstm_options.f64", "lstm_options.bf16"}
 
 
@@ -71,7 +71,7 @@ def is_close(actual, expected, allowed, sums):
 
 
 def judge(path):
-    """Who ran the model, and what is wrong with it, or None."""
+    """The reader that ran the model, and its error or None."""
     try:
         onnx.checker.check_model(onnx.load(path), full_check=True)
     except Exception as error:
@@ -82,17 +82,17 @@ def judge(path):
     outputs = [value.name for value in model.output]
     narrow = any(value.dtype == ml_dtypes.bfloat16 for value in tensors.values())
     types = {node.op_type for node in model.node}
-    sums = bool(types & {"Conv", "ConvTranspose", "MatMul"})  # of terms that may cancel
+    sums = bool(types & {"Conv", "ConvTranspose", "MatMul"})  # the terms of sums may cancel
     failure = None
     for name, run in (("ONNX Runtime", run_runtime), ("onnx.reference", run_reference)):
         if name == "ONNX Runtime" and (onnxruntime is None or narrow):
             continue
         try:
             results = run(path, inputs, outputs)
-        except Exception as error:  # whatever a reader says of what it lacks
+        except Exception as error:  # readers report missing features in many ways
             failure = failure or f"{name}: {str(error)[:200]}"
             continue
-        # The reference evaluator's erf is good to eight digits.
+        # The reference evaluator's erf has eight correct digits.
         allowed = 1e-7 if run is run_reference and "Erf" in types else 0
         wrong = [output for output, result in zip(outputs, results)
                  if not is_close(result, tensors[output], allowed, sums)]

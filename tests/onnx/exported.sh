@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Models that the library writes, read by ONNX Runtime and onnx, which a virtual environment in the
-# scratch folder gets and keeps. ctest starts this: TREE BUILD_DIR SCRATCH_DIR PROGRAM, the program of
-# tests/model/test_export.c.
+# ONNX Runtime and onnx read the library's exported models. Both are in a virtual environment in the
+# scratch folder, which is kept. Started by ctest: TREE BUILD_DIR SCRATCH_DIR PROGRAM; PROGRAM is built
+# from tests/model/test_export.c.
 set -euo pipefail
 tree=$1 scratch=$3 program=$4
 . "$tree/tests/support/harness/environment.sh"

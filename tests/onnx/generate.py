@@ -14,7 +14,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 
 def message_of(value, info):
-    """A value as the message that its type in the model asks for."""
+    """A value as a message of the type that the model declares."""
     if isinstance(value, onnx.TensorProto):
         return value
     if info.type.HasField("sequence_type"):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A context for models that may ask for anything: what needs much memory fails, so that none takes
+/* A context for models that may request any amount: large requests fail, so that no model takes
  * long. */
 #ifndef ONNX_LIMITS_H
 #define ONNX_LIMITS_H
@@ -8,8 +8,8 @@
 
 #include "compute/compute.h"
 
-/* Opens a context of the CPU with one thread, 256 MB of host memory and 16 MB in its pool. Once in
- * a process, before any other context. */
+/* Opens a CPU context with one thread, 256 MB of host memory and 16 MB in its pool. Call it once
+ * per process, before any other context is opened. */
 bool limits_open(compute_context **context);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing of Protocol Buffers, as far as tests make ONNX files from others. */
+/* Writes Protocol Buffers, as far as tests need them to modify ONNX files. */
 #ifndef ONNX_MESSAGE_H
 #define ONNX_MESSAGE_H
 
 #include "model/file/wire.h"
 
-/* A message that grows. Zeros are an empty one. The program ends when memory is short. */
+/* A growing message; all zeros are an empty one. If memory is short, the program ends. */
 typedef struct message {
   uint8_t *data;
   size_t bytes, capacity;
@@ -16,27 +16,27 @@ void message_integer(message *to, uint32_t number, uint64_t value);
 void message_bytes(message *to, uint32_t number, const void *data, size_t bytes);
 void message_text(message *to, uint32_t number, const char *text);
 
-/* Appends an integer without a field's number, as packed fields have them. */
+/* Appends an integer without a field number, as in packed fields. */
 void message_varint(message *to, uint64_t value);
 
-/* The same for a message, which is emptied and freed. */
+/* Appends another message as a field, then empties and frees it. */
 void message_take(message *to, uint32_t number, message *part);
 
-/* Appends the fields of a message, which is emptied and freed. */
+/* Appends all fields of another message, then empties and frees it. */
 void message_join(message *to, message *part);
 
-/* The same for a field as it was read. */
+/* Appends a field that was read. */
 void message_copy(message *to, const wire_field *field);
 
 void message_release(message *m);
 
-/* What was written, to be read. */
+/* The written message, for reading. */
 wire message_wire(const message *m);
 
-/* The bytes of the last field of that number; `at` is NULL if there is none. */
+/* The bytes of the last field with that number; `at` is NULL if there is none. */
 wire message_find(wire from, uint32_t number);
 
-/* The value of the last one that is an integer; 0 if there is none. */
+/* The value of the last integer field with that number; 0 if there is none. */
 uint64_t message_find_integer(wire from, uint32_t number);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads and runs changed forms of ONNX's node tests (mutate.h). Whatever a model asks for is
- * computed or refused with a message, nothing is left, and no process ends. A mutant is known by
- * its number: `onnx_mutants --first N --count 1` makes it again, --write keeps it as a file. */
+/* Loads and runs mutants of ONNX's node tests (mutate.h). Every model is computed or refused with a
+ * message, nothing leaks, and no process ends early. A mutant is identified by its number:
+ * `onnx_mutants --first N --count 1` makes it again, --write saves it as a file. */
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
@@ -29,7 +29,7 @@ typedef struct suite {
   unsigned limit; /* seconds for one */
 } suite;
 
-/* What the parent learns of its child. */
+/* The child's report to its parent. */
 typedef struct progress {
   uint64_t number, loaded, ran;
   bool has_rounds;
@@ -102,7 +102,7 @@ static bool failed_well(progress *p, compute_context *context, compute_status st
   return true;
 }
 
-/* Elements as the dtype has them; of narrow floats any bits. */
+/* Elements that are valid for the dtype; narrow floats have random bits. */
 static void fill(draw *d, compute_dtype dtype, int64_t count, uint8_t *data) {
   const size_t size = compute_dtype_size(dtype);
   for (int64_t i = 0; i < count; i++) {
@@ -175,8 +175,7 @@ static bool try_mutant(progress *p, compute_context *context, wire bytes) {
   return good;
 }
 
-/* Whether the model may have rounds without number: how long these take is another test's matter.
- */
+/* Returns true if the model may have unbounded rounds. Another test checks how long they take. */
 static bool has_rounds(const message *mutant) {
   static const char *const operators[] = {"Loop", "Scan", "SequenceMap"};
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
@@ -186,7 +185,7 @@ static bool has_rounds(const message *mutant) {
 
 enum { LIMIT_OF_ROUNDS = 5 };
 
-/* The child's process: mutants from number `first` on. */
+/* The child process: mutants from number `first` on. */
 static int run_from(const suite *s, uint64_t first, progress *p) {
   compute_context *context;
   if (!limits_open(&context)) return complain(p, "%s", compute_error_message(NULL)), EXIT_FAILURE;
@@ -204,13 +203,13 @@ static int run_from(const suite *s, uint64_t first, progress *p) {
   return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* The status of a process for mutants from number `first` on, or −1. */
+/* Runs a process for mutants from number `first` on. Returns its status, or −1. */
 static int run_child(const suite *s, uint64_t first, progress *p) {
   int status;
   fflush(stdout);
   const pid_t child = fork();
   if (child < 0) return -1;
-  if (child == 0) exit(run_from(s, first, p)); /* where a sanitizer looks for leaks */
+  if (child == 0) exit(run_from(s, first, p)); /* where a sanitizer checks for leaks */
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   return status;
 }

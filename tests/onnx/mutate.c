@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Structural mutation: see mutate.h. A change is made at one place of the message, which is drawn
- * among all places of a few kinds; the rest is copied. */
+/* Structural mutation: see mutate.h. A change is made at one place of the message, drawn among all
+ * places of a few kinds; the rest is copied. */
 #include "onnx/mutate.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ uint32_t draw_below(draw *d, uint32_t count) {
 }
 
 int64_t draw_integer(draw *d) {
-  /* None between, which are sizes of work that takes minutes. */
+  /* No values between: such sizes would take minutes of work. */
   static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1, INT32_MAX,          INT32_MIN, -8,
                                  300,       INT64_C(1) << 40, 9,  -(INT64_C(1) << 40)};
   return draw_below(d, 8) ? (int64_t)draw_below(d, 6) - (draw_below(d, 3) == 0 ? 3 : 0)
@@ -51,7 +51,7 @@ typedef enum kind {
   FUNCTION
 } kind;
 
-/* What a field is a message of. */
+/* The message type of a field. */
 static const struct {
   kind of;
   uint32_t number;
@@ -68,7 +68,7 @@ static kind part_of(kind of, const wire_field *field) {
   return LEAF;
 }
 
-/* Whether a change may begin here: what has to do with shapes, dtypes, operands and attributes. */
+/* Returns true if a change may begin here: at shapes, dtypes, operands and attributes. */
 static bool may_change(kind of, const wire_field *field) {
   switch (of) {
   case OPSET: return field->number == 2;
@@ -92,7 +92,7 @@ typedef struct mutation {
   uint32_t at, place; /* places counted so far, and the one to change */
 } mutation;
 
-/* The name of a value, of this model or of none. */
+/* The name of a value: one of this model, or an unknown one. */
 static void put_name(mutation *m, message *to, uint32_t number) {
   const wire graph = message_find(m->model, 7);
   uint32_t seen = 0, wanted = draw_below(m->d, 12);
@@ -157,7 +157,7 @@ static void put_text(mutation *m, message *to, uint32_t number) {
   message_text(to, number, texts[draw_below(m->d, sizeof texts / sizeof *texts)]);
 }
 
-/* Bytes of packed integers, with one of them changed, left out or added. */
+/* Bytes of packed integers; one of them is changed, omitted or added. */
 static void put_packed(mutation *m, message *to, const wire_field *field) {
   message packed = {0};
   wire from = field->bytes;
@@ -198,12 +198,12 @@ static void put_changed(mutation *m, message *to, kind of, const wire_field *fie
   } else if ((of == ATTRIBUTE && field->number == 8) || (of == TENSOR && field->number == 1)) {
     put_packed(m, to, field);
   } else if (draw_below(m->d, 2)) {
-    message_copy(to, field); /* twice, or left out */
+    message_copy(to, field); /* twice or never */
     message_copy(to, field);
   }
 }
 
-/* Leaves a field out, repeats it, or changes it. */
+/* Omits, repeats or changes a field. */
 static void put_mutated(mutation *m, message *to, kind of, const wire_field *field) {
   switch (draw_below(m->d, 5)) {
   case 0: break;
@@ -233,10 +233,10 @@ static message copy_changed(mutation *m, wire from, kind of) {
   return to;
 }
 
-/* ---- Tensors whose elements fit -------------------------------------------------------------- */
+/* ---- Tensors with matching elements ---------------------------------------------------------- */
 
-/* A tensor of another dtype or shape, with as many bytes as these say: what only changes the fields
- * is refused as it is read. */
+/* A tensor of another dtype or shape with the matching number of bytes. If only the fields changed,
+ * the reader would refuse it. */
 static message redraw_tensor(draw *d, wire from) {
   message to = {0};
   const wire name = message_find(from, 8);
@@ -254,13 +254,13 @@ static message redraw_tensor(draw *d, wire from) {
   const size_t size = compute_dtype_size(onnx_dtype(type));
   for (size_t i = 0; i < count; i++) {
     const int64_t value = draw_integer(d);
-    memcpy(data + i * size, &value, size); /* of floats, too: any bits */
+    memcpy(data + i * size, &value, size); /* floats get random bits as well */
   }
   message_bytes(&to, 9, data, count * size);
   return to;
 }
 
-/* An input as it is, but of another dtype. */
+/* An unchanged input with another dtype. */
 static message retype(wire from, kind of, int32_t type) {
   message to = {0};
   for (wire_field field; wire_next(&from, &field) == WIRE_FIELD;) {
@@ -277,9 +277,8 @@ static message retype(wire from, kind of, int32_t type) {
   return to;
 }
 
-/* The graph with one of its constants drawn anew, an input made a constant, or one of another
- * dtype.
- */
+/* The graph with one change: a constant is drawn again, an input becomes a constant, or an input
+ * gets another dtype. */
 static message redraw_one(draw *d, wire graph) {
   message to = {0};
   const bool retypes = draw_below(d, 2);

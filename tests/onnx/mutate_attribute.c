@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attributes with extreme values: see mutate.h. One that a node has is drawn anew, or the node gets
- * some of a family that it leaves out. */
+/* Attributes with extreme values: see mutate.h. An existing attribute is drawn again, or the node
+ * gets some of a family that it does not have. */
 #include <string.h>
 
 #include "model/onnx.h"
@@ -34,8 +34,8 @@ static int64_t draw_extreme(draw *d) {
   return values[draw_below(d, sizeof values / sizeof *values)];
 }
 
-/* NaN, infinities, the largest, the smallest, zeros, ordinary ones, and those past integers' range.
- */
+/* NaN, infinities, the largest, the smallest, zeros, ordinary values, and values beyond the range
+ * of integers. */
 static uint32_t draw_bits(draw *d) {
   static const uint32_t bits[] = {0x7fc00000, 0xffc00000, 0x7f800000, 0xff800000, 0x7f7fffff,
                                   0xff7fffff, 0x00000001, 0x80000000, 0x00000000, 0x3f800000,
@@ -47,7 +47,7 @@ static void put_float(message *to, uint32_t number, uint32_t bits) {
   message_copy(to, &(wire_field){.number = number, .type = WIRE_FIXED32, .value = bits});
 }
 
-/* Most often as long as it may be; also none, one, and more than there are dimensions. */
+/* Mostly a valid length; also none, one, and more than the maximum rank. */
 static uint32_t draw_length(draw *d) {
   static const uint32_t lengths[] = {0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 6, 8, 9, 17, 64, 1000};
   return lengths[draw_below(d, sizeof lengths / sizeof *lengths)];
@@ -75,7 +75,7 @@ static void put_text(draw *d, message *to, uint32_t number) {
   }
 }
 
-/* An attribute of this name and type; a list of integers has `length` of them. */
+/* An attribute of this name and type; a list of integers has `length` elements. */
 static message draw_attribute(draw *d, const void *name, size_t name_bytes, int type,
                               uint32_t length) {
   message to = {0};
@@ -99,7 +99,8 @@ static message draw_attribute(draw *d, const void *name, size_t name_bytes, int 
 
 /* ---- Families -------------------------------------------------------------------------------- */
 
-/* Names, each after a letter of its type: Integer, Real, Text, and in lower case lists of them. */
+/* Names, each after the letter of its type: Integer, Real, Text, or in lower case a list of
+ * them. */
 static const char *const families[][13] = {
     {"ikernel_shape", "istrides", "ipads", "idilations", "Igroup", "Iceil_mode", "Tauto_pad",
      "Icount_include_pad", "Istorage_order", "ioutput_shape", "ioutput_padding", "Ip"},
@@ -156,7 +157,7 @@ static uint32_t count_fields(wire from, uint32_t number) {
   return count;
 }
 
-/* How many integers an attribute has, packed or each a field. */
+/* The number of integers of an attribute, packed or as single fields. */
 static uint32_t count_integers(wire attribute) {
   const wire packed = message_find(attribute, 8);
   if (!packed.at) return count_fields(attribute, 8);
@@ -165,13 +166,14 @@ static uint32_t count_integers(wire attribute) {
   return count;
 }
 
-/* Another one of its kind. Lists mostly keep their length: what has a wrong one is refused soon. */
+/* Another attribute of this type. Lists mostly keep their length, since a wrong length is refused
+ * early. */
 static message redraw_attribute(draw *d, wire from, wire name, int type) {
   const uint32_t length = draw_below(d, 4) ? count_integers(from) : draw_length(d);
   return draw_attribute(d, name.at, wire_bytes(name), type, length);
 }
 
-/* Each attribute with a chance, one of them surely; values that are tensors or graphs stay. */
+/* Draws each attribute with some probability, and at least one. Tensors and graphs stay. */
 static message redraw_node(draw *d, wire node) {
   message to = {0};
   const uint32_t count = count_fields(node, NODE_ATTRIBUTE);
@@ -193,7 +195,7 @@ static message redraw_node(draw *d, wire node) {
   return to;
 }
 
-/* The message with its `wanted`-th field of this number changed by `change`. */
+/* The message after `change` of its `wanted`-th field with this number. */
 static message change_field(draw *d, wire from, uint32_t number, uint32_t wanted,
                             message (*change)(draw *d, wire from)) {
   message to = {0};

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The node tests of the newest onnx on PyPI, which a virtual environment in the scratch folder gets and
-# keeps; and the example of a decoder. ctest starts this: TREE BUILD_DIR SCRATCH_DIR RUNNER DECODE. With
-# COMPUTE_UPDATE_DOCS=1 the table in docs/reference/onnx.md is written again.
+# The node tests of the newest onnx on PyPI, and the decoder example. onnx is in a virtual environment
+# in the scratch folder, which is kept. Started by ctest: TREE BUILD_DIR SCRATCH_DIR RUNNER DECODE.
+# COMPUTE_UPDATE_DOCS=1 updates the table in docs/reference/onnx.md.
 set -euo pipefail
 tree=$1 scratch=$3 runner=$4 decode=$5
 . "$tree/tests/support/harness/environment.sh"

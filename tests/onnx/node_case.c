@@ -28,10 +28,10 @@ typedef struct node_case {
   content model, input_files[MOST_VALUES], output_files[MOST_VALUES];
   test_value inputs[MOST_VALUES], outputs[MOST_VALUES];
   size_t input_count, output_count;
-  onnx_file file; /* the model as it was decoded, for the types of its inputs and outputs */
+  onnx_file file; /* the decoded model, for the types of its inputs and outputs */
   test_tensors in, out;
   message rewritten;
-  bool ports, values, unlike; /* rewritten ports; different values; others than 0 among them */
+  bool ports, values, unlike; /* rewritten ports; different values; neither is 0 */
   compute_model *loaded;
   compute_model_binding *given, *wanted;
 } node_case;
@@ -73,7 +73,8 @@ static bool is_initializer(const onnx_graph *graph, const onnx_value_info *info)
   return false;
 }
 
-/* Files input_0.pb, …, one for each input that is no initializer, as far as there are some. */
+/* Reads the files input_0.pb, …, one for each input that is no initializer, until one is
+ * missing. */
 static bool read_values(node_case *c, const char *folder, const char *kind,
                         const onnx_value_info *infos, size_t info_count, content *files,
                         test_value *values, size_t *count) {
@@ -106,7 +107,7 @@ static bool read_case(node_case *c, const char *folder, const char *set) {
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
-/* An expected or given tensor, decoded. */
+/* A decoded tensor, expected or computed. */
 typedef struct decoded {
   onnx_file file;
   onnx_tensor tensor;
@@ -156,7 +157,7 @@ typedef struct tolerance {
   double relative, absolute;
 } tolerance;
 
-/* ONNX's own runner allows 1e-3 and 1e-7 for all of them. */
+/* ONNX's runner allows 1e-3 and 1e-7 for all dtypes. */
 static tolerance tolerance_of(compute_dtype dtype) {
   switch (dtype) {
   case COMPUTE_F64: return (tolerance){1e-6, 1e-8};
@@ -175,7 +176,7 @@ static double from_f16(uint16_t bits) {
   return bits >> 15 ? -size : size;
 }
 
-/* A float as it is, an integer as a float where that is exact enough to be shown. */
+/* A float, or an integer as a float that is exact enough to print. */
 static double element(compute_dtype dtype, const void *values, int64_t index) {
   const unsigned char *at =
       (const unsigned char *)values + (size_t)index * compute_dtype_size(dtype);
@@ -217,7 +218,7 @@ static bool compare_elements(node_case *c, const char *name, const onnx_tensor *
   for (int64_t i = 0; i < expected->count; i++) {
     const size_t at = (size_t)i * size;
     if (!memcmp(values + at, (const unsigned char *)expected->data + at, size)) continue;
-    /* Integers are equal or not, beyond 2^53, too. */
+    /* Integers are equal or not, also beyond 2^53. */
     if (allowed.relative > 0 &&
         is_near(allowed, element(dtype, values, i), element(dtype, expected->data, i)))
       continue;
@@ -258,7 +259,7 @@ static bool compare(node_case *c, const char *name, const compute_tensor *tensor
 
 /* ---- The run ------------------------------------------------------------------------------- */
 
-/* Whether a program can bind them; an optional input takes a tensor. */
+/* Returns true if a program can bind them. An optional input accepts a tensor. */
 static bool has_only_tensors(const test_value *values, size_t count, bool inputs) {
   for (size_t i = 0; i < count; i++)
     if ((values[i].optional && (!inputs || values[i].absent)) || values[i].sequence ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs ONNX's node tests, folders as node_case.h describes them, and judges the results by a list
- * of those that are expected to fail. The tests run one after the other in a process of their own;
- * when one of them crashes or hangs, the next process goes on after it. */
+/* Runs ONNX's node tests (folders as in node_case.h) and checks the results against a list of
+ * expected failures. The tests run one after the other in a separate process. After a crash or a
+ * hang, the next process continues with the next test. */
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -23,25 +23,25 @@ static const char debian_folder[] = "/usr/share/libonnx-testdata/data/node";
 
 typedef struct node_test {
   char *folder;
-  const char *name; /* the last part of it */
+  const char *name; /* the last part of `folder` */
   node_result result;
-  char *reason; /* why it does not pass */
+  char *reason; /* the cause if it does not pass */
 } node_test;
 
-/* Tests that are expected to fail, and how one sees that it is for this reason: "draws", or the
- * beginning of what the library says, in quotes. */
+/* Tests that are expected to fail. `proof` confirms the reason: "draws", or the beginning of the
+ * library's message, in quotes. */
 typedef struct expectation {
   char *pattern, *proof, *reason;
   uint32_t crc; /* of the test's files; 0: any */
-  size_t count; /* tests that failed so */
-  bool used;    /* some test has such a name */
+  size_t count; /* tests with this failure */
+  bool used;    /* some test has this name */
 } expectation;
 
 typedef struct suite {
   const char *device, *only, *table, *title;
   bool constants, strict, complete;
   unsigned limit; /* seconds for one test */
-  size_t sample;  /* one in so many */
+  size_t sample;  /* one of this many */
   node_test *tests;
   size_t count;
   expectation *expected;
@@ -55,7 +55,7 @@ static void *check(void *memory) {
   exit(EXIT_FAILURE);
 }
 
-/* ---- What there is ------------------------------------------------------------------------- */
+/* ---- List of tests ------------------------------------------------------------------------- */
 
 static int by_folder(const void *a, const void *b) {
   return strcmp(((const node_test *)a)->folder, ((const node_test *)b)->folder);
@@ -77,8 +77,8 @@ static bool find_tests(suite *s, const char *folder) {
   return true;
 }
 
-/* Keeps one test in `sample`, always the same ones, so that neighbours in the list, which are often
- * alike, share the work; and some more, which the seed draws. */
+/* Keeps one test in `sample`, always the same ones, so that similar neighbours in the list share
+ * the work. The seed draws some more. */
 static void take_sample(suite *s) {
   size_t kept = 0;
   for (size_t i = 0; i < s->count; i++) {
@@ -90,8 +90,8 @@ static void take_sample(suite *s) {
   s->count = kept;
 }
 
-/* Releases of ONNX have other data under the same name. This tells one from another: the CRC-32 of
- * the model, the inputs and the outputs, one after the other. */
+/* Releases of ONNX have different data under one name. The CRC-32 of the model, the inputs and the
+ * outputs, in this order, distinguishes them. */
 static uint32_t crc_of(const char *folder) {
   static const char *const kinds[] = {"model", "input", "output"};
   uLong crc = crc32(0, NULL, 0);
@@ -113,8 +113,8 @@ static uint32_t crc_of(const char *folder) {
 }
 
 /* A line of the list: a pattern of names, the proof and the reason, with " | " between them; or a
- * comment after '#'. Before the pattern may stand the kind of run that it is for, and the crc of
- * the data, each with a colon. */
+ * comment after '#'. The kind of run and the crc of the data may precede the pattern, each with a
+ * colon. */
 static void take_line(suite *s, char *line) {
   static const char between[] = " | ";
   const char *other = s->constants ? "inputs:" : "constants:";
@@ -137,7 +137,7 @@ static void take_line(suite *s, char *line) {
                                                    .crc = crc};
 }
 
-/* Whether a test fails as the list says. */
+/* Returns true if the test fails in the expected way. */
 static bool is_proven(const expectation *expected, const node_test *test) {
   return strcmp(expected->proof, "draws") == 0 ? test->result == NODE_DRAWS
                                                : strstr(test->reason, expected->proof) != NULL;
@@ -163,8 +163,8 @@ static expectation *find_expectation(suite *s, const node_test *test) {
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-/* The process with the tests from `first` on. For each it writes a line: the digit of its result,
- * and why it does not pass. */
+/* The process with the tests from `first` on. For each test it writes a line: the digit of its
+ * result, and the reason if it does not pass. */
 static void run_from(const suite *s, size_t first, FILE *to) {
   compute_context *context;
   const compute_open_options options = {.device = s->device};
@@ -186,10 +186,10 @@ static void run_from(const suite *s, size_t first, FILE *to) {
   }
   const bool closed = compute_close(context) == COMPUTE_OK;
   if (!closed) fprintf(stderr, "onnx_nodes: %s\n", compute_error_message(context));
-  exit(closed ? 0 : 3); /* where a sanitizer looks for leaks */
+  exit(closed ? 0 : 3); /* where a sanitizer checks for leaks */
 }
 
-/* Reads what a process says; the number of the test after the last one it finished. */
+/* Reads a process's lines. Returns the number after the last test that it finished. */
 static size_t take_results(suite *s, size_t first, FILE *from) {
   char line[REASON_BYTES + 8];
   size_t i = first;
@@ -213,7 +213,7 @@ static void note_end(const suite *s, node_test *test, int status) {
   test->reason = check(strdup(reason));
 }
 
-/* False if tests cannot be run at all, or the library says that something is left after them. */
+/* Returns false if no test can run, or if the library reports a leak. */
 static bool run_all(suite *s) {
   for (size_t next = 0; next < s->count;) {
     int ends[2], status;
@@ -299,7 +299,7 @@ static void print_table(const suite *s, FILE *file) {
   fprintf(file, "\n");
 }
 
-/* Writes the table between two lines of a document, in place of what was there. */
+/* Replaces the table between two lines of a document. */
 static bool update_table(const suite *s) {
   static const char begin[] = "<!-- node tests -->\n", end[] = "<!-- end of node tests -->\n";
   char *text = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Models with tensors at their ends instead of sequences: see rewrite.h. */
+/* Models with tensors in place of sequences at their ports: see rewrite.h. */
 #include "onnx/rewrite.h"
 
 #include <stdarg.h>
@@ -96,7 +96,7 @@ bool test_value_read(wire content, const onnx_value_info *info, test_value *valu
 /* ---- Parts of a graph ---------------------------------------------------------------------- */
 
 typedef struct rewriting {
-  message before, after; /* fields of the graph: what goes first, and the rest */
+  message before, after; /* fields of the graph: the first ones and the rest */
   bool constants;
   test_tensors *in, *out;
 } rewriting;
@@ -127,7 +127,8 @@ static void add_size(message *shape, uint64_t size) {
   message_take(shape, SHAPE_DIMENSION, &dimension);
 }
 
-/* A ValueInfoProto with the shape of the TensorProto `of`; of nothing, a scalar's. */
+/* Adds a ValueInfoProto with the shape of the TensorProto `of`; without a tensor, a scalar's
+ * shape. */
 static void add_port(message *to, uint32_t number, const char *name, uint64_t type, wire of) {
   message shape = {0}, tensor = {0}, any = {0}, info = {0};
   for (wire_field field; wire_next(&of, &field) == WIRE_FIELD;) {
@@ -208,7 +209,7 @@ static void add_sequence(rewriting *r, const char *name, const test_value *value
   free(parts);
 }
 
-/* `type`: TypeProto of the optional value. */
+/* `type`: the TypeProto of the optional value. */
 static void add_nothing(rewriting *r, const char *name, wire type) {
   const wire element = message_find(message_find(type, TYPE_OPTIONAL), ELEMENT_TYPE);
   message attribute = {0};
@@ -218,7 +219,7 @@ static void add_nothing(rewriting *r, const char *name, wire type) {
   add_node(&r->before, "Optional", NULL, 0, name, &attribute);
 }
 
-/* Puts an input together; `info` is the model's ValueInfoProto. */
+/* Composes an input; `info` is the model's ValueInfoProto. */
 static void put_together(rewriting *r, const test_value *value, wire info) {
   const char *name = value->info->name;
   char *held = name_of(value->optional ? "%s.held" : "%s", name);

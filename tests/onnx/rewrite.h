@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Models whose inputs and outputs are sequences, optional or strings, made into models of tensors,
- * which is all that a program can pass: what is no tensor is put together, and taken apart again,
- * by nodes that are added to the graph. */
+/* Converts models whose inputs and outputs are sequences, optionals or strings to models of
+ * tensors, because a program can pass only tensors. Added nodes compose the other values and take
+ * them apart again. */
 #ifndef ONNX_REWRITE_H
 #define ONNX_REWRITE_H
 
@@ -10,18 +10,18 @@
 
 /* A value of a test, from its file: a tensor, several in a sequence, or none. */
 typedef struct test_value {
-  const onnx_value_info *info; /* what the model says of it */
+  const onnx_value_info *info; /* the model's description */
   bool optional, sequence;     /* both: an optional sequence */
-  bool absent;                 /* an optional one without a value */
+  bool absent;                 /* an optional value that is absent */
   size_t count;
-  wire *tensors; /* TensorProto, in the memory of the file */
+  wire *tensors; /* TensorProto, in the file's memory */
 } test_value;
 
-/* Reads the content of input_0.pb or the like, which may be corrected; false if it is damaged.
- * `value->tensors` is to be freed. */
+/* Reads the content of input_0.pb or a similar file, which may be corrected. Returns false if it is
+ * damaged. The caller frees `value->tensors`. */
 bool test_value_read(wire content, const onnx_value_info *info, test_value *value);
 
-/* A tensor that goes in or is expected to come out, under the name that it has in the new model. */
+/* An input or expected output tensor, under its name in the new model. */
 typedef struct test_tensor {
   char *name;
   wire tensor;    /* TensorProto, or … */
@@ -35,8 +35,8 @@ typedef struct test_tensors {
   size_t count;
 } test_tensors;
 
-/* The model in `model` with nodes and ports added and taken away, so that it has only tensors as
- * inputs and outputs. With `constants`, and in any case for strings, inputs become initializers. */
+/* The model in `model` with nodes and ports added and removed, so that its inputs and outputs are
+ * tensors only. With `constants`, and always for strings, inputs become initializers. */
 message rewrite_model(wire model, const test_value *inputs, size_t input_count,
                       const test_value *outputs, size_t output_count, bool constants,
                       test_tensors *in, test_tensors *out);

@@ -1,27 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Small kernels of every kind on oclgrind, which runs OpenCL instruction by instruction and reports
-# data races, uninitialised values, accesses out of bounds and wrong use of the API. ctest starts this:
-# TREE BUILD_DIR SCRATCH_DIR ICD LAYER races|uninitialised ORDERS [TUNING [ONLY]].
+# Runs small kernels of every kind on oclgrind, which interprets OpenCL and reports data races,
+# uninitialised values, accesses out of bounds and wrong use of the API. ctest starts this: TREE
+# BUILD_DIR SCRATCH_DIR ICD LAYER races|uninitialised ORDERS [TUNING [ONLY]].
 #
-# ORDERS go to the layer: cpu=1 for the kernels that CPUs get, gpu=1 for those of GPUs. TUNING forces
-# parameters upon generated kernels, ONLY picks samples by a part of their name. For races, TEST_PROGRAM
-# may name another program, with TEST_ARGUMENTS: an option, its value and a device.
+# ORDERS are for the layer: cpu=1 for the kernels of CPUs, gpu=1 for the kernels of GPUs. TUNING
+# forces the parameters of generated kernels; ONLY selects samples by a part of their name. For
+# races, TEST_PROGRAM may name another program, with TEST_ARGUMENTS: an option, its value and a
+# device.
 set -euo pipefail
 program=${TEST_PROGRAM:-$2/tests/bin/opencl_small_kernels} scratch=$3 mode=$6
 read -ra arguments <<<"${TEST_ARGUMENTS:-}"
 mkdir -p "$scratch"
 log=$scratch/report output=$scratch/output
-# The plain environment of the device: nothing tuned, nothing cached.
+# A plain device environment: no tuning, no cache.
 export OCL_ICD_VENDORS=$4 OPENCL_LAYERS=$5 COMPUTE_TEST_LAYER=$7,no_touch=1 COMPUTE_TUNING=${8:-}
 export COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TUNING_FILE=none
 export COMPUTE_CACHE_LIMIT=0
 [[ -z ${9:-} ]] || export SMALL_KERNELS_ONLY=$9
 export OCLGRIND_CHECK_API=1 OCLGRIND_LOG=$log OCLGRIND_MAX_ERRORS=50
-# It says that it has half precision, and then cannot convert.
+# oclgrind claims half precision, but cannot convert it.
 options=-Ucl_khr_fp16
 
-# Runs the program; its failure, or anything in oclgrind's report, ends the test.
+# Runs the program; its failure, or any report by oclgrind, ends the test.
 check() {
   local status=0
   rm -f "$log"
@@ -41,7 +42,7 @@ races)
   cat "$output"
   ;;
 uninitialised)
-  # Without optimisation: an instruction that it brings is unknown to this part of oclgrind.
+  # Without optimisation, which adds an instruction that this part of oclgrind does not support.
   export OCLGRIND_UNINITIALIZED=1 OCLGRIND_BUILD_OPTIONS="$options -cl-opt-disable"
   for ((sample = 0; ; sample++)); do
     SMALL_KERNELS_PLAIN=$sample check || break

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* One small kernel of each kind on the device under test, and of each way that the generator knows:
- * for slow and strict devices such as oclgrind, which looks at every load and store. Everything is
- * compared with the reference; memory around the tensors is guarded.
+/* One small kernel of each kind and of each variant of the generator, on the device under test. It
+ * is for slow and strict devices such as oclgrind, which checks every load and store. All results
+ * are compared with the reference; memory around the tensors is guarded.
  *
- * With SMALL_KERNELS_PLAIN=n just the n-th sample runs, once, on buffers that are written as a
- * whole and never used again; the exit status is 77 past the last one. That is what oclgrind needs
- * for its account of uninitialised values, which loses what is older than a buffer's last write
- * from the host. SMALL_KERNELS_ONLY=text runs the samples with that text in their name. */
+ * With SMALL_KERNELS_PLAIN=n, only the n-th sample runs, once, on buffers that are written as a
+ * whole and never reused. The exit status is 77 past the last sample. oclgrind needs this to find
+ * uninitialised values: it forgets everything before a buffer's last write from the host.
+ * SMALL_KERNELS_ONLY=text runs the samples with that text in their name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
 
-/* x · y + row, cut off: loads by stride 1 and 0, a constant. */
+/* x · y + row, limited: loads with strides 1 and 0, and a constant. */
 static compute_node chain(compute_graph *g, const compute_node *x, const void *user) {
   (void)user;
   return compute_relu(g, compute_add(g, compute_mul(g, x[0], x[1]), x[2]));
@@ -105,7 +105,7 @@ typedef struct small_case {
   size_t count;
   compute_shape shape[3];
   compute_dtype dtype; /* NONE: f32 */
-  double index;        /* the second operand is a list of indices below this; 0: it is not */
+  double index;        /* limit of the indices in the second operand; 0: no indices */
   guarded_layout layout, result;
 } small_case;
 
@@ -243,7 +243,7 @@ static void one_small_kernel_is_right(void **state) {
   check(&cases[index], run_plain);
 }
 
-/* The one kernel that writes a word of its own: an index that points nowhere. */
+/* The only kernel that writes a fault word: an index out of range. */
 static void a_wrong_index_is_noticed(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Services for the OpenCL module without a core: a generator whose source can be broken on purpose,
- * a cache in memory, and counts of what the module says. */
+/* Services for the OpenCL module without a core: a generator whose source a test can break, a cache
+ * in memory, and counts of the module's messages. */
 #ifndef OPENCL_STAND_IN_H
 #define OPENCL_STAND_IN_H
 
@@ -12,15 +12,15 @@
 
 enum { ITEMS = 1000, CACHE_ENTRIES = 8 };
 
-/* Which source the stand-in generator writes. */
+/* Selects the source of the stand-in generator. */
 typedef struct scene {
   bool tuned_broken, usual_broken, plain_broken; /* does not compile */
-  bool usual_too_large;                          /* in groups that no driver allows */
+  bool usual_too_large;                          /* groups too large for any driver */
   bool two_launches, sets_fault, empty;
 } scene;
 
 static scene now;
-static const char *cache_folder; /* what the module is told of POCL_CACHE_DIR */
+static const char *cache_folder; /* the module's value of POCL_CACHE_DIR */
 static char last_message[600];
 static int failures, warnings;
 
@@ -80,7 +80,7 @@ static const char *stand_in_variable(void *host, const char *name) {
   return variable_text(name);
 }
 
-/* y = 2x, or, in two launches, y = 2x by way of scratch memory. */
+/* y = 2x, or in two launches through scratch memory. */
 typedef struct shape {
   int64_t offset[3];
   uint32_t count, unused;
@@ -179,7 +179,7 @@ static compute_tuning_source stand_in_lookup(void *host, const compute_target *t
   return COMPUTE_TUNING_FILE;
 }
 
-/* Parts are remembered as a sum of their bytes, which is enough for a handful of programs. */
+/* Keys are sums of the parts' bytes, which suffices for a few programs. */
 static size_t write_key(const compute_cache_part *parts, uint32_t count, char *key) {
   size_t used = 0;
   for (uint32_t i = 0; i < count && used + 24 < 256; i++) {

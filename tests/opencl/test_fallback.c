@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A device that is lost and brought back while plans run on it: the run that noticed goes on on the
- * CPU, new tensors and plans work on the device again, and those of before say what they are. On
- * PoCL behind the layer of tests/opencl_layer/, which makes calls fail. */
+/* A device that is lost and recovered while plans run on it. The run that noticed continues on the
+ * CPU. New tensors and plans work on the device again; old ones report that they are lost. On PoCL
+ * behind the layer of tests/opencl_layer/, which makes calls fail. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,12 +86,12 @@ static void a_lost_device_is_brought_back_by_the_run_that_notices(void **state) 
   assert_ok(compute_fallback_query(context, &statistics));
   assert_int_equal(statistics.devices_recovered, 1);
   assert_int_equal(statistics.runs_on_cpu, 1);
-  /* What is new works on the device. */
+  /* New objects work on the device. */
   model fresh = make(gpu);
   assert_ok(run(&fresh, &report));
   assert_int_equal(report.fallbacks, 0);
   check(&fresh);
-  /* An old plan goes on on the CPU, with tensors that can be read; old tensors are lost. */
+  /* An old plan continues on the CPU with readable tensors; old tensors are lost. */
   assert_ok(compute_run_with(far.plan, (compute_binding[]){{far.x, fresh.in}, {far.y, fresh.out}},
                              2, NULL, &report));
   assert_int_equal(report.failure, COMPUTE_ERROR_DEVICE_LOST);
@@ -100,7 +100,7 @@ static void a_lost_device_is_brought_back_by_the_run_that_notices(void **state) 
   test_check_message(context, "compiled before");
   float v[N];
   assert_fails(compute_tensor_read(near.in, v, sizeof v), COMPUTE_ERROR_DEVICE_LOST);
-  /* A loss of long ago does not make the device lost again. */
+  /* Recovering again after an old loss changes nothing: the device still works. */
   assert_ok(compute_device_recover(gpu));
   assert_ok(compute_fallback_query(context, &statistics));
   assert_int_equal(statistics.devices_recovered, 1);
@@ -138,7 +138,7 @@ static void the_caller_may_bring_it_back(void **state) {
   release(&fresh);
 }
 
-/* Resources are no loss: the run goes to the CPU, and the device stays. */
+/* Short resources are no loss: the run falls back to the CPU, and the device works. */
 static void a_launch_that_fails_once_is_repeated_on_the_cpu(void **state) {
   (void)state;
   compute_run_report report;

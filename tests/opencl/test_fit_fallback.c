@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A fit that a device's compiler cannot build is made by the CPU, whoever asks is told why, and the
- * results are those of a fit. On PoCL behind the layer of tests/opencl_layer/. */
+/* If a device's compiler cannot build a fit, the CPU computes it, the caller can learn the reason,
+ * and the results are right. On PoCL behind the layer of tests/opencl_layer/. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { SKIPPED = 77, N = 5, SIDE = 7, COLUMNS = 4 + 1, BUILD_FAILURE = -11 };
 
 static opencl_layer layer;
 
-/* One bright spot after the other, in the middle. */
+/* One bright spot per ROI, in its centre. */
 static compute_tensor *spots(compute_context *context) {
   float pixels[N * SIDE * SIDE];
   for (int i = 0; i < N * SIDE * SIDE; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A child of a process that has started OpenCL: its own contexts have the CPU, and say why OpenCL
- * is missing, instead of asking a driver that never answers. Skipped without a device. */
+/* A child of a process that has started OpenCL. Its own contexts have the CPU and explain why
+ * OpenCL is missing; they do not call a driver that would never answer. Skipped without a
+ * device. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ static int use_own(const compute_open_options *options) {
   return compute_close(own) ? 7 : 0;
 }
 
-/* In a child: what it returns, or minus the signal that ended it. */
+/* Runs the function in a child; returns its result, or minus the signal that ended it. */
 static int in_child(int (*function)(const compute_open_options *), const compute_open_options *o) {
   int status = -1;
   fflush(NULL);
@@ -55,7 +56,7 @@ static int use_inherited(const compute_open_options *options) {
   return compute_close(parent) != COMPUTE_ERROR_INVALID_STATE ? 2 : 0;
 }
 
-/* The grandchild of a process that has OpenCL open. */
+/* The grandchild of a process that has opened OpenCL. */
 static int fork_again(const compute_open_options *options) {
   const int own = use_own(options);
   return own ? own : in_child(use_own, options);
@@ -73,7 +74,7 @@ static void a_child_does_not_use_its_parents_context(void **state) {
   assert_int_equal(in_child(use_inherited, NULL), 0);
 }
 
-/* The driver's threads live on. */
+/* The driver's threads still run. */
 static void closing_before_the_fork_changes_nothing(void **state) {
   (void)state;
   assert_ok(compute_close(parent));

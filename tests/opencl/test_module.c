@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The OpenCL module with services of the test's own: its plainer versions of kernels, its cache of
- * programs. Its queues, and what the core's own generator writes, compute-conformance checks; here
- * the source is made up, so that it can be broken on purpose. Skipped without a device. */
+/* The OpenCL module with the test's services: simpler variants of kernels, and the cache of
+ * programs. compute-conformance tests its queues and the real generator's source. Here the source
+ * is artificial, so that a test can break it. Skipped without a device. */
 #include "support/harness/test.h"
 
 #include <dlfcn.h>
@@ -63,7 +63,7 @@ static void *prepare(void) {
   return kernel;
 }
 
-/* Runs y = kernel(x) some times on a queue of its own; returns the wait's status. */
+/* Runs y = kernel(x) `times` times on a new queue; returns the wait's status. */
 static compute_status run(void *kernel, int times, bool *doubled) {
   void *queue;
   compute_memory memory[2];
@@ -98,7 +98,7 @@ static void check_text(void *kernel, const char *part) {
   assert_non_null(strstr(text, part));
 }
 
-/* ---- Plainer versions ---------------------------------------------------------------------- */
+/* ---- Simpler variants ---------------------------------------------------------------------- */
 
 static void what_was_tuned_is_used(void **state) {
   (void)state;
@@ -168,7 +168,7 @@ static void a_refused_text_is_not_compiled_again(void **state) {
   for (int i = 0; i < 3; i++)
     assert_int_equal(backend->kernel_prepare(device, &descriptor, &kernel),
                      COMPUTE_ERROR_COMPILATION);
-  assert_true(statistics().programs_failed <= 4); /* one for each rung */
+  assert_true(statistics().programs_failed <= 4); /* one for each variant */
 }
 
 /* ---- Launches ------------------------------------------------------------------------------ */
@@ -229,7 +229,7 @@ static void kernels_with_one_source_share_the_program(void **state) {
   assert_int_equal(statistics().programs_shared, 1);
   backend->kernel_destroy(device, first);
   backend->kernel_destroy(device, second);
-  void *third = prepare(); /* still there although nobody has it */
+  void *third = prepare(); /* still cached without users */
   assert_int_equal(statistics().programs_shared, 2);
   backend->kernel_destroy(device, third);
 }

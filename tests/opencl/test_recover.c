@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A lost OpenCL device: it tells its first cause and leaves the driver alone; once brought back it
- * works, while what was made before keeps failing and can be released. On PoCL behind the layer of
+/* A lost OpenCL device reports its first cause and no longer calls the driver. After its recovery
+ * it works; older objects still fail and can be released. On PoCL behind the layer of
  * tests/opencl_layer/, which makes calls fail. */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static compute_context *context;
 static const compute_backend *backend;
 static void *device;
 
-/* One of everything. */
+/* One object of each kind. */
 typedef struct things {
   void *queue, *event, *timer, *kernel, *host;
   compute_memory memory;
@@ -46,7 +46,7 @@ static void things_release(things *t) {
   if (t->queue) backend->queue_destroy(t->queue);
 }
 
-/* Doubles some numbers on the device, with page-locked memory for one way. */
+/* Doubles some numbers on the device, with page-locked memory in one direction. */
 static compute_status things_use(const things *t) {
   static float values[COUNT];
   static const uint32_t groups[3] = {COUNT / 10, 1, 1}, group[3] = {10, 1, 1};
@@ -75,7 +75,7 @@ static void work(void) {
   assert_true(layer.arm("any", 0, false, 0));
 }
 
-/* Loses the device while it waits for a queue. */
+/* Loses the device in a wait for a queue. */
 static void lose(const things *t) {
   const compute_argument place = {&t->memory, 0};
   const float one = 1;
@@ -88,7 +88,7 @@ static void lose(const things *t) {
   work();
 }
 
-/* Every call with things of before; `fresh` are of now, or the same. */
+/* Every call with old objects fails; `fresh` are current objects, or the same ones. */
 static void check_all_fail(const things *t, const things *fresh, const char *words) {
   const compute_argument old = {&t->memory, 0}, place = {&fresh->memory, 0};
   const compute_custom_argument argument = {.memory = &fresh->memory};
@@ -188,7 +188,7 @@ static void a_device_brought_back_works_and_what_was_before_does_not(void **stat
   things_release(&after);
 }
 
-/* Any call on the way back may fail: then the device stays lost, or works. */
+/* Any call during the recovery may fail: the device then stays lost or works. */
 static void coming_back_may_fail_and_be_tried_again(void **state) {
   (void)state;
   for (int64_t nth = 1;; nth++) {
@@ -213,7 +213,7 @@ static void coming_back_may_fail_and_be_tried_again(void **state) {
   }
 }
 
-/* What fails while things are made and used is reported, and leaves nothing. */
+/* Failures while objects are made and used are reported and leave nothing behind. */
 static void timers_and_host_memory_survive_a_failing_driver(void **state) {
   (void)state;
   for (int64_t nth = 1;; nth++) {
@@ -248,7 +248,7 @@ int main(void) {
     return SKIPPED;
   }
   compute_close(context);
-  /* As it is, and as a device with memory of its own. */
+  /* As a CPU, and as a device with separate memory. */
   for (uint64_t gpu = 0; gpu < 2; gpu++) {
     layer.lie(&(layer_limits){.gpu = gpu});
     failed += cmocka_run_group_tests(tests, NULL, NULL);

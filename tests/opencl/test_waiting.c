@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* When OpenCL's drivers are started: not before one of their devices can be meant, and not again
- * while it is known that they offer nothing. The driver is one of the test's own
- * (opencl_layer/idle_driver.c). Each part runs in a process of its own, since what is once loaded
- * stays loaded. */
+/* When OpenCL's drivers are started: only when one of their devices may be needed, and not again
+ * while they are known to have no devices. The driver is the test's (opencl_layer/idle_driver.c).
+ * Each part runs in a separate process, since a loaded driver stays loaded. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -70,8 +69,8 @@ static void each_record(void (*function)(const char *path)) {
 
 typedef void part(compute_context *context);
 
-/* How often the driver is started in a process that opens a context and does `use` with it; the
- * last line of the driver's log goes to `line`. */
+/* Counts the starts of the driver in a process that opens a context and calls `use` with it; `line`
+ * gets the last line of the driver's log. */
 static int starts_and_line(const compute_open_options *options, part *use, char line[128]) {
   unlink(LOG);
   fflush(NULL);
@@ -212,7 +211,7 @@ static void drivers_that_offer_nothing_are_remembered(void **state) {
   assert_int_equal(starts(&none, ask_default), 1);
   assert_int_equal(starts(&none, ask_default), 0);
   assert_int_equal(starts(&none, compile_for_any), 0);
-  assert_int_equal(starts(&none, list_devices), 1); /* a list is complete */
+  assert_int_equal(starts(&none, list_devices), 1); /* the list needs all devices */
   assert_int_equal(starts(&none, ask_default), 0);
 }
 

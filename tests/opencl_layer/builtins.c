@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernels use of OpenCL's built-in functions. PoCL otherwise reads eighteen thousand lines
- * of declarations before every program, which takes ten times as long as the program itself
- * (opencl.cmake says which tests have it so). */
+/* OpenCL's built-in functions, as far as kernels use them. Otherwise PoCL reads eighteen thousand
+ * lines of declarations before every program, which takes ten times as long as the program itself
+ * (tests/opencl.cmake lists the tests that use this file). */
 #include "layer.h"
 
 const char layer_builtins[] =

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Every OpenCL call that the layer stands before: CALL(form, name, …).
+/* Every OpenCL call that the layer intercepts: CALL(form, name, …).
  *
  *   STATUS   returns a status: parameters, arguments
- *   AFTER    the same, and the driver is called even when the status shall be an error: what must
- *            have happened before memory can go does happen
- *   EVENT    the same, whose last parameter may take an event
- *   CREATE   returns an object that belongs to the caller: type, kind of object, parameters,
- *            arguments; the last is the status
+ *   AFTER    the same, but the driver is called even if the status will be an error: the call must
+ *            complete before memory can be released
+ *   EVENT    the same; the last parameter may take an event
+ *   CREATE   returns an object owned by the caller: type, kind of object, parameters,
+ *            arguments; the last one is the status
  *   MAP      returns an address, and may take an event
  *   RETAIN, RELEASE   change the number of owners: type, kind of object
- *   OWN      has a function of its own in layer.c */
+ *   OWN      has a separate function in layer.c */
 
 #define WAIT_PARAMETERS cl_uint waits, const cl_event *wait, cl_event *event
 #define WAIT_ARGUMENTS  waits, wait, event

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The hooks of compute-conformance (tests/backend/conformance_hooks.h), made of the layer's own
- * functions. */
+/* The hooks of compute-conformance (tests/backend/conformance_hooks.h), implemented with the
+ * layer's functions. */
 #include <string.h>
 
 #include "backend/conformance_hooks.h"
@@ -13,7 +13,7 @@ extern layer_live_function layer_live;
 
 enum { LOST = -36, RESOURCES = -5 }; /* CL_INVALID_COMMAND_QUEUE, CL_OUT_OF_RESOURCES */
 
-/* What a driver would say when this call fails. */
+/* A typical error code of this call. */
 static int likely_error(const char *call) {
   static const struct {
     const char *call;
@@ -36,7 +36,7 @@ static int likely_error(const char *call) {
   return RESOURCES;
 }
 
-/* Questions about platforms and devices do not lose one. */
+/* Queries of platforms and devices cannot lose a device. */
 static bool can_lose(const char *call) {
   return !strncmp(call, "clEnqueue", 9) || !strcmp(call, "clFinish") || !strcmp(call, "clFlush") ||
          !strcmp(call, "clWaitForEvents");

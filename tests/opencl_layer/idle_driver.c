@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An OpenCL driver without a device, to see when it is started and how: it adds a line to the file
- * that CL_IDLE_DRIVER_LOG names, and starts a thread that looks at what it has inherited. */
+/* An OpenCL driver without devices, which shows when and how it is started. It appends a line to
+ * the file named by CL_IDLE_DRIVER_LOG, and starts a thread that checks its inherited state. */
 #include <fenv.h>
 #include <pthread.h>
 #include <signal.h>

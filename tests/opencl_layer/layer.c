@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The layer itself; what it is for stands in layer.h, the list of calls in calls.h.
+/* The implementation of the layer; see layer.h for its purpose and calls.h for the list of calls.
  *
- * Calls that are not listed keep a NULL in the table, which makes the loader call the driver. */
+ * Calls that are not listed stay NULL in the table: the loader then calls the driver. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include "layer.h"
 
@@ -40,7 +40,7 @@ static layer_limits limits;
 static _Atomic int64_t counts[CALL_COUNT], count_of_any, live[OBJECT_KINDS];
 static char counts_path[4096];
 
-/* What to fail; set while no other thread calls. */
+/* The ordered failure; set while no other thread calls. */
 static struct {
   int call;
   int64_t nth;
@@ -52,7 +52,7 @@ static _Atomic int last_failure = -1;
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
 
-/* Every reference to a queue that is alive. */
+/* All references to live queues. */
 enum { MOST_QUEUES = 256 };
 static pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER;
 static cl_command_queue queues[MOST_QUEUES];
@@ -69,8 +69,8 @@ static void note(int kind, void *object, bool there) {
   pthread_mutex_unlock(&queue_mutex);
 }
 
-/* A device that is lost does nothing any more, and its driver need not be asked: so the driver that
- * only seems lost must not still be copying. */
+/* A lost device does nothing more, and the library no longer calls its driver. So before a
+ * simulated loss, the real driver must finish all copies. */
 static void settle(void) {
   pthread_mutex_lock(&queue_mutex);
   for (int i = 0; i < MOST_QUEUES; i++)
@@ -78,7 +78,7 @@ static void settle(void) {
   pthread_mutex_unlock(&queue_mutex);
 }
 
-/* Counts a call; CL_SUCCESS, or the error that it shall return. */
+/* Counts a call; returns CL_SUCCESS or the ordered error. */
 static cl_int enter(int call) {
   const int64_t n = atomic_fetch_add(&counts[call], 1) + 1;
   const int64_t any = atomic_fetch_add(&count_of_any, 1) + 1;
@@ -151,7 +151,7 @@ static cl_int set_status(cl_int *status, cl_int value) {
 
 #include "calls.h"
 
-/* ---- Calls with a lie in them ---------------------------------------------------------------- */
+/* ---- Calls with false answers ---------------------------------------------------------------- */
 
 static cl_int CL_API_CALL my_clGetDeviceIDs(cl_platform_id platform, cl_device_type type,
                                             cl_uint entries, cl_device_id *devices,
@@ -163,7 +163,7 @@ static cl_int CL_API_CALL my_clGetDeviceIDs(cl_platform_id platform, cl_device_t
   return CL_DEVICE_NOT_FOUND;
 }
 
-/* Hands out `bytes` of `answer` as the driver would. */
+/* Returns `bytes` of `answer` like a driver. */
 static cl_int say(const void *answer, size_t bytes, size_t value_bytes, void *value,
                   size_t *needed) {
   if (needed) *needed = bytes;
@@ -180,7 +180,7 @@ static cl_int say_number(uint64_t number, size_t bytes, size_t value_bytes, void
              needed);
 }
 
-/* The driver's extensions, with other words in the place of those for double precision. */
+/* The driver's extensions, with the names for double precision replaced. */
 static cl_int extensions_without_f64(cl_device_id device, size_t value_bytes, void *value,
                                      size_t *needed) {
   const cl_int result =
@@ -191,7 +191,7 @@ static cl_int extensions_without_f64(cl_device_id device, size_t value_bytes, vo
   return result;
 }
 
-/* Whether there is a lie for this question; its number and its size. */
+/* Returns true if the layer answers this query falsely; sets the number and its size. */
 static bool lie(cl_device_info question, uint64_t *number, size_t *bytes) {
   const struct {
     cl_device_info question;
@@ -272,7 +272,7 @@ static void *CL_API_CALL my_clSVMAlloc(cl_context context, cl_svm_mem_flags flag
   return memory;
 }
 
-/* Without a status: it cannot fail. */
+/* Has no status, so it cannot fail. */
 static void CL_API_CALL my_clSVMFree(cl_context context, void *memory) {
   enter(CALL_clSVMFree);
   target->clSVMFree(context, memory);
@@ -296,7 +296,7 @@ static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, c
                                                            const size_t *lengths, cl_int *error) {
   if (set_status(error, enter(CALL_clCreateProgramWithSource))) return NULL;
   const char **all = calloc(count + 1, sizeof *all);
-  size_t *bytes = calloc(count + 1, sizeof *bytes); /* 0: up to the end of the string */
+  size_t *bytes = calloc(count + 1, sizeof *bytes); /* 0: up to the terminator */
   cl_program program = NULL;
   if (all && bytes) {
     all[0] = layer_builtins;
@@ -312,7 +312,7 @@ static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, c
   return program;
 }
 
-/* Whether the program's source speaks of double precision. */
+/* Returns true if the program's source uses double precision. */
 static bool uses_f64(cl_program program) {
   size_t bytes = 0;
   if (target->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &bytes) != CL_SUCCESS)
@@ -363,7 +363,7 @@ static cl_int CL_API_CALL my_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem
   return result;
 }
 
-/* ---- For tests of the same process ----------------------------------------------------------- */
+/* ---- For tests in the same process ----------------------------------------------------------- */
 
 EXPORT layer_arm_function layer_arm;
 EXPORT layer_failures_function layer_failures;
@@ -465,7 +465,7 @@ static bool read_failure(char *text) {
   return layer_arm(text, strtoll(nth, NULL, 10), strchr(nth, '+') != NULL, atoi(error));
 }
 
-/* One order of COMPUTE_TEST_LAYER. */
+/* Executes one order of COMPUTE_TEST_LAYER. */
 static bool obey(char *text) {
   char *value = strchr(text, '=');
   if (!value) return false;
@@ -485,8 +485,7 @@ static void read_orders(void) {
   free(copy);
 }
 
-/* ---- The loader's side -------------------------------------------------------------------------
- */
+/* ---- The loader's interface ------------------------------------------------------------------ */
 
 static const cl_icd_dispatch dispatch = {
 #define CALL(form, name, ...) .name = my_##name,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Casts between all dtypes: rounding, truncation, saturation, wrapping and NaN as dtype.h says. */
+/* Casts between all dtypes: rounding, truncation, saturation, wrapping and NaN as dtype.h
+ * specifies. */
 #include <math.h>
 #include <string.h>
 
@@ -65,7 +66,7 @@ static void cast_values(compute_dtype from, const void *source, compute_dtype to
   compute_graph_release(graph);
 }
 
-/* Every f16 pattern widens to the number that it stands for and comes back unchanged. */
+/* Every f16 pattern widens to its number and narrows to the same pattern. */
 static void every_f16_survives_the_way_to_f32_and_back(void **state) {
   (void)state;
   static uint16_t bits[65536], back[65536];
@@ -88,8 +89,8 @@ static void every_f16_survives_the_way_to_f32_and_back(void **state) {
   }
 }
 
-/* Half way between two f16 (and two bf16) numbers the even one wins; a f64 just beside the half way
- * point, which a stop at f32 would move onto it, goes to the nearer one. */
+/* Half way between two f16 (or bf16) numbers, the even one wins. A f64 just beside the half-way
+ * point goes to the nearer number, although rounding to f32 first would move it onto the tie. */
 static void narrowing_rounds_once_to_nearest_even(void **state) {
   (void)state;
   static const double source[] = {1 + 0x1p-11, 1 + 3 * 0x1p-11, 1 + 0x1p-11 + 0x1p-40,
@@ -110,7 +111,7 @@ static void narrowing_rounds_once_to_nearest_even(void **state) {
   for (int i = 0; i < 3; i++) assert_int_equal(result[i], more_expected[i]);
 }
 
-/* Integers near the limits, which a double cannot hold. */
+/* Integers near the limits, which a double cannot represent. */
 static void large_integers_convert_exactly(void **state) {
   (void)state;
   static const int64_t source[] = {
@@ -132,7 +133,7 @@ static void large_integers_convert_exactly(void **state) {
   for (int i = 0; i < 7; i++) assert_true(single[i] == (float)source[i]);
 }
 
-/* u64 and u32 to floats and back, with C's own conversions to compare with. */
+/* u64 and u32 to floats and back, compared with C's conversions. */
 static void unsigned_numbers_of_all_sizes_convert(void **state) {
   (void)state;
   enum { COUNT = 128 };
@@ -183,7 +184,7 @@ static void unsigned_numbers_of_all_sizes_convert(void **state) {
   }
 }
 
-/* What copies tensors converts the same way. */
+/* Tensor copies convert in the same way. */
 static void tensors_of_u64_are_copied_to_floats(void **state) {
   (void)state;
   static const uint64_t source[] = {0, 1, UINT64_MAX, (UINT64_C(1) << 63) + 1025,
@@ -198,7 +199,7 @@ static void tensors_of_u64_are_copied_to_floats(void **state) {
   compute_tensor_release(to);
 }
 
-/* Where the order decides, u64 is refused rather than computed as i64. */
+/* Operations that depend on the order refuse u64 instead of computing with i64. */
 static void u64_has_no_order(void **state) {
   (void)state;
   compute_node (*const refused[])(compute_graph *, compute_node, compute_node) = {
@@ -227,7 +228,7 @@ static void u64_has_no_order(void **state) {
   compute_graph_release(graph);
 }
 
-/* x → f16 → f32 → · 3 in one chain: the step through f16 rounds whether or not it is stored. */
+/* x → f16 → f32 → · 3 in one chain: the step through f16 rounds, whether it is stored or not. */
 static compute_node build_narrow_chain(compute_graph *graph, const compute_node *operands,
                                        const void *user) {
   const compute_dtype *narrow = user;

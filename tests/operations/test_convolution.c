@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions in all three directions, forward with what fuses behind them, operands that lie in
- * any way, gradients and gradients of gradients. */
+/* Convolutions in all three directions, forward with fused epilogues, with operands in any layout,
+ * gradients and gradients of gradients. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ typedef struct conv_case {
 
 static const compute_node none = {0, 0};
 
-/* The filter's gradient from data and from an operand of the result's shape. */
+/* The filter's gradient from the data and an operand of the result's shape. */
 static compute_node by_filter(compute_graph *graph, const conv_case *c, const compute_node *x) {
   const compute_node w = compute_full(graph, compute_node_dtype(graph, x[0]), c->filter, 0);
   const compute_node y = compute_conv2d(graph, x[0], w, none, &c->options);
@@ -92,7 +92,8 @@ static void run_case(const conv_case *c, compute_dtype dtype, guarded_layout lay
   double terms = (double)c->filter.size[1] * (double)c->filter.size[2] * (double)c->filter.size[3];
   if (c->what == TRANSPOSE) terms *= (double)c->filter.size[0];
   if (c->what == BY_FILTER) terms = (double)(c->x.size[0] * c->x.size[2] * c->x.size[3]);
-  /* One name for all cases, of which a spread run takes some; their shapes tell them apart. */
+  /* All cases share one name, and a spread run selects some of them; their shapes distinguish
+   * them. */
   operation_case sample = {.name = c->behind == NOTHING ? names[c->what] : "conv2d, followed",
                            .build = build,
                            .user = c,
@@ -100,7 +101,7 @@ static void run_case(const conv_case *c, compute_dtype dtype, guarded_layout lay
                            .result_layout = result,
                            .tolerance = {.ulp = 2, .atol = unit * (terms + 8)},
                            .operation = c->behind == NOTHING ? names[c->what] : NULL};
-  /* Winograd's way of multiplying adds and subtracts more; devices may use it within this. */
+  /* Winograd's algorithm adds and subtracts more. Devices may use it within this tolerance. */
   if (c->behind != NOTHING) {
     sample.tolerance.rtol = 4 * half + 16 * unit;
     sample.tolerance.atol = 4 * sample.tolerance.atol + 8 * half * sqrt(terms + 1);
@@ -131,7 +132,7 @@ static void check_all(direction what, guarded_layout layout, guarded_layout resu
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     conv_case c = cases[i];
     c.what = what;
-    if (what == TRANSPOSE) { /* what the forward one makes is what this one is given */
+    if (what == TRANSPOSE) { /* the forward result becomes the transposed input */
       compute_graph *graph = compute_graph_create(test_context);
       const compute_node x = compute_input(graph, COMPUTE_F32, c.x);
       const compute_node w = compute_input(graph, COMPUTE_F32, c.filter);
@@ -195,7 +196,7 @@ static void what_follows_a_convolution_matches(void **state) {
   operation_finish();
 }
 
-/* Bias, normalisation, residual and activation take no step of their own. */
+/* Bias, normalisation, residual and activation need no separate step. */
 static void a_normalised_convolution_is_one_kernel_and_its_scales(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -271,7 +272,7 @@ typedef struct byte_graph {
   test_random random;
 } byte_graph;
 
-/* Random bytes around `middle`, in a constant or an input. */
+/* Random bytes around `middle`, as a constant or an input. */
 static compute_node byte_operand(byte_graph *b, compute_dtype dtype, compute_shape shape,
                                  bool constant, int spread, int middle) {
   int64_t count;
@@ -312,7 +313,7 @@ static compute_node real_less(byte_graph *b, compute_node x, compute_node zero, 
   return compute_sub(graph, real, less);
 }
 
-/* What it comes to is that of f64, which holds all of these sums. */
+/* The results equal those in f64, which represents all of these sums exactly. */
 static void check_bytes(const byte_case *c, uint64_t seed) {
   byte_graph b = {.graph = compute_graph_create(test_context), .random = {.state = seed}};
   compute_graph *graph = b.graph;
@@ -395,7 +396,7 @@ gradient_case(const conv_case *c,
   return sample;
 }
 
-/* The gradient of Σ y² by the first operand: with its own gradients, every direction's. */
+/* The gradient of Σ y² by the first operand. Its gradients cover every direction. */
 static compute_node build_second(compute_graph *graph, const compute_node *x, const void *user) {
   const compute_node y = compute_square(graph, build(graph, x, user));
   const compute_node loss = compute_sum(graph, y, COMPUTE_ALL_AXES, false);
@@ -420,7 +421,7 @@ static void convolutions_have_their_derivatives(void **state) {
        .what = TRANSPOSE},
   };
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-    if (test_samples() > 1 && i > 0) continue; /* a spread run's device compiles each */
+    if (test_samples() > 1 && i > 0) continue; /* the device of a spread run compiles each case */
     const operation_case sample = gradient_case(&small[i], build);
     gradient_check(test_context, &sample);
   }
@@ -436,7 +437,7 @@ static void derivatives_of_convolutions_have_theirs(void **state) {
       {"conv2d_transpose again", SHAPE(1, 2, 2, 2), SHAPE(2, 1, 2, 2), S2, .what = TRANSPOSE},
   };
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-    if (test_samples() > 1 && i > 0) continue; /* a spread run's device compiles each */
+    if (test_samples() > 1 && i > 0) continue; /* the device of a spread run compiles each case */
     const operation_case sample = gradient_case(&small[i], build_second);
     gradient_check(test_context, &sample);
   }

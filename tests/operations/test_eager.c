@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Eager calls give the bits that a plan of the same operation gives, on views too, and leave
- * nothing behind when they fail. */
+/* Eager calls give the same bits as a plan of the same operation, also for views, and leak nothing
+ * on failure. */
 #include <string.h>
 
 #include "support/samples/elementwise.h"
@@ -22,7 +22,7 @@ typedef struct eager_row {
   eager_scaled scaled;
 } eager_row;
 
-/* In the order of ops.def, as elementwise_at. */
+/* In the order of ops.def, like elementwise_at. */
 static const eager_row eager_rows[] = {
 #define ELEMENTWISE(name_, arity, ...) {.name = #name_, .call##arity = compute_tensor_##name_},
 #define SCALED(name_, ...)             {.name = #name_, .scaled = compute_tensor_##name_},
@@ -42,7 +42,7 @@ static compute_tensor *call(const eager_row *row, double scalar, compute_tensor 
   return result;
 }
 
-/* The same by a plan. */
+/* The same operation as a plan. */
 static compute_tensor *run_plan(const elementwise_row *row, compute_tensor *const *x) {
   compute_graph *graph = compute_graph_create(test_context);
   compute_node nodes[3];

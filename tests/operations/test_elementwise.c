@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Every elementwise operation of ops.def × every dtype of its domain × samples: zero sizes,
  * scalars, primes, broadcasting in all directions, every memory layout, special values. The table
- * itself is the list of cases: a new row is tested without a line here. */
+ * is the list of cases, so a new row is tested without a line here. */
 #include "support/samples/elementwise.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 
-/* Shapes of the operands; a sample for one operand uses the first column, and so on. */
+/* Shapes of the operands. A sample for one operand uses the first column, and so on. */
 typedef struct shape_sample {
   compute_shape shape[3];
   guarded_layout layout[3];
@@ -42,7 +42,8 @@ static const shape_sample shape_samples[] = {
 
 enum { SHAPE_SAMPLE_COUNT = sizeof shape_samples / sizeof *shape_samples };
 
-/* The sample for `row`; with `swapped`, the operands trade places, so that each broadcasts once. */
+/* The sample for `row`. With `swapped`, the operands trade places, so that each is broadcast
+ * once. */
 static operation_case make_case(const elementwise_row *row, compute_dtype dtype,
                                 const shape_sample *shapes, test_fill fill, bool swapped) {
   operation_case sample = {.name = row->name,
@@ -78,9 +79,9 @@ static void for_each_operation(int arity, void (*visit)(const elementwise_row *,
   }
 }
 
-/* Where samples are spread, the next operation and dtype begins with another shape, and operands
- * stand in one order, not in both. A spread wider than the list of shapes leaves some operations
- * and dtypes to special_values_match_the_reference. */
+/* In a spread run, each operation and dtype begins with another shape, and operands have one order
+ * only. A spread wider than the list of shapes leaves some operations and dtypes to
+ * special_values_match_the_reference. */
 static bool is_taken(size_t shape, int arity, bool swapped) {
   static size_t visits;
   if (shape == 0 && !swapped) visits++;
@@ -100,8 +101,8 @@ static void visit_shapes(const elementwise_row *row, compute_dtype dtype) {
   }
 }
 
-/* Outside the range of the table an operation without a stated error must still be exact; others
- * may lose a little more, and results too small for a normal number their last bits. */
+/* Outside the range of the table, an operation without a stated error must still be exact. Others
+ * may lose slightly more, and results below the smallest normal number may lose their last bits. */
 static void visit_special(const elementwise_row *row, compute_dtype dtype) {
   static const shape_sample shapes = {{SHAPE(1009), SHAPE(1009), SHAPE(1009)}, {0}, LAYOUT_DENSE};
   operation_case sample = make_case(row, dtype, &shapes, FILL_SPECIAL, false);
@@ -133,7 +134,7 @@ static void special_values_match_the_reference(void **state) {
   operation_finish();
 }
 
-/* clamp has no row of its own: it is built from minimum and maximum. */
+/* clamp has no row: it is built from minimum and maximum. */
 static compute_node build_clamp(compute_graph *graph, const compute_node *operands,
                                 const void *user) {
   const double *limits = user;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient of every differentiable operation against central differences, with broadcasting, of
- * losses and of gradients themselves. */
+/* The gradient of every differentiable operation compared with central differences, with
+ * broadcasting, both of losses and of gradients. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ make_case(const char *name,
           const void *user, size_t count, const compute_shape *shapes, double low, double high) {
   operation_case sample = {.name = name, .build = build, .user = user, .operand_count = count};
   for (size_t i = 0; i < count; i++)
-    /* A little apart for each operand, so that no two operands hold equal numbers. */
+    /* Each operand has a small offset, so that no two operands contain equal numbers. */
     sample.operand[i] = (operation_operand){COMPUTE_F64,   shapes[i],
                                             FILL_DISTINCT, low + 0.013 * (double)i * (high - low),
                                             high,          LAYOUT_DENSE};
@@ -35,8 +35,8 @@ static void every_elementwise_operation_has_its_derivative(void **state) {
   for (size_t i = 0; (row = elementwise_at(i)) != NULL; i++) {
     if (!row->differentiable) continue;
     for (int s = 0; s < 3; s++) {
-      if (test_samples() > 1 && ((int)i + s) % 3 != 0) continue; /* the next takes another */
-      /* Not so wide that one large term drowns the differences of the others. */
+      if (test_samples() > 1 && ((int)i + s) % 3 != 0) continue; /* one of three shapes */
+      /* A range narrow enough that one large term does not hide the differences of the others. */
       operation_case sample = make_case(row->name, elementwise_build, row, (size_t)row->arity,
                                         shapes[s], fmax(row->low, -3), fmin(row->high, 4));
       if (row->arity == 3) {
@@ -50,7 +50,7 @@ static void every_elementwise_operation_has_its_derivative(void **state) {
 
 /* ---- Others: the rows DERIVATIVE of tests/operations.def ------------------------------------- */
 
-/* A spread run's device compiles each row, and takes every other one. */
+/* The device of a spread run compiles each row, and takes every second one. */
 static void every_other_operation_has_its_derivative(void **state) {
   (void)state;
   const operation_sample *row;

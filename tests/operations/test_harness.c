@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tests' own tools notice what they are there to notice. */
+/* The tests' own tools detect the errors that they look for. */
 #include <float.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 #include "support/harness/guarded.h"
 #include "support/harness/test.h"
 
-/* Two independent readings of the formats agree on every pattern, and writing is the inverse. */
+/* Two independent decoders of the formats agree on every pattern, and encoding is the inverse. */
 static void half_formats_agree_with_the_reference(void **state) {
   (void)state;
   static const compute_dtype halves[] = {COMPUTE_F16, COMPUTE_BF16};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* gather, gather_elements, scatter_add, scatter_add_elements: both index types, indices that count
- * from the end, repeated indices, every layout, and indices that point nowhere. */
+ * from the end, repeated indices, every layout, and invalid indices. */
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 
@@ -11,7 +11,7 @@ typedef struct indexed_case {
   indexed_kind kind;
   compute_shape x, indices;
   int32_t axis;
-  int64_t size;        /* of the axis that the indices point into */
+  int64_t size;        /* of the indexed axis */
   compute_shape shape; /* SCATTER_ELEMENTS: the result's */
 } indexed_case;
 
@@ -56,7 +56,7 @@ static const indexed_case cases[] = {
 static void check_indexed(const indexed_case *c, compute_dtype dtype, compute_dtype index,
                           guarded_layout layout, guarded_layout result) {
   const bool adds = c->kind >= SCATTER;
-  /* Sums may be taken in storage precision only once: at the end, or at each addition. */
+  /* Storage precision may round a sum once, or at each addition. */
   const double half = dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
   const double unit = dtype == COMPUTE_F64 ? 0x1p-50 : 0x1p-21;
   operation_case sample = {.name = c->name,
@@ -128,7 +128,7 @@ static void an_index_outside_fails_the_run_and_only_it(void **state) {
   }
 }
 
-/* Sums in scatter_add repeat bit for bit, in whatever order they are taken. */
+/* Sums in scatter_add repeat bit for bit in any order. */
 static void repeated_indices_add_up_alike_every_time(void **state) {
   (void)state;
   enum { UPDATES = 20011, BINS = 17 };
@@ -160,8 +160,7 @@ static void repeated_indices_add_up_alike_every_time(void **state) {
   test_values_release(&indices);
 }
 
-/* ---- Into given data --------------------------------------------------------------------------
- */
+/* ---- Scatter into given data --------------------------------------------------------------- */
 
 typedef struct into_case {
   compute_shape data, updates, indices;
@@ -201,7 +200,7 @@ static void check_into(into_case c, compute_dtype dtype, guarded_layout layout) 
                            .operand_count = 3,
                            .result_layout = layout,
                            .operation = c.elements ? "scatter_elements" : "scatter"};
-  /* Each of the updates that may meet in an element rounds its sum: those along the axis. */
+  /* All updates along the axis may meet in one element, and each one rounds the sum. */
   double meeting = 1;
   for (int32_t d = 0; d < c.indices.rank; d++)
     if (!c.elements || d == (c.axis < 0 ? c.axis + c.indices.rank : c.axis))
@@ -221,7 +220,7 @@ static void every_mode_matches(void **state) {
     for (int mode = COMPUTE_SCATTER_ADD; mode <= COMPUTE_SCATTER_MIN; mode++) {
       into_case c = into_cases[i];
       c.mode = (compute_scatter_mode)mode;
-      if (mode == COMPUTE_SCATTER_MUL && c.updates.size[0] == 900) continue; /* they come to 0 */
+      if (mode == COMPUTE_SCATTER_MUL && c.updates.size[0] == 900) continue; /* products are 0 */
       for (const compute_dtype *dtype = operation_dtypes(domains[mode]); *dtype; dtype++)
         check_into(c, *dtype, LAYOUT_DENSE);
       for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)
@@ -230,8 +229,7 @@ static void every_mode_matches(void **state) {
   operation_finish();
 }
 
-/* The result's memory is that of data which nothing reads afterwards: one step fewer, and as
- * right. */
+/* The result overwrites data without later readers: one step fewer, and the same values. */
 static void data_of_the_plan_are_written_in_place(void **state) {
   (void)state;
   for (int kept = 0; kept < 2; kept++) {
@@ -267,11 +265,10 @@ static void data_of_the_plan_are_written_in_place(void **state) {
   }
 }
 
-/* ---- One tensor as input and output -----------------------------------------------------------
- */
+/* ---- One tensor as input and output -------------------------------------------------------- */
 
-/* A cache [rows, 4]: rows are set at indices, and their sums read from the new cache; `late` reads
- * the old one after that, so that a run needs a copy. */
+/* A cache [rows, 4]: rows are set at indices, and their sums are read from the new cache. With
+ * `late`, the old cache is read afterwards, so the run needs a copy. */
 static void check_bound_in_place(bool late, int64_t shift) {
   enum { ROWS = 6 };
   compute_graph *graph = compute_graph_create(test_context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sizes at which backends split work over threads and write past the caches: above a million
- * elements, with ragged ends, for every elementwise operation in f32, and for a sample of the rest
- * in every dtype. */
+ * elements, with ragged ends. All elementwise operations in f32, and samples of other operations in
+ * every dtype. */
 #include "support/samples/elementwise.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
@@ -35,7 +35,7 @@ typedef struct expression_case {
   expression build;
   size_t count;
   compute_shape shapes[3];
-  double atol, rtol; /* f32; f16 and bf16 add their storage rounding, f64 is far below */
+  double atol, rtol; /* f32; f16 and bf16 add their storage rounding; f64 is far below */
 } expression_case;
 
 static compute_node build_expression(compute_graph *graph, const compute_node *operands,
@@ -94,7 +94,7 @@ static void expressions_are_right_on_a_million(void **state) {
                                .user = c,
                                .operand_count = c->count,
                                .tolerance = {1, c->atol, c->rtol}};
-      if (c->count > 1) { /* without fusion, each operation rounds to storage */
+      if (c->count > 1) { /* without fusion, each operation rounds to its storage type */
         sample.tolerance.atol += 64 * half;
         sample.tolerance.rtol += 2 * half;
       }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Long sums of products in f32: one running sum would lose what it adds last, 6e-4 of 100,000 equal
- * terms. Each way in which a product, a convolution or its gradients are computed is chosen by its
- * shape, and judged by the same operation in f64, with equal terms, for which a running sum is
- * worst, and with uniform ones. */
+/* Long sums of products in f32. A single running sum would lose the last terms: 6e-4 of 100,000
+ * equal terms. The shape selects the method of a product, a convolution or its gradients. Each
+ * method is compared with the same operation in f64, with equal terms, the worst case of a running
+ * sum, and with uniform ones. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,9 +17,9 @@ typedef compute_node (*builder)(compute_graph *graph, const compute_node *x);
 typedef struct sum_case {
   const char *way;
   builder build;
-  compute_shape shape[MOST_OPERANDS]; /* rank 0 ends them */
+  compute_shape shape[MOST_OPERANDS]; /* rank 0 ends the list */
   compute_dtype dtype[MOST_OPERANDS]; /* NONE: f32 */
-  bool constant;                      /* all but the first operand */
+  bool constant;                      /* all operands except the first */
 } sum_case;
 
 /* ---- Operations ------------------------------------------------------------------------------ */
@@ -32,7 +32,7 @@ static compute_node turned(compute_graph *graph, const compute_node *x) {
   return compute_matmul(graph, x[0], compute_transpose(graph, x[1], COMPUTE_AXES(1, 0)));
 }
 
-/* The gradient by weights of a large batch. */
+/* The gradient of the weights for a large batch. */
 static compute_node batch_gradient(compute_graph *graph, const compute_node *x) {
   return compute_matmul(graph, compute_transpose(graph, x[0], COMPUTE_AXES(1, 0)), x[1]);
 }
@@ -47,7 +47,7 @@ static compute_node convolution(compute_graph *graph, const compute_node *x) {
   return compute_conv2d(graph, x[0], x[1], (compute_node){0}, NULL);
 }
 
-/* Of sum(y · g): by the filter, by the data. */
+/* Gradients of sum(y · g) by the filter and by the data. */
 static compute_node convolution_gradient(compute_graph *graph, const compute_node *x, size_t of) {
   compute_node gradient = {0};
   const compute_node y = convolution(graph, x);
@@ -75,7 +75,7 @@ static compute_node few_bits_by_columns(compute_graph *graph, const compute_node
   return compute_quantized_matmul(graph, x[0], x[1], x[2], (compute_node){0}, &options);
 }
 
-/* ---- Judging --------------------------------------------------------------------------------- */
+/* ---- Comparison ------------------------------------------------------------------------------ */
 
 static size_t count_operands(const sum_case *c) {
   size_t count = 0;
@@ -87,7 +87,7 @@ static double rounding_of(compute_dtype dtype) {
   return dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
 }
 
-/* The result, as f64, of operands of their own dtypes or of f64. */
+/* The result as f64, from operands of their original dtypes or of f64. */
 static double *compute(compute_context *context, const sum_case *c, bool equal, bool wide,
                        size_t *count) {
   compute_graph *graph = compute_graph_create(context);
@@ -216,7 +216,7 @@ static const sum_case cases[] = {
 
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* A quarter of what one running sum is wrong by at 20,000 terms. */
+/* A quarter of the error of one running sum at 20,000 terms. */
 static void long_sums_keep_their_digits(void **state) {
   (void)state;
   compute_context *exact;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products: shapes down to nothing, vectors, broadcast batches, transposed operands given as
+/* Matrix products: shapes down to empty ones, vectors, broadcast batches, transposed operands as
  * strided tensors and as transpose nodes, epilogues, all number dtypes. */
 #include <math.h>
 
@@ -43,7 +43,7 @@ static compute_node build_product(compute_graph *graph, const compute_node *oper
   return compute_cast(graph, y, COMPUTE_F32);
 }
 
-/* Sizes of the inner axis as the product sees it. */
+/* The length of the product's inner axis. */
 static double inner_size(const product_case *c) {
   const compute_shape *a = &c->a;
   if (a->rank == 0) return 1;
@@ -55,10 +55,11 @@ static void check_product(const char *name, const product_case *c, compute_dtype
                           compute_shape extra, guarded_layout layout, guarded_layout result) {
   const double unit = dtype == COMPUTE_F64 ? 0x1p-52 : 0x1p-23, high = 2;
   const double half = dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
-  /* Each of the k roundings is relative to a partial sum, and those grow as a random walk. */
+  /* Each of the k roundings is relative to a partial sum, and partial sums grow like a random
+   * walk. */
   const double k = inner_size(c), scale = high * high;
   test_tolerance tolerance = {.ulp = 2, .atol = unit * scale * (k + 8)};
-  if (c->epilogue != PLAIN) { /* without fusion, the product is rounded to storage in between */
+  if (c->epilogue != PLAIN) { /* without fusion, the product is first rounded to its storage type */
     tolerance.rtol = 2 * half + 16 * unit;
     tolerance.atol = 2 * tolerance.atol + 4 * half * scale * sqrt(k + 1);
   }
@@ -85,7 +86,7 @@ static const product_case plain_cases[] = {
     {.a = SHAPE(13, 1), .b = SHAPE(1, 17)},
     {.a = SHAPE(0, 5), .b = SHAPE(5, 3)},
     {.a = SHAPE(3, 5), .b = SHAPE(5, 0)},
-    {.a = SHAPE(3, 0), .b = SHAPE(0, 4)}, /* an inner axis of nothing: zeros */
+    {.a = SHAPE(3, 0), .b = SHAPE(0, 4)}, /* an empty inner axis: zeros */
     {.a = SHAPE(13), .b = SHAPE(13)},
     {.a = SHAPE(13), .b = SHAPE(13, 7)},
     {.a = SHAPE(7, 13), .b = SHAPE(13)},
@@ -148,7 +149,7 @@ static void epilogues_match(void **state) {
   operation_finish();
 }
 
-/* Beyond one tile of every blocking that a backend might use, with ragged edges. */
+/* More than one tile of every blocking that a backend might use, with ragged edges. */
 static void large_products_match(void **state) {
   (void)state;
   static const product_case cases[] = {
@@ -172,7 +173,7 @@ static void large_products_match(void **state) {
   operation_finish();
 }
 
-/* A NaN in one operand reaches its row (or column) and nothing else; 0 · inf is NaN. */
+/* A NaN in one operand reaches its row (or column) only; 0 · inf is NaN. */
 static void nan_and_infinity_reach_their_row_only(void **state) {
   (void)state;
   float a[3][2] = {{1, 2}, {NAN, 1}, {0, 1}}, b[2][2] = {{INFINITY, 1}, {1, 1}}, c[3][2];
@@ -196,7 +197,7 @@ static void nan_and_infinity_reach_their_row_only(void **state) {
   compute_graph_release(graph);
 }
 
-/* Whose factors are of narrow dtypes, maybe different ones, with a result of the wide one. */
+/* A product of narrow dtypes, which may differ, with a result of the wide dtype. */
 static compute_node build_widened(compute_graph *graph, const compute_node *operands,
                                   const void *user) {
   const compute_dtype *wide = user;
@@ -244,8 +245,8 @@ static void products_of_widened_integers_need_no_widened_copies(void **state) {
 /* ---- Products of 8-bit integers -------------------------------------------------------------- */
 
 typedef struct integer_case {
-  bool a_zero, b_zero; /* operands 2 and, or if that is none, 3 */
-  bool requantized;    /* to u8, as quantized networks do after each product */
+  bool a_zero, b_zero; /* operand 2 and, without it, operand 3 */
+  bool requantized;    /* to u8, as in quantized networks after each product */
 } integer_case;
 
 static compute_node build_integer(compute_graph *graph, const compute_node *operands,
@@ -325,7 +326,7 @@ static void integer_products_with_zero_points_are_exact(void **state) {
   operation_finish();
 }
 
-/* A product, the sum of a constant's columns, and what follows are one step. */
+/* A product, the sums of a constant's columns, and the epilogue are one step. */
 static void requantization_is_part_of_the_product(void **state) {
   (void)state;
   static const signed char weights[67 * 41] = {1, 2, 3};

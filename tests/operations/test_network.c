@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pooling, running sums, top-k, attention, and what is made of other operations: normalisation,
- * padding, upsampling, one-hot, losses. */
+/* Pooling, running sums, top-k, attention, and composed operations: normalisation, padding,
+ * upsampling, one-hot, losses. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static operation_operand operand(compute_dtype dtype, compute_shape shape, guard
   return (operation_operand){dtype, shape, FILL_RANGE, -2, 2, layout};
 }
 
-/* Half a spacing of a narrow float at 1; 0 of the others. */
+/* Half a spacing of a narrow float at 1; 0 for other dtypes. */
 static double half_of(compute_dtype dtype) {
   return dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
 }
@@ -30,8 +30,8 @@ typedef struct pool_case {
   compute_shape x;
   compute_pool2d_options options;
   bool average, back;
-  bool behind; /* something fuses behind it */
-  bool place;  /* where the maximum is */
+  bool behind; /* with a fused epilogue */
+  bool place;  /* the positions of the maxima */
 } pool_case;
 
 static compute_node pool(compute_graph *graph, const pool_case *c, compute_node x) {
@@ -85,7 +85,8 @@ static void run_pool(const pool_case *c, compute_dtype dtype, test_fill fill, gu
                                           {"average_pool2d", "average_pool2d_by_data"}};
   const double elements =
       (double)(c->options.size[0] * (c->options.size[1] ? c->options.size[1] : c->options.size[0]));
-  /* One name for all cases, of which a spread run takes some; their shapes tell them apart. */
+  /* All cases share one name, and a spread run selects some of them; their shapes distinguish
+   * them. */
   const char *const name = c->place ? "argmax_pool2d" : names[c->average][c->back];
   operation_case sample = {.name = c->behind ? c->name : name,
                            .build = build_pool,
@@ -119,7 +120,7 @@ static void run_pools(bool average, bool back, bool place, guarded_layout layout
       c.place = place;
       if (average && variant) c.options.exclude_padding = true;
       if (!average && variant) c.options.dilation[0] = 2;
-      if (!average && variant && i != 1 && i != 2) continue; /* those that have room for it */
+      if (!average && variant && i != 1 && i != 2) continue; /* cases that are large enough */
       for (const compute_dtype *dtype = operation_dtypes(dtypes); *dtype; dtype++)
         run_pool(&c, *dtype, average || back ? FILL_RANGE : FILL_SPECIAL, layout, result);
     }
@@ -185,7 +186,7 @@ typedef struct axis_case {
   compute_shape x;
   int32_t axis;
   int64_t k;
-  bool a, b; /* exclusive, reverse; smallest, the values instead of the positions */
+  bool a, b; /* exclusive, reverse; smallest, values in place of positions */
 } axis_case;
 
 static compute_node build_running(compute_graph *graph, const compute_node *x, const void *user) {
@@ -295,7 +296,7 @@ static void axes_are_sorted(void **state) {
 typedef struct attention_case {
   const char *name;
   compute_shape q, k, v, bias;
-  bool causal, biased, turned; /* turned: heads and positions swapped in memory */
+  bool causal, biased, turned; /* heads and positions are swapped in memory */
 } attention_case;
 
 static compute_node build_attention(compute_graph *graph, const compute_node *x, const void *user) {
@@ -343,8 +344,8 @@ static void attention_matches(void **state) {
   operation_finish();
 }
 
-/* Few queries skip the keys that a bias hides from all of them; more of them compute these scores.
- */
+/* With few queries, keys that a bias hides from all of them are skipped; with more queries, their
+ * scores are computed. */
 static void keys_that_a_bias_hides_do_not_count(void **state) {
   (void)state;
   enum { HEADS = 2, KEYS = 700, FIRST = 256, SEEN = 200, WIDTH = 16 };
@@ -380,7 +381,7 @@ static void keys_that_a_bias_hides_do_not_count(void **state) {
   }
 }
 
-/* ---- Of other operations ------------------------------------------------------------------- */
+/* ---- Composed operations ------------------------------------------------------------------- */
 
 typedef compute_node (*expression)(compute_graph *, const compute_node *);
 
@@ -436,14 +437,14 @@ static compute_node build_compound(compute_graph *graph, const compute_node *x, 
   return c->build(graph, x);
 }
 
-/* The reference evaluates the parts; what they mean together is told by the tests of values below.
- */
+/* The reference evaluates the parts. The tests of values below check their combination. */
 static void what_is_made_of_others_matches(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof compounds / sizeof *compounds; i++)
     for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++) {
       const compound_case *c = &compounds[i];
-      /* A spread run's device compiles each, and has the parts' dtypes from elsewhere. */
+      /* The device of a spread run compiles each case. Other tests cover the dtypes of the
+       * parts. */
       if (test_samples() > 1 && ((size_t)*dtype + i) % 4 != 0) continue;
       operation_case sample = {.name = c->name,
                                .build = build_compound,
@@ -459,9 +460,9 @@ static void what_is_made_of_others_matches(void **state) {
   operation_finish();
 }
 
-/* ---- Values worked out by hand ------------------------------------------------------------- */
+/* ---- Values computed by hand --------------------------------------------------------------- */
 
-/* Runs a graph of one output and reads it as doubles. */
+/* Runs a graph with one output and reads it as doubles. */
 static void run(compute_graph *graph, compute_node y, double *values, int64_t count) {
   assert_ok(compute_graph_status(graph));
   compute_plan *plan = test_compile(graph, &y, 1, 0);
@@ -565,7 +566,8 @@ static void labels_outside_give_rows_of_zeros(void **state) {
   compute_graph_release(graph);
 }
 
-/* The share that is dropped, the size of what is kept, and that the same seed drops the same. */
+/* Checks the dropped share, the scale of kept elements, and that one seed always drops the same
+ * elements. */
 static void dropout_drops_its_share_and_repeats_it(void **state) {
   (void)state;
   enum { COUNT = 20000 };

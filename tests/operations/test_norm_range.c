@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms of numbers whose squares f32 does not hold, and their gradients: from 1e-40 to 1e38, along
- * short and long rows and across them, beside ordinary rows, which keep their bits. And where the
- * range of operations ends that keep squares. */
+/* Norms of numbers whose squares f32 cannot represent, and their gradients: from 1e-40 to 1e38,
+ * along short and long rows and across them. Ordinary rows beside them keep their bits. Also the
+ * limits of operations that store squares. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 typedef struct norm_case {
   int64_t rows, length;
-  bool across; /* rows lie side by side */
+  bool across; /* the elements of a row are not contiguous */
 } norm_case;
 
 static const norm_case cases[] = {{3, 4, false},    {5, 33, false},    {4, 768, false},
@@ -29,7 +29,7 @@ static float element(const norm_case *c, int first, int64_t row, int64_t i) {
   return (float)(shape * (double)scales[((int)(row % SCALES) + first) % SCALES]);
 }
 
-/* What the loss multiplies the results with. */
+/* The loss multiplies the results by these numbers. */
 static float upstream(int64_t row, int64_t i) {
   return (float)(cos(0.9 * (double)i + (double)row) + 0.2 * sin(3.1 * (double)i));
 }
@@ -93,7 +93,7 @@ static int check_row(const norm_case *c, int first, double epsilon, int64_t row,
     variance += away * away / (double)c->length;
   }
   const double factor = 1 / sqrt(variance + epsilon);
-  /* A denormal has few digits, and a device may take it for 0. */
+  /* A denormal number has few digits, and a device may flush it to 0. */
   if (peak < 1e-37) return 0;
   for (int64_t i = 0; i < c->length; i++) {
     const double expected = ((double)element(c, first, row, i) - mean) * factor;
@@ -171,7 +171,7 @@ static void rows_of_every_size_have_gradients(void **state) {
   if (failed) fail_msg("%d rows", failed);
 }
 
-/* What headers promise where a square is kept or returned, and so limits the range. */
+/* Limits documented in the headers, for operations that store or return a square. */
 enum { LIMITED = 4 };
 
 static compute_node parameter_of(compute_graph *graph, const float *values, compute_tensor **kept) {
@@ -187,7 +187,7 @@ static void expect_all(compute_tensor *tensor, const double *expected) {
   }
 }
 
-/* One step from 1 with gradients of alternate signs; `change` is what it subtracts. */
+/* One step from 1 with gradients of alternating signs; the step subtracts `change`. */
 static void check_step(bool adam, float size, double change) {
   static const float ones[LIMITED] = {1, 1, 1, 1};
   const float slopes[LIMITED] = {size, -size, size, -size};
@@ -225,7 +225,7 @@ static void check_clip(float size, double factor) {
   compute_tensor_release(to);
 }
 
-/* Of one channel; the bias is 0.5. */
+/* One channel; the bias is 0.5. */
 static void check_batch_norm(float size, double height) {
   static const float half = 0.5f;
   const float x[LIMITED] = {size, -size, size, -size};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every operation of ops.def, and what is built over them, with operands that are inputs,
- * parameters, constants and some of each: operands with elements, and operands without. */
+/* Every operation of ops.def, and every composed operation, with inputs, parameters and constants
+ * as operands, and with a mixture, both with and without elements. */
 #include <string.h>
 
 #include "compute/fit.h"
@@ -53,7 +53,7 @@ static void elementwise_operations_take_operands_of_every_kind(void **state) {
   operation_finish();
 }
 
-/* Those without operands, without a value, or tested elsewhere (below, in tests/fit and
+/* Operations without operands or a value, or with other tests (below, in tests/fit and
  * tests/plan). */
 static bool is_exempt(const char *name) {
   static const char *const names[] = {"input", "parameter",    "constant", "index",      "assign",
@@ -113,7 +113,7 @@ static void fits_take_images_of_every_kind(void **state) {
   for (int kind = 0; kind < 3; kind++) {
     fit(kind, 0, records);
     fit(kind, ROIS, records);
-    /* Constants are folded by the CPU, whose last bits may be others than the device's. */
+    /* The CPU folds constants, and its last bits may differ from the device's. */
     if (kind < 2) assert_memory_equal(records, expected, sizeof expected);
   }
 }

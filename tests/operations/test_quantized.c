@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products with weights of a few bits: shapes down to nothing, bits, blocks, zero points of every
- * form, layouts, epilogues, and their derivatives; and the weights by themselves. */
+/* Products with weights of a few bits: shapes down to empty ones, bits, blocks, zero points of
+ * every form, layouts, epilogues and derivatives. Also the weights alone. */
 #include "support/harness/gradient.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
@@ -14,7 +14,7 @@ typedef struct product_case {
   int64_t block;
   zeros zeros;
   bool gelu;  /* an epilogue */
-  bool alone; /* the weights, k of the last axis of a */
+  bool alone; /* only the weights; k is the last axis of a */
 } product_case;
 
 static int64_t last_size(compute_shape shape) {
@@ -62,7 +62,7 @@ static const product_case products[] = {
     {SHAPE(2, 3, 20, 33), 17, 4, 8, ZERO_FLOATS, false, false},
     {SHAPE(6, 50), 19, 2, 12, ZERO_BYTES, false, false},
     {SHAPE(9, 50), 19, 8, 7, ZERO_NONE, false, false},
-    {SHAPE(7, 0), 5, 4, 32, ZERO_BYTES, false, false}, /* an inner axis of nothing: zeros */
+    {SHAPE(7, 0), 5, 4, 32, ZERO_BYTES, false, false}, /* an empty inner axis: zeros */
     {SHAPE(0, 32), 5, 4, 32, ZERO_BYTES, false, false},
     {SHAPE(3, 32), 0, 4, 32, ZERO_NONE, false, false},
 };

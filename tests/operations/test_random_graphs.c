@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Random expressions of about thirty operations: whatever the planner rewrites, folds, fuses and
- * reuses, the numbers stay those of the graph as it was written. Seeds are fixed; a failure prints
- * its seed as the sample's name. */
+/* Random expressions of about thirty operations: the planner's rewriting, folding, fusion and reuse
+ * never change the numbers of the graph. Seeds are fixed; a failure prints its seed as the sample's
+ * name. */
 #include "support/harness/operation.h"
 #include "support/samples/random_graph.h"
 #include "support/harness/test.h"
@@ -13,7 +13,7 @@ static compute_node build_random(compute_graph *graph, const compute_node *opera
   return random_graph_build(graph, operands, user);
 }
 
-/* Nearly every kernel of a random graph is a new one: a device that compiles takes few of them. */
+/* Nearly every kernel of a random graph is new, so a device that compiles takes only few graphs. */
 static void check_seeds(compute_dtype dtype, uint64_t first, test_tolerance tolerance) {
   const uint64_t step = test_spread() == 1 ? 1 : 6 * test_spread();
   for (uint64_t seed = first + test_turn() % step; seed < first + SEEDS; seed += step) {
@@ -54,8 +54,8 @@ static void integer_graphs_are_exact(void **state) {
   check_seeds(COMPUTE_I64, 4000, (test_tolerance){0});
 }
 
-/* Narrow integers compute in a wider type and wrap when stored: fused or not, so does each
- * operation. */
+/* Narrow integers are computed in a wider type and wrap when stored. Each operation does the same,
+ * fused or not. */
 static void byte_graphs_wrap_after_every_operation(void **state) {
   (void)state;
   check_seeds(COMPUTE_U8, 5000, (test_tolerance){0});

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recurrent layers: every cell and option against the definition in double precision, their
- * derivatives against central differences, and that threads do not change a bit. */
+/* Recurrent layers: every cell and option compared with the definition in double precision, and
+ * derivatives compared with central differences. Threads do not change a bit. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@ enum { RNN, GRU, LSTM };
 
 static const int64_t gates_of[] = {1, 3, 4};
 
-/* What is compared: h of all steps, or the states after the last, or all of these in one tensor. */
+/* The compared results: h of all steps, the states after the last step, or all of them in one
+ * tensor. */
 typedef enum part { PART_Y, PART_H, PART_C, PART_ALL } part;
 
 typedef struct layer_case {
@@ -23,7 +24,7 @@ typedef struct layer_case {
   int64_t steps, batch, inputs, hidden;
   part part;
   bool bias, states, peepholes, lengths, reverse, reset_after, state_bias;
-  bool turned; /* w and r lie transposed, x with the batch first */
+  bool turned; /* w and r are transposed in memory, x has the batch first */
   double clip;
 } layer_case;
 
@@ -37,7 +38,7 @@ static compute_node take(compute_graph *graph, compute_node vector, int64_t *at,
   return compute_reshape(graph, piece, shape);
 }
 
-/* Lengths before the first, in the middle and past the last step. */
+/* Lengths before the first step, in the middle and past the last step. */
 static compute_node lengths(compute_graph *graph, const layer_case *c) {
   int32_t values[64];
   for (int64_t i = 0; i < c->batch; i++)
@@ -56,7 +57,7 @@ static compute_node call(compute_graph *graph, const layer_case *c, compute_node
   return compute_rnn(graph, x, w, r, options, last);
 }
 
-/* The last operand has all that is optional. */
+/* The last operand contains everything optional. */
 static compute_node build_layer(compute_graph *graph, const compute_node *operands,
                                 const void *user) {
   const layer_case *c = user;
@@ -151,7 +152,7 @@ static double unit_of(compute_dtype dtype) {
                                 : 0x1p-7;
 }
 
-/* States of narrow dtypes are not rounded between steps, but the projected inputs are. */
+/* The projected inputs of narrow dtypes are rounded, but states between steps are not. */
 static void layers_match(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
@@ -183,7 +184,7 @@ static const layer_case derived[] = {
 static void layers_have_their_derivatives(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof derived / sizeof *derived; i++) {
-    if (test_samples() > 1 && i % 4 != 0) continue; /* a spread run's device compiles each */
+    if (test_samples() > 1 && i % 4 != 0) continue; /* spread runs compile each case */
     const operation_case sample = make_sample(&derived[i], COMPUTE_F64, FILL_DISTINCT, -0.8, 0.9);
     gradient_check(test_context, &sample);
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions along every set of axes, of every dtype, with NaN, ties and nothing to reduce. */
+/* Reductions along every set of axes, for every dtype, with NaN, ties and empty axes. */
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static compute_node build_reduction(compute_graph *graph, const compute_node *op
   return request->reduction->along_axis(graph, operands[0], sample->axes.axis[0], sample->keep);
 }
 
-/* Elements that are folded into one. */
+/* The number of elements per result. */
 static double folded_count(const reduction_sample *sample) {
   double count = 1;
   for (int32_t i = 0; i < sample->shape.rank; i++) {
@@ -89,8 +89,8 @@ static double folded_count(const reduction_sample *sample) {
   return count;
 }
 
-/* Sums may be off by a few units of what is summed in absolute value, products by one unit for
- * each factor; the rest is exact. */
+/* Sums may be off by a few units of the sum of absolute values, products by one unit per factor.
+ * Other reductions are exact. */
 static test_tolerance tolerance_of(const reduction *r, compute_dtype dtype, double folded,
                                    double magnitude) {
   const double unit = dtype == COMPUTE_F64 ? 0x1p-50 : 0x1p-24;
@@ -101,12 +101,12 @@ static test_tolerance tolerance_of(const reduction *r, compute_dtype dtype, doub
 }
 
 static void check_reduction(const reduction *r, const reduction_sample *sample, test_fill fill) {
-  /* argmax and argmin take one axis, so samples with several do not suit them. */
+  /* argmax and argmin take one axis, so they skip samples with several. */
   if (r->along_axis && sample->axes.count != 1) return;
   const bool product = r->along_axes == compute_prod;
   const reduction_request request = {r, sample};
   for (const compute_dtype *dtype = operation_dtypes(r->domain); *dtype; dtype++) {
-    /* Factors near 1 for floats; for integers small ones whose product wraps around. */
+    /* Factors near 1 for floats, and small integers whose product wraps around. */
     const bool integer = test_is_integer(*dtype);
     const double high = !product ? 8 : integer ? 3 : 1.1, low = product && !integer ? 0.9 : -high;
     operation_case c = {.name = r->name,
@@ -137,7 +137,7 @@ static void nothing_reduces_to_the_identity(void **state) {
   operation_finish();
 }
 
-/* NaN wins, infinities count, the first of equal elements is the one. */
+/* NaN wins, infinities count, and among equal elements the first one wins. */
 static void extremes_obey_nan_and_order(void **state) {
   (void)state;
   for (size_t r = 3; r < REDUCTION_COUNT; r++)
@@ -161,7 +161,7 @@ static void the_extremum_of_nothing_is_an_error(void **state) {
   }
 }
 
-/* A long sum of equal terms shows a naive accumulator at once: in f32 it stops growing. */
+/* A long sum of equal terms exposes a naive accumulator: in f32 it stops growing. */
 static void long_sums_do_not_drift(void **state) {
   (void)state;
   const int64_t count = 5000011;
@@ -183,7 +183,7 @@ static void long_sums_do_not_drift(void **state) {
   compute_graph_release(graph);
 }
 
-/* The same plan on the same input gives the same bits. */
+/* One plan gives the same bits for the same input. */
 static void a_sum_repeats_bit_for_bit(void **state) {
   (void)state;
   test_values values = test_values_create(COMPUTE_F32, COMPUTE_SHAPE(300007));

@@ -33,15 +33,15 @@ static compute_node build_row(compute_graph *graph, const compute_node *operands
   return compute_relu(graph, compute_sub(graph, y, compute_scalar(graph, dtype, 0.01)));
 }
 
-/* Errors of a row grow slowly with its length; those of exp with its argument. */
+/* The error of a row grows slowly with its length, the error of exp with its argument. */
 static test_tolerance row_tolerance(compute_dtype dtype, row_kind kind, double range) {
   const double unit = dtype == COMPUTE_F64 ? 0x1p-48 : 0x1p-23;
   const double relative = kind == LOG_SOFTMAX ? 4 : 8 + range / 2;
   const double half = dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
   test_tolerance tolerance = {.ulp = 4, .rtol = relative * unit, .atol = 4 * unit};
   if (kind == LOG_SOFTMAX) tolerance.atol = 2 * range * unit;
-  /* layer_norm and the fused chain are several operations: without fusion, f16 and bf16 are
-   * rounded between them. */
+  /* layer_norm and the fused chain are several operations. Without fusion, f16 and bf16 are rounded
+   * between them. */
   if (kind == LAYER_NORM || kind == FUSED) {
     tolerance.rtol += 2 * half;
     tolerance.atol += 4 * half;
@@ -113,7 +113,7 @@ static void large_logits_do_not_overflow(void **state) {
   operation_finish();
 }
 
-/* Rows with NaN or infinity are NaN where the reference says so, and the other rows are whole. */
+/* Rows with NaN or infinity are NaN if the reference has NaN. Other rows are unaffected. */
 static void special_values_stay_in_their_row(void **state) {
   (void)state;
   for (int kind = SOFTMAX; kind <= LOG_SOFTMAX; kind++)
@@ -166,7 +166,7 @@ static void a_row_masked_with_minus_infinity_sums_to_one(void **state) {
   compute_graph_release(graph);
 }
 
-/* normalize subtracts the mean before it squares: a large offset must not eat the variance. */
+/* normalize subtracts the mean before it squares: a large offset must not hide the variance. */
 static void normalize_survives_a_large_mean(void **state) {
   (void)state;
   test_values values = test_values_create(COMPUTE_F32, COMPUTE_SHAPE(4, 1000));

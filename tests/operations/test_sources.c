@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a graph takes its values from and writes them to: inputs, parameters, constants, random
- * numbers and assignments, of every dtype. */
+/* Sources and destinations of a graph's values: inputs, parameters, constants, random numbers and
+ * assignments, for every dtype. */
 #include <string.h>
 
 #include "support/harness/measure.h"
@@ -33,13 +33,13 @@ static void an_input_can_be_the_result(void **state) {
   operation_finish();
 }
 
-/* Values that come with the graph: a tensor for a parameter, memory for a constant. */
+/* Values that belong to the graph: a tensor for a parameter, memory for a constant. */
 typedef struct own_values {
   const test_values *values;
   compute_tensor *tensor;
 } own_values;
 
-/* Joined to an input, so that there is something to compute. */
+/* Added to an input, so that there is something to compute. */
 static compute_node build_own(compute_graph *graph, const compute_node *operands,
                               const void *user) {
   const own_values *own = user;
@@ -92,7 +92,8 @@ static void random_numbers_are_those_of_the_reference(void **state) {
   operation_finish();
 }
 
-/* Two parameters take x and its transpose; what they held is gone, and nothing else has changed. */
+/* Two parameters take x and its transpose. Their old values are gone, and nothing else has
+ * changed. */
 static void check_assignment(compute_dtype dtype) {
   const compute_shape shape = COMPUTE_SHAPE(COLUMNS, COLUMNS);
   test_values x = test_values_create(dtype, shape), turned = test_values_create(dtype, shape);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs whose values all have one square shape: here products meet views of products, reductions
- * and elementwise operations of both, in every order, as covariances, Gram matrices and second
- * derivatives have them. Each is judged by the reference, as planned, without fusion and as
- * written, and each pass of its compilation is run twice (tests/plan/passes_twice.c).
- * COMPUTE_TEST_GRAPHS=20000 takes so many random graphs instead of the few of every day,
- * COMPUTE_TEST_SEED=N others. */
+/* Graphs whose values all have one square shape. Products meet views of products, reductions and
+ * elementwise operations of both, in every order, as in covariances, Gram matrices and second
+ * derivatives. Each graph is compared with the reference: planned, without fusion, and unoptimised.
+ * Each compilation pass runs twice (tests/plan/passes_twice.c). COMPUTE_TEST_GRAPHS=20000 takes
+ * that many random graphs instead of the default few; COMPUTE_TEST_SEED=N changes them. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -24,7 +23,7 @@ typedef enum join_form {
   OTHER,        /* f(p, qT) */
   BOTH,         /* f(pT, q with its elements in another order) */
   BEHIND,       /* f(exp(p), exp(p)T) */
-  FLAT,         /* f(p, p's elements along one axis, turned, and back) */
+  FLAT,         /* f(p, p flattened, transposed, and restored) */
   SCALED,       /* f(2 pT, a row of q) */
   FORM_COUNT
 } join_form;
@@ -102,7 +101,7 @@ static compute_node build_random(compute_graph *graph, const compute_node *opera
   return random_graph_build(graph, operands, user);
 }
 
-/* What the seed makes a graph of: its dtype, its size, and which derivative it is. */
+/* The seed determines a graph: its dtype, its size, and the order of its derivative. */
 static void draw(uint64_t seed, random_graph *request, compute_dtype *dtype) {
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F64, COMPUTE_F64, COMPUTE_I32,
                                          COMPUTE_F64, COMPUTE_I64, COMPUTE_F32, COMPUTE_U8};
@@ -115,7 +114,7 @@ static void draw(uint64_t seed, random_graph *request, compute_dtype *dtype) {
   request->derivatives = (int)test_random_integer(&random, 0, 2);
   if (request->derivatives == 2) request->steps = STEPS / 3;
   if (request->derivatives == 1) request->steps = STEPS / 2;
-  if (*dtype == COMPUTE_F32) request->derivatives = 0; /* too inexact to be judged */
+  if (*dtype == COMPUTE_F32) request->derivatives = 0; /* too inexact for a comparison */
 }
 
 static void check_seed(uint64_t seed) {
@@ -148,7 +147,7 @@ static uint64_t number(const char *variable, uint64_t otherwise) {
 static void random_square_graphs_are_right(void **state) {
   (void)state;
   const uint64_t day = test_seed() ? test_seed() : (uint64_t)time(NULL) / 86400;
-  /* A device that compiles takes few of them. */
+  /* A device that compiles takes only few graphs. */
   const uint64_t share = test_spread() == 1 ? GRAPHS : 1 + GRAPHS / (60 * test_spread());
   const uint64_t count = number("COMPUTE_TEST_GRAPHS", share);
   print_message("%llu graphs from seed %llu\n", (unsigned long long)count,

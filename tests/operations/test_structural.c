@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations that move elements without computing: transpose, reshape, slice, broadcast, concat,
- * embed, index. Every dtype, every memory layout; results must be exact. */
+/* Operations that move elements without arithmetic: transpose, reshape, slice, broadcast, concat,
+ * embed, index. For every dtype and every memory layout, results must be exact. */
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 
@@ -9,10 +9,10 @@ typedef enum movement { TRANSPOSE, RESHAPE, SLICE, BROADCAST, CONCAT, EMBED, NES
 typedef struct movement_case {
   const char *name;
   movement kind;
-  compute_shape from, to; /* `to` of RESHAPE and BROADCAST; of CONCAT the second part's shape */
+  compute_shape from, to; /* `to`: result of RESHAPE and BROADCAST, second part of CONCAT */
   compute_axes order;
   int32_t axis;
-  int64_t start, count, step; /* EMBED: count is the size of the result's axis */
+  int64_t start, count, step; /* EMBED: count is the length of the result's axis */
 } movement_case;
 
 static const movement_case cases[] = {
@@ -51,7 +51,7 @@ static const movement_case cases[] = {
     {"view of a view", NEST, SHAPE(7, 13, 32), .axis = 0, .start = 1, .count = 5, .step = 1},
 };
 
-/* slice → transpose → reshape (which cannot stay a view) → broadcast. */
+/* slice → transpose → reshape (which cannot be a view) → broadcast. */
 static compute_node build_nest(compute_graph *graph, compute_node x, const movement_case *c) {
   compute_node y = compute_slice(graph, x, c->axis, c->start, c->count, c->step);
   y = compute_transpose(graph, y, COMPUTE_AXES(2, 0, 1));
@@ -112,7 +112,7 @@ static void strided_results_are_written_through_their_strides(void **state) {
   check_movements(LAYOUT_PADDED, LAYOUT_STEPPED);
 }
 
-/* index has no operand: x − x + index keeps the harness's shape. */
+/* index has no operand: x − x + index gives the harness one. */
 static compute_node build_index(compute_graph *graph, const compute_node *operands,
                                 const void *user) {
   const int32_t *axis = user;

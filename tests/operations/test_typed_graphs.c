@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a value of a 16-bit dtype is does not depend on what was fused: whoever compares, casts or
- * selects it sees the number that the dtype can hold. COMPUTE_TEST_GRAPHS=20000 judges so many
- * random graphs instead of the few of every day, COMPUTE_TEST_SEED=N those from seed N on. */
+/* Fusion does not change the value of a 16-bit dtype: comparisons, casts and selections see the
+ * number that the dtype can represent. COMPUTE_TEST_GRAPHS=20000 checks that many random graphs
+ * instead of the default few; COMPUTE_TEST_SEED=N starts at seed N. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +20,7 @@ static void random_graphs_of_several_dtypes_are_right(void **state) {
   (void)state;
   const uint64_t day = (uint64_t)time(NULL) / 86400;
   const uint64_t first = number("COMPUTE_TEST_SEED", day * 10007);
-  /* A device that compiles takes few of them. */
+  /* A device that compiles takes only few graphs. */
   const uint64_t share =
       test_spread() == 1 ? GRAPHS : 1 + GRAPHS / (60 * test_spread() * test_samples());
   const uint64_t count = number("COMPUTE_TEST_GRAPHS", share);
@@ -41,7 +41,7 @@ static void random_graphs_of_several_dtypes_are_right(void **state) {
 
 typedef struct example {
   compute_graph *graph;
-  compute_node x, z; /* f16: 1024 and 0.3, whose sum f16 rounds to 1024 */
+  compute_node x, z; /* f16: 1024 and 0.3; f16 rounds their sum to 1024 */
   compute_tensor *tensor[2];
 } example;
 
@@ -55,7 +55,7 @@ static example begin(void) {
   return e;
 }
 
-/* The first element of `result`, with `other` an output of the same plan. */
+/* The first element of `result`; `other` is an output of the same plan. */
 static double value_of(const example *e, compute_node result, compute_node other, uint32_t flags) {
   const compute_node outputs[2] = {result, other};
   compute_plan *plan = test_compile(e->graph, outputs, 2, flags);
@@ -119,8 +119,8 @@ static void comparisons_see_what_is_stored(void **state) {
   const compute_node y = compute_add(g, e.x, e.z), rest = compute_sub(g, y, e.x);
   assert_float_equal(value_of(&e, compute_equal(g, y, e.x), y, 0), 1, 0);
   assert_float_equal(value_of(&e, compute_greater(g, y, e.x), y, 0), 0, 0);
-  /* Arithmetic may go on in f32, and then the difference is 0.3, or in f16, where it is 0; sign
-   * sees what is stored of it either way. */
+  /* Arithmetic may continue in f32, with a difference of 0.3, or in f16, with 0. In both cases,
+   * sign sees the stored value. */
   const double difference = value_of(&e, rest, y, 0);
   assert_float_equal(value_of(&e, compute_sign(g, rest), rest, 0), difference > 0, 0);
   end(&e);
@@ -147,8 +147,8 @@ static void not_every_f32_is_a_finite_f16(void **state) {
   end(&e);
 }
 
-/* Every second operation needs its operand rounded and constants besides: more instructions than a
- * program holds, if nobody counted them. */
+/* Every second operation needs a rounded operand and constants: without a count, the chain would
+ * exceed the instructions of a program. */
 static void long_chains_are_cut_in_time(void **state) {
   (void)state;
   example e = begin();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution and pooling along three axes, against loops over their definitions; and their
- * gradients. The reference for graphs would only evaluate what they are made of. */
+/* Convolution and pooling along three axes, compared with loops over their definitions; also their
+ * gradients. The graph reference would evaluate only their parts. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -99,7 +99,7 @@ static int64_t digit(int64_t number, const int64_t size[3], int i) {
   return number % size[i];
 }
 
-/* The element that tap number `tap` of window number `window` reaches, or −1 outside the data. */
+/* The element under tap `tap` of window `window`, or −1 outside the data. */
 static int64_t reached(const volume *v, const int64_t count[3], const int64_t data[3],
                        int64_t window, int64_t tap) {
   int64_t at = 0;
@@ -116,7 +116,7 @@ static int64_t product(const int64_t size[3]) {
   return size[0] * size[1] * size[2];
 }
 
-/* With `transposed`, data and result change places, as in the definition. */
+/* With `transposed`, data and result are exchanged, as in the definition. */
 static void convolve(const volume *v, bool transposed, const double *x, const double *w,
                      const double *b, const int64_t result[3], double *y) {
   const int64_t *inner = transposed ? result : v->data, *outer = transposed ? v->data : result;
@@ -135,7 +135,7 @@ static void convolve(const volume *v, bool transposed, const double *x, const do
   }
 }
 
-/* Elements of a window that an average counts. */
+/* The number of elements of a window that count for an average. */
 static int64_t counted(const volume *v, const int64_t count[3], int64_t window) {
   int64_t all = 1;
   for (int i = 0; i < 3; i++) {
@@ -216,7 +216,7 @@ static compute_node pooling(compute_graph *graph, const volume *v, pool_form for
   return form == MEAN ? compute_average_pool3d(graph, x, &o) : compute_max_pool3d(graph, x, &o);
 }
 
-/* Whole numbers, which all dtypes hold and whose sums are exact. */
+/* Integers that all dtypes represent and whose sums are exact. */
 static compute_node whole_numbers(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                                   uint64_t seed, double *values) {
   int64_t count;
@@ -283,7 +283,7 @@ static void check_pool(const volume *v, pool_form form, compute_dtype dtype) {
 
 static const compute_dtype floats[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16};
 
-/* A spread run's device compiles each: every fourth there. */
+/* The device of a spread run compiles each case, so it takes every fourth. */
 static bool is_taken(size_t i, size_t k) {
   return test_samples() <= 1 || (i + k) % 4 == 0;
 }
@@ -331,7 +331,7 @@ static void windows_without_an_element_have_no_place(void **state) {
   check_pool(&apart, PLACE, COMPUTE_F32);
 }
 
-/* An option that is not given is as the first. */
+/* A missing option equals the first one. */
 static void one_number_counts_for_all_axes(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);

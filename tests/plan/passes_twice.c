@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Every pass of a compilation has a fixed point: run again on what it has made, it changes nothing.
- * A rule that could undo or repeat what another one did would show here, before it runs for ever.
+/* Every compilation pass has a fixed point: a second run on its result changes nothing. A rule that
+ * undoes or repeats another rule is found here, before it runs forever.
  *
- * Test programs that link this file have the linker lead the library's calls of its passes here
- * (--wrap, tests/CMakeLists.txt). Each is run twice, in every plan that the program compiles, and a
- * difference ends the program. */
+ * In programs that link this file, the linker redirects the library's calls of its passes to this
+ * file (--wrap, tests/CMakeLists.txt). Each pass runs twice, in every plan that the program
+ * compiles, and a difference ends the program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +23,12 @@
 
 /* ---- Capture --------------------------------------------------------------------------------- */
 
-/* What is captured again, into a copy. */
+/* The state of a second capture, into a copy. */
 typedef struct recapture {
   const ir *first;
   ir again;
   scratch memory;
-  uint32_t *place, *inputs; /* where each node of the first one is; room for operands */
+  uint32_t *place, *inputs; /* the new place of each node of the first capture; room for operands */
 } recapture;
 
 static bool begin(recapture *c, const ir *r) {
@@ -57,7 +57,7 @@ static bool is_same(const ir_node *a, const ir_node *b) {
           memcmp(a->inputs, b->inputs, sizeof *a->inputs * a->input_count) == 0);
 }
 
-/* Each live node is rewritten to itself, and to no node that another one has become. */
+/* Each live node is rewritten to itself, never to a node that another one has become. */
 static void check_capture(const ir *r) {
   recapture c;
   uint32_t last = 0;
@@ -67,7 +67,7 @@ static void check_capture(const ir *r) {
     const ir_node n = moved(&c, &r->nodes[i]);
     const bool is_call = ir_call_of(r, i) != IR_NONE;
     c.place[i] = is_call ? ir_add(&c.again, &n) : ir_rewrite(&c.again, &n);
-    if (c.place[i] == IR_NONE) break; /* memory may be made to fail here, too */
+    if (c.place[i] == IR_NONE) break; /* the test may make this allocation fail as well */
     CHECK(is_same(&n, &c.again.nodes[c.place[i]]), "node %u of %u, operation %d, becomes %d",
           (unsigned)i, (unsigned)r->count, (int)n.op, (int)c.again.nodes[c.place[i]].op);
     CHECK(!any || c.place[i] > last, "node %u of %u, operation %d, becomes an earlier one",
@@ -180,7 +180,7 @@ compute_status __wrap_channels_last_choose(const ir *r, bool bf16, scratch *memo
 static void run_again(lowering *l, compute_status (*pass)(lowering *), const char *name) {
   const uint32_t count = l->step_count;
   build_step *before = scratch_take(l->memory, count, sizeof *before);
-  if (!before) return;
+  if (!before || count == 0) return;
   memcpy(before, l->steps, sizeof *before * count);
   if (pass(l)) return;
   CHECK(l->step_count == count, "%s: %u steps, then %u", name, (unsigned)count,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of a compilation fails once, of small graphs and of one whose arrays are chunks
- * of their own: the call says so, nothing leaks, and under sanitizers nothing is computed from
- * NULL. Whole programs are swept by tests/faults/test_allocation.c. */
+/* Every allocation of a compilation fails once, for small graphs and for one whose arrays need
+ * separate chunks. The call reports the failure, nothing leaks, and sanitizers find no use of NULL.
+ * tests/faults/test_allocation.c sweeps whole programs. */
 #include "support/harness/failing_allocator.h"
 #include "support/harness/test.h"
 #include "support/samples/random_graph.h"
 
-enum { GRAPHS = 4, CHAIN = 400 /* nodes for which an array takes more than a part of a chunk */ };
+enum { GRAPHS = 4, CHAIN = 400 /* nodes whose array exceeds the shared part of a chunk */ };
 
 static int open_with_allocator(void **state) {
   failing_allocator_install();
@@ -20,7 +20,7 @@ static int close_and_count(void **state) {
   return failed;
 }
 
-/* Compiles with each allocation failing in turn, from number `first` on each `step`-th. */
+/* Compiles once for each failing allocation: number `first`, then every `step`-th. */
 static void sweep(const compute_graph *g, compute_node y, int64_t step) {
   int64_t failed = 0, nth = 1;
   for (bool done = false; !done; nth += step) {

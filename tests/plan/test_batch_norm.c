@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch normalisation in training, as a plan: how often it goes over its data, and that gradients
- * are right also for data far from zero, and for large data. */
+/* Batch normalisation in training as a plan: the number of passes over its data, and gradients for
+ * data far from zero and for large data. */
 #include <math.h>
 
 #include "support/harness/test.h"
@@ -12,8 +12,8 @@ static compute_node sum_of_product(compute_graph *graph, compute_node a, compute
   return compute_sum(graph, compute_mul(graph, a, b), COMPUTE_ALL_AXES, false);
 }
 
-/* Mean; variance; result and masked gradient; their product's sum; the gradient's sum; dx: one pass
- * each, and one over the channels alone. */
+/* One pass each: mean; variance; result and masked gradient; the sum of their product; the sum of
+ * the gradient; dx. One more pass over the channels only. */
 static void training_goes_over_its_data_six_times(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A run whose bindings are wrong fails with a status and a message that says which, changes
- * nothing, and the plan can be run properly afterwards. */
+/* A run with wrong bindings fails with a status and a message that names the binding. It changes
+ * nothing, and the plan remains usable. */
 #include "support/harness/test.h"
 
-/* y = x + w · x for f32 [4], with a second output z = x · x, and a spare input nobody needs. */
+/* y = x + w · x for f32 [4], with a second output z = x · x and an unused input. */
 typedef struct fixture {
   compute_graph *graph;
   compute_node x, w, spare, y, z;
@@ -48,7 +48,7 @@ static void run_properly(const fixture *f) {
   for (int i = 0; i < 4; i++) assert_true(y[i] == (float)((i + 1) + (i + 1) * 10 * (i + 1)));
 }
 
-/* Runs with these bindings, which must fail as said and leave the outputs as they are. */
+/* Runs with these bindings, which must fail with this status and leave the outputs unchanged. */
 static void run_wrongly(const fixture *f, const compute_binding *bindings, size_t count,
                         compute_status expected, const char *words) {
   float y[4] = {-7, -7, -7, -7};

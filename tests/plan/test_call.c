@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of the caller's in a graph: numbers, parts, failures, life times, effects, gradients.
- * On other devices than the CPU they are steps of the CPU between two copies. */
+/* Caller's functions in a graph: numbers, parts, failures, lifetimes, effects, gradients. On
+ * devices other than the CPU they are CPU steps between two copies. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@ enum { COUNT = 1000 };
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-/* What a function of these tests counts. */
+/* Counters of a test function. */
 typedef struct notes {
   _Atomic int calls, parts, released, gradients;
   int fail_part; /* −1: none */
   compute_status status;
   const char *words;
-  char letter; /* what a gradient is to do wrong */
+  char letter; /* the error that a gradient makes */
 } notes;
 
 static void note_release(void *user) {
@@ -108,7 +108,7 @@ static void a_call_stands_between_operations(void **state) {
     }
 }
 
-/* What the function sees is dense, however its operand lies. */
+/* The function receives a dense operand, whatever its strides are. */
 static compute_status copy(void *user, const compute_call_arguments *a, int32_t part,
                            int32_t parts) {
   (void)user;
@@ -167,7 +167,7 @@ static void operands_are_dense_whatever_they_are(void **state) {
   }
 }
 
-/* Several outputs, of which a plan may need any, also one alone and one twice. */
+/* Several outputs: a plan may use any of them, one alone or one twice. */
 static void any_of_several_outputs_can_be_used(void **state) {
   (void)state;
   for (int which = 1; which < 4; which++) {
@@ -237,7 +237,7 @@ static void outputs_may_be_empty_and_inputs_none(void **state) {
   assert_ok(compute_run(plan, (compute_binding[]){{z, t}, {outputs[1], empty}, {outputs[2], more}},
                         3, NULL));
   assert_true(test_element(t, 0) == 14);
-  assert_int_equal(calls, 1); /* the second makes nothing, so it is not called */
+  assert_int_equal(calls, 1); /* the second call has only an empty output */
   compute_tensor_release(t);
   compute_tensor_release(empty);
   compute_tensor_release(more);
@@ -331,7 +331,7 @@ static void a_failing_part_stops_the_run_with_its_words(void **state) {
     const compute_node w = compute_parameter(graph, weight);
     const compute_node y =
         call_twice(graph, &n, x, &(compute_call_options){.name = "twice", .parts = cases[i].parts});
-    /* Recorded before and after the call, neither may have been written when it fails. */
+    /* Recorded before and after the call: if the call fails, neither may have been written. */
     const compute_node outputs[] = {y, compute_assign(graph, w, compute_add(graph, w, w))};
     compute_plan *plan = test_compile(graph, outputs, 2, 0);
     compute_tensor *tx = vector(), *ty = room();
@@ -345,7 +345,7 @@ static void a_failing_part_stops_the_run_with_its_words(void **state) {
         compute_error error;
         compute_error_get(test_context, &error);
         assert_string_equal(error.operation, "call");
-        assert_true(n.calls <= cases[i].parts); /* and not once more on the CPU */
+        assert_true(n.calls <= cases[i].parts); /* and not repeated on the CPU */
         check_line(weight, 2, 0);
         continue;
       }
@@ -392,7 +392,7 @@ static int calls_of(uint32_t flags, bool constant, notes *n) {
       constant ? compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(COUNT), zeros) : x;
   const compute_call_options o = {.flags = flags, .release = note_release};
   const compute_node a = call_twice(graph, n, from, &o), b = call_twice(graph, n, from, &o);
-  (void)call_twice(graph, n, x, &o); /* of no use */
+  (void)call_twice(graph, n, x, &o); /* unused */
   const compute_node y = compute_add(graph, compute_add(graph, a, b), x);
   compute_plan *plan = test_compile(graph, &y, 1, 0);
   compute_graph_release(graph);
@@ -414,7 +414,7 @@ static void pure_calls_merge_and_fold_and_others_do_not(void **state) {
   assert_int_equal(calls_of(0, false, &n), 202);
   assert_int_equal(calls_of(COMPUTE_CALL_PURE, false, &n), 101);
   assert_int_equal(calls_of(0, true, &n), 202);
-  /* Both are folded, by a plan that does not merge. */
+  /* Both are folded by a plan that does not merge nodes. */
   const int folded = calls_of(COMPUTE_CALL_PURE, true, &n);
   assert_int_equal(folded / 100, 0);
   assert_true(folded <= 2);
@@ -450,7 +450,7 @@ static void pure_calls_with_other_outputs_stay_apart(void **state) {
   compute_graph_release(graph);
 }
 
-/* A group makes a call part of a plan, once in each run. */
+/* A group makes a call part of a plan; each run calls it once. */
 static void a_group_needs_its_calls(void **state) {
   (void)state;
   notes log[4];
@@ -553,7 +553,7 @@ typedef struct polynomial_case {
   compute_node a, b, y[3], loss, gradient[2];
 } polynomial_case;
 
-/* A loss of those outputs whose bits are set. */
+/* A loss of the outputs selected by `used`, a bit mask. */
 static polynomial_case record_polynomial(notes *n, unsigned used, bool differentiable) {
   polynomial_case c = {.graph = compute_graph_create(test_context)};
   const compute_shape shape = COMPUTE_SHAPE(5);
@@ -643,7 +643,7 @@ static void gradients_that_cannot_be_had_are_refused(void **state) {
   n.letter = 'f';
   assert_fails(compute_gradients(c.graph, c.loss, own, 2, c.gradient), COMPUTE_ERROR_INVALID_STATE);
   compute_graph_clear_error(c.graph);
-  n.letter = 'z'; /* no gradient is zero */
+  n.letter = 'z'; /* no gradient counts as zero */
   assert_ok(compute_gradients(c.graph, c.loss, own, 2, c.gradient));
   compute_plan *plan = test_compile(c.graph, &c.gradient[1], 1, 0);
   compute_tensor *g = test_tensor(test_context, COMPUTE_F64, COMPUTE_SHAPE(5), NULL);
@@ -718,7 +718,7 @@ static void jobs_run_calls_and_end_with_their_failure(void **state) {
 
 /* ---- Other devices --------------------------------------------------------------------------- */
 
-/* Strict plans take calls, and nothing counts as a fallback. */
+/* Strict plans accept calls, and no call counts as a fallback. */
 static void on_another_device_a_call_is_no_fallback(void **state) {
   (void)state;
   notes n = {.fail_part = -1};

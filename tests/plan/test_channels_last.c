@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Values between convolutions may be stored with channels last: a network with everything that can
- * stand between them has the results of a plan that stores all of them as planes. */
+/* Values between convolutions may be stored channels-last. A network with every kind of step
+ * between convolutions gives the results of a plan that stores planes only. */
 #include <math.h>
 
 #include "support/harness/test.h"
@@ -32,8 +32,8 @@ static compute_node conv(network *n, compute_node x, int64_t from, int64_t to, i
                         weights(n, COMPUTE_SHAPE(to)), &options);
 }
 
-/* Convolutions of every sort, and between them a sum, pooling, a concatenation, padding, a gate of
- * one number for each channel, an upsampling, a view, and results that leave on the way. */
+/* Convolutions of every kind. Between them: a sum, pooling, a concatenation, padding, a gate with
+ * one number per channel, an upsampling, a view, and intermediate outputs. */
 static size_t build(network *n, compute_node x, compute_node *outputs) {
   compute_graph *g = n->graph;
   const compute_node stem = compute_relu(g, conv(n, x, 3, 24, 5, 2, 1));
@@ -57,7 +57,7 @@ static size_t build(network *n, compute_node x, compute_node *outputs) {
   return 4;
 }
 
-/* Of bf16, every layer's values are rounded to eight bits, and the last sums 432 of them. */
+/* bf16 rounds the values of every layer to eight bits, and the last layer sums 432 of them. */
 static void check_against_planes(compute_dtype dtype, double tolerance) {
   for (int frozen = 0; frozen < 2; frozen++) {
     network n = {.graph = compute_graph_create(test_context), .frozen = frozen, .dtype = dtype};
@@ -100,8 +100,8 @@ static void same_results_as_planes(void **state) {
   check_against_planes(COMPUTE_BF16, 0.3);
 }
 
-/* Between two convolutions nothing is copied, and neither the caller's planes nor a result that is
- * to be planes costs a step. */
+/* There is no copy between two convolutions. Neither the caller's planes nor an output as planes
+ * costs a step. */
 static void a_chain_needs_no_copies(void **state) {
   (void)state;
   network n = {.graph = compute_graph_create(test_context), .dtype = COMPUTE_F32};

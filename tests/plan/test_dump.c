@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* COMPUTE_DUMP: every pass of a compilation leaves what it has made, and nothing else changes. */
+/* COMPUTE_DUMP: every compilation pass writes its result, and nothing else changes. */
 #include "support/harness/test.h"
 
 #include <dirent.h>
@@ -25,8 +25,8 @@ enum { PASSES = sizeof passes / sizeof *passes };
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Calls `use`, if it is not NULL, for each file of the folder whose name begins and ends so.
- * Returns how many there are. */
+/* Calls `use`, if it is not NULL, for each file of the folder whose name begins and ends like this.
+ * Returns the number of files. */
 static int each_file(const char *begin, const char *end, void (*use)(const char *path)) {
   DIR *folder = opendir(FOLDER);
   int count = 0;
@@ -49,7 +49,7 @@ static void delete_file(const char *path) {
   assert_int_equal(remove(path), 0);
 }
 
-/* A file's text, to be freed. */
+/* A file's text. The caller frees it. */
 static char *file_text(const char *path) {
   FILE *file = fopen(path, "rb");
   if (!file) fail_msg("there is no %s", path);
@@ -71,7 +71,7 @@ static char *pass_path(unsigned plan, int pass, const char *end) {
   return path;
 }
 
-/* What comes after the title, which has the plan's number. */
+/* The text after the title, which contains the plan's number. */
 static const char *after_title(const char *text) {
   const char *end = strchr(text, '\n');
   assert_non_null(end);
@@ -93,7 +93,7 @@ static void note_if_named(const char *path) {
   free(text);
 }
 
-/* The number of the last plan of this name; found_count of them. */
+/* The number of the last plan with this name; found_count plans have it. */
 static unsigned last_plan(const char *name) {
   wanted = name;
   found = found_count = 0;
@@ -164,7 +164,7 @@ static int end(void **state) {
   return unsetenv("COMPUTE_DUMP");
 }
 
-/* Strings end on their line, braces match, and nothing follows the last one. */
+/* Strings end on their line, braces match, and nothing follows the last brace. */
 static void check_balance(const char *path) {
   char *text = file_text(path);
   int depth = 0;
@@ -274,7 +274,7 @@ static void each_compilation_has_its_number(void **state) {
   }
   assert_true(plan[1] > plan[0]);
   for (int pass = 1; pass <= PASSES; pass++) {
-    if (pass == DUMP_PLACE) continue; /* not placed by cost */
+    if (pass == DUMP_PLACE) continue; /* without placement by cost */
     char *first = file_text(pass_path(plan[0], pass, "txt"));
     char *second = file_text(pass_path(plan[1], pass, "txt"));
     assert_string_equal(after_title(first), after_title(second));
@@ -334,7 +334,7 @@ static void compile_and_run(const network *n) {
 
 static void an_unusable_folder_is_one_warning(void **state) {
   (void)state;
-  FILE *file = fopen(FOLDER, "w"); /* in its place */
+  FILE *file = fopen(FOLDER, "w"); /* a file in place of the folder */
   assert_non_null(file);
   fclose(file);
   network n;
@@ -376,7 +376,7 @@ static void nothing_is_written_unasked(void **state) {
   assert_int_equal(each_file("", "", NULL), 0);
 }
 
-/* A link in the place of a file would lead the text to any file of the user. */
+/* A symbolic link in place of a file would redirect the text to any of the user's files. */
 static void links_are_not_followed(void **state) {
   (void)state;
   static const char victim[] = TEST_SCRATCH_DIR "/victim";
@@ -421,7 +421,7 @@ static void check_source(const char *path) {
   free(text);
 }
 
-/* The plan's kernels as the module has them compiled; the same source once. */
+/* The plan's kernels as the module compiles them; equal sources are written once. */
 static void sources_are_written_once(void **state) {
   (void)state;
   network n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A thousand of everything: memory stays where it was, and a steady state asks for next to nothing.
- */
+/* Repeats everything a thousand times: memory does not grow, and a steady state allocates almost
+ * nothing. */
 #include "support/harness/failing_allocator.h"
 #include "support/harness/test.h"
 
@@ -42,7 +42,7 @@ static void a_thousand_runs_hold_no_more_memory_than_two(void **state) {
   failing_allocator_arm(0, false);
   for (int i = 0; i < 1000; i++) assert_ok(compute_run(plan, bindings, 2, NULL));
   const compute_pool_statistics after = pool_of(context);
-  assert_true(failing_allocator_requests() <= 1000); /* the record of the arena, once a run */
+  assert_true(failing_allocator_requests() <= 1000); /* the arena's record, once a run */
   assert_int_equal(failing_allocator_live(), live);
   assert_int_equal(after.bytes_allocated, before.bytes_allocated);
   assert_int_equal(after.bytes_active, before.bytes_active);
@@ -64,7 +64,7 @@ static void plans_come_and_go_without_a_trace(void **state) {
   int64_t live = 0;
   uint64_t allocated = 0;
   for (int i = 0; i < 1300; i++) {
-    /* Sizes vary, so that kernels and blocks do not only come out of caches. */
+    /* The size varies, so that caches do not supply all kernels and blocks. */
     const int64_t size = 3 + i % 7;
     model m = create_model(context, size);
     compute_plan *plan = test_compile(m.graph, &m.y, 1, 0);
@@ -89,7 +89,7 @@ static void plans_come_and_go_without_a_trace(void **state) {
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
-/* Eager calls find their plans again; the cache of plans has an end. */
+/* Eager calls reuse their plans, and the cache of plans is bounded. */
 static void eager_calls_keep_a_bounded_number_of_plans(void **state) {
   (void)state;
   failing_allocator_install();

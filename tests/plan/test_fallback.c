@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A device that computes nothing (null:0): with fallback a plan for it runs on the CPU and says so;
- * without, compiling fails with the device's reason. */
+/* A device that computes nothing (null:0). With fallback, its plan runs on the CPU and reports
+ * this. Without fallback, compilation fails with the device's reason. */
 #include <string.h>
 
 #include "support/harness/test.h"
@@ -119,14 +119,14 @@ static void fallback_with_warning_warns_and_explains(void **state) {
   warn_and_explain(COMPUTE_FALLBACK_WARN);
 }
 
-/* Zero, as in options that leave the fallback out, is a warning for a plan. */
+/* For a plan, 0 (the default of the options) is a warning. */
 static void fallback_by_default_warns(void **state) {
   (void)state;
   warn_and_explain(COMPUTE_FALLBACK_DEFAULT);
   assert_int_equal(COMPUTE_FALLBACK_DEFAULT, 0);
 }
 
-/* A training step whose parameter lies on the null device: assigned there, computed on the CPU. */
+/* A training step whose parameter is on the null device: assigned there, computed on the CPU. */
 static void an_assignment_reaches_the_other_device(void **state) {
   (void)state;
   model m = create_model();
@@ -143,7 +143,7 @@ static void an_assignment_reaches_the_other_device(void **state) {
   release_model(&m);
 }
 
-/* Tensors of the CPU bound to a plan of the other device are copied there and back. */
+/* CPU tensors bound to a plan of the other device are copied there and back. */
 static void tensors_of_another_device_can_be_bound(void **state) {
   (void)state;
   model m = create_model();

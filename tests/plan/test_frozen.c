@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Frozen tensors: nothing writes to them, plans share what they keep of them in another form, and
- * results are those of other parameters, with the same bits whatever the number of rows. */
+/* Frozen tensors: nothing writes to them, and plans share their prepacked weights. Results match
+ * those of ordinary parameters, and their bits do not depend on the number of rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void expect_close(const compute_tensor *actual, const compute_tensor *exp
   free(b);
 }
 
-/* As they lie, turned, and a part of them. */
+/* The weights unchanged, transposed, and as a part of a larger tensor. */
 static void products_are_those_of_other_parameters(void **state) {
   (void)state;
   compute_tensor *x = test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, DEPTH), 1);
@@ -70,7 +70,7 @@ static void products_are_those_of_other_parameters(void **state) {
   compute_tensor_release(other);
 }
 
-/* A row has the same bits alone as among others. */
+/* A row has the same bits alone and among others. */
 static void results_do_not_depend_on_the_number_of_rows(void **state) {
   static float together[ROWS][WIDTH], alone[WIDTH];
   (void)state;
@@ -102,7 +102,7 @@ static uint64_t bytes_active(void) {
   return pool.bytes_active;
 }
 
-/* The second plan needs no memory for the weights, and with these all of it goes. */
+/* The second plan needs no memory for the weights. All of it is released with the weights. */
 static void plans_share_what_is_packed(void **state) {
   (void)state;
   const uint64_t before = bytes_active();
@@ -123,7 +123,7 @@ static void plans_share_what_is_packed(void **state) {
   assert_int_equal(bytes_active(), before);
 }
 
-/* Constants are packed like frozen parameters, and go with their plan. */
+/* Constants are prepacked like frozen parameters, and released with their plan. */
 static void constants_are_packed_with_their_plan(void **state) {
   static float data[DEPTH * WIDTH], expected[ROWS][WIDTH], seen[ROWS][WIDTH];
   (void)state;
@@ -163,7 +163,7 @@ static void constants_are_packed_with_their_plan(void **state) {
   compute_tensor_release(y);
 }
 
-/* Writing, assigning, training, and binding as an output. */
+/* Tries to write, assign, train, and bind as an output. */
 static void nothing_writes_to_them(void **state) {
   (void)state;
   const compute_shape shape = COMPUTE_SHAPE(2, 3);

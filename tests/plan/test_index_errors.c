@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An index outside its axis is reported in the words of the call that it was given to: the call's
- * name, the value and position in the caller's operand, the range, and the names of nodes. */
+/* An index outside its axis is reported in terms of the caller's call: its name, the value and its
+ * position in the caller's operand, the range, and the names of nodes. */
 #include "support/harness/test.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { MOST = 4 };
 
-/* A plan with what it is bound to. */
+/* A plan with its bindings. */
 typedef struct bench {
   compute_graph *graph;
   compute_binding bindings[2 * MOST];
@@ -59,7 +59,7 @@ static void check_error(const char *operation, const char *message) {
   compute_error_clear(test_context);
 }
 
-/* Three runs, so that devices that record submit a recording, too. */
+/* Three runs, so that devices with recordings also submit one. */
 static void check_runs(bench *b, compute_queue *queue, const char *operation, const char *message) {
   for (int i = 0; i < 3; i++) {
     compute_status status = compute_run(b->plan, b->bindings, b->count, queue);
@@ -133,7 +133,7 @@ static void an_index_has_its_position_and_names(void **state) {
         "gather: index 7 at position [0,2] is outside -5 … 4 (node 'tokens')");
 }
 
-/* The position is that in the operand of the call, whatever it is a view of. */
+/* The position refers to the call's operand, even if this is a view. */
 static void a_view_counts_as_the_call_sees_it(void **state) {
   (void)state;
   bench b = begin();
@@ -189,7 +189,7 @@ static void scatters_say_so_too(void **state) {
         "scatter_elements: index 7 at position [0,2] is outside -6 … 5");
 }
 
-/* Where only the gradient is asked for, it is the scatter that finds out. */
+/* If only the gradient is requested, the scatter detects the index. */
 static void a_gradient_names_what_it_is_the_gradient_of(void **state) {
   (void)state;
   bench b = begin();
@@ -203,7 +203,8 @@ static void a_gradient_names_what_it_is_the_gradient_of(void **state) {
         "gather: index 7 at position [0,2] is outside -5 … 4 (node 'rows')");
 }
 
-/* Two calls of one operation on the same operands are one kernel, which has the name of either. */
+/* Two calls of one operation on the same operands share one kernel, which has the name of one of
+ * them. */
 static void a_name_survives_common_subexpressions(void **state) {
   (void)state;
   bench b = begin();
@@ -216,7 +217,7 @@ static void a_name_survives_common_subexpressions(void **state) {
         "gather: index 7 at position [0,2] is outside -5 … 4 (node 'named')");
 }
 
-/* Indices that are known when the plan is compiled are left to the run, which reports them. */
+/* Indices known at compile time are left to the run, which reports them. */
 static void constants_are_reported_by_the_run(void **state) {
   (void)state;
   const float values[5] = {1, 2, 3, 4, 5};
@@ -249,7 +250,7 @@ static void an_embedding_has_the_name_of_its_weights(void **state) {
   compute_layer_release(net);
 }
 
-/* Several plans in one queue: the wait names the one that failed, even if it is gone. */
+/* Several plans in one queue: the wait names the failed plan, even after its release. */
 static void a_queue_names_the_plan_that_failed(void **state) {
   (void)state;
   static const int64_t good[] = {0, 1, 2, 3, 4, -5};
@@ -315,7 +316,7 @@ static bool refuse_products(void *handle, const compute_kernel_descriptor *d, ch
   return false;
 }
 
-/* Rows of a product, so that there is a step before the one that fails. */
+/* Rows of a product, so that a step precedes the failing one. */
 static compute_node rows_of_product(bench *b) {
   const compute_node x = zeros(b, COMPUTE_SHAPE(5, 4)), y = zeros(b, COMPUTE_SHAPE(4, 3));
   const compute_node i = input(b, COMPUTE_I64, COMPUTE_SHAPE(2, 3), grid);
@@ -324,8 +325,8 @@ static compute_node rows_of_product(bench *b) {
 
 static const char outside[] = "gather: index 7 at position [0,2] is outside -5 … 4";
 
-/* The device leaves the product to the CPU: what it reads and its result are copied, and each copy
- * is waited for. */
+/* The device leaves the product to the CPU, so its inputs and result are copied, and each copy is
+ * waited for. */
 static void a_transfer_before_does_not_matter(void **state) {
   (void)state;
   compute_device *device = compute_default_device(test_context);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks in an arena lie where a plain search for the lowest free place puts them. */
+/* The arena places blocks like a plain search for the lowest free offset. */
 #include "plan/compile/lower/arena.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
@@ -15,7 +15,7 @@ static uint64_t round_up(uint64_t bytes) {
   return (bytes + OCCUPANCY_UNIT - 1) / OCCUPANCY_UNIT * OCCUPANCY_UNIT;
 }
 
-/* The lowest place: 0, or right after another block. */
+/* The lowest free offset: 0, or the end of another block. */
 static uint64_t find_plainly(const block *blocks, int count, const block *wanted) {
   uint64_t best = UINT64_MAX;
   for (int i = -1; i < count; i++) {
@@ -29,8 +29,8 @@ static uint64_t find_plainly(const block *blocks, int count, const block *wanted
   return best;
 }
 
-/* `sizes` different sizes; lifetimes of up to `longest` steps; runs of blocks that begin one after
- * the other. */
+/* `sizes` different sizes; lifetimes of up to `longest` steps; `run` blocks at a time begin one
+ * after the other. */
 static void place_blocks(uint32_t steps, int count, int64_t sizes, int64_t longest, int run,
                          uint64_t seed) {
   static block blocks[MOST_BLOCKS];

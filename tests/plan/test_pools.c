@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A convolution and the pooling of its results are one step where nothing else reads these. */
+/* A convolution and the pooling of its results become one step if they have no other reader. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct network {
   compute_node x, between, y;
 } network;
 
-/* What follows the convolution. */
+/* The activation after the convolution. */
 typedef enum activation { RELU, TURNED, LIMITED } activation;
 
 static network build(activation then, const compute_pool2d_options *pool) {
@@ -44,7 +44,8 @@ static void release(network *n) {
   compute_tensor_release(n->bias);
 }
 
-/* y's elements, of a plan that has `between` as an output, too, or not; whether it joins steps. */
+/* Gets y's elements from a plan that may also have `between` as an output. Returns true if the plan
+ * joins the steps. */
 static bool run(const network *n, bool whole, float *elements, size_t bytes) {
   const compute_node outputs[2] = {n->y, n->between};
   compute_plan *plan = test_compile(n->graph, outputs, whole ? 2 : 1, 0);
@@ -77,7 +78,7 @@ static void check(activation then, compute_pool2d_options pool, bool joins) {
   assert_true(one && two);
   assert_int_equal(run(&n, false, one, bytes), joins);
   assert_false(run(&n, true, two, bytes));
-  for (int64_t i = 0; i < count; i++) /* another layout, and order of sums */
+  for (int64_t i = 0; i < count; i++) /* another layout and order of sums */
     assert_true(fabs((double)one[i] - (double)two[i]) <= 1e-4 * (1 + fabs((double)two[i])));
   free(one);
   free(two);
@@ -98,7 +99,7 @@ static void other_windows_are_not_joined(void **state) {
   check(RELU, (compute_pool2d_options){.size = {5, 5}, .stride = {5, 5}}, false);
 }
 
-/* The largest of what falls is not what the largest falls to. */
+/* The maximum does not commute with a decreasing function. */
 static void falling_results_are_not_joined(void **state) {
   (void)state;
   check(TURNED, (compute_pool2d_options){.size = {2, 2}, .stride = {2, 2}}, false);

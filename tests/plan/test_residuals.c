@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A quantized convolution and the addition of other bytes to its own are one step where nothing
- * else reads these, with the same bytes. */
+/* A quantized convolution and the addition of other bytes to its result become one step if the
+ * result has no other reader. The bytes stay the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef struct variant {
   int64_t batch, taps;
   bool adds;           /* or multiplies */
   compute_dtype bytes; /* between the layers */
-  bool truncates;      /* numbers are not rounded before */
+  bool truncates;      /* numbers are not rounded first */
   double factor;       /* of sums */
 } variant;
 
@@ -52,7 +52,7 @@ static compute_node quantize(const network *n, compute_node x, double scale, dou
   return compute_cast(n->graph, x, n->variant->bytes);
 }
 
-/* A convolution of bytes, `taps` wide, whose results are bytes again. */
+/* A convolution of bytes, `taps` wide, with bytes as results. */
 static compute_node convolve(const network *n, compute_node x, int filter, int64_t taps,
                              double zero) {
   const compute_conv2d_options options = {.padding = {taps / 2, taps / 2}};
@@ -62,7 +62,7 @@ static compute_node convolve(const network *n, compute_node x, int filter, int64
   return quantize(n, x, 0.04, zero);
 }
 
-/* A block of a residual network: the first convolution is what is added to the second's results. */
+/* A residual block: the sum of the results of the first and the second convolution. */
 static network build(const variant *v) {
   const int64_t taps = v->taps;
   network n = {
@@ -93,7 +93,8 @@ static int64_t count_of(const network *n) {
   return count;
 }
 
-/* y's elements, of a plan that has `between` as an output, too, or not; whether it joins steps. */
+/* Gets y's elements from a plan that may also have `between` as an output. Returns true if the plan
+ * joins the steps. */
 static bool run(const network *n, bool whole, unsigned char *elements) {
   const compute_node outputs[2] = {n->y, n->between};
   compute_plan *plan = test_compile(n->graph, outputs, whole ? 2 : 1, 0);
@@ -144,7 +145,7 @@ static void residuals_of_other_convolutions_stay_apart(void **state) {
   check(&(variant){2, 3, true, COMPUTE_U8, false, 0.001}, false);
 }
 
-/* Products have no loop that follows a convolution. */
+/* A convolution with one tap is a product, whose kernel has no loop for the addition. */
 static void products_stay_apart(void **state) {
   (void)state;
   check(&(variant){2, 1, false, COMPUTE_U8, false, 0.001}, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a plan promises besides right numbers: constants, several outputs, outputs that are inputs,
- * assignments, queues, views, life times, explanations. */
+/* Promises of plans beyond right numbers: constants, several outputs, outputs that are inputs,
+ * assignments, queues, views, lifetimes, explanations. */
 #include <math.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ static void an_output_named_twice_is_bound_once(void **state) {
   const compute_node outputs[] = {y, same, y};
   compute_plan *plan = test_compile(graph, outputs, 3, 0);
   compute_tensor *in = vector((float[]){1, 2, 3}, 3), *a = vector(NULL, 3), *b = vector(NULL, 3);
-  /* y and `same` are equal, but they are two nodes and get two tensors. */
+  /* y and `same` have equal values, but they are two nodes and get two tensors. */
   assert_ok(compute_run(plan, (compute_binding[]){{x, in}, {y, a}, {same, b}}, 3, NULL));
   check_vector(a, (float[]){-1, -2, -3}, 3);
   check_vector(b, (float[]){-1, -2, -3}, 3);
@@ -82,7 +82,7 @@ static void an_output_named_twice_is_bound_once(void **state) {
   compute_graph_release(graph);
 }
 
-/* An importer binds its list of outputs one by one, and some nodes are there more than once. */
+/* An importer binds its list of outputs one by one, and some nodes occur repeatedly. */
 static void an_output_named_twice_can_be_bound_twice(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -98,7 +98,7 @@ static void an_output_named_twice_can_be_bound_twice(void **state) {
   for (int i = 0; i < 5; i++)
     check_vector(t[i], i % 2 ? (float[]){1, 2, 3} : (float[]){-1, -2, -3}, 3);
   check_vector(t[5], (float[]){9, 9, 9}, 3);
-  /* One tensor for all of them, bound as often as one likes; and one less than there are. */
+  /* One tensor for all of them, bound any number of times; and one tensor fewer than outputs. */
   const compute_binding same[] = {{x, in},   {y, t[5]}, {y, t[5]}, {y, t[5]},
                                   {y, t[5]}, {x, t[1]}, {x, t[1]}};
   assert_ok(compute_run(plan, same, 7, NULL));
@@ -106,7 +106,7 @@ static void an_output_named_twice_can_be_bound_twice(void **state) {
   const compute_binding fewer[] = {{x, in}, {y, t[0]}, {y, t[3]}, {x, t[1]}};
   assert_ok(compute_run(plan, fewer, 4, NULL));
   check_vector(t[3], (float[]){-1, -2, -3}, 3);
-  /* What cannot be. */
+  /* Invalid bindings. */
   assert_fails(compute_run(plan, all, 7, NULL), COMPUTE_ERROR_BINDING);
   test_check_message(test_context, "bound to more tensors than its 3 outputs");
   compute_tensor *view = NULL;
@@ -124,7 +124,7 @@ static void an_output_named_twice_can_be_bound_twice(void **state) {
   compute_graph_release(graph);
 }
 
-/* Sources, equal nodes and views of one another are outputs like others: each gets its tensor. */
+/* Sources, equal nodes and views of one another are ordinary outputs: each gets its tensor. */
 static void outputs_can_be_anything_that_has_a_value(void **state) {
   (void)state;
   enum { OUTPUTS = 9 };
@@ -189,7 +189,7 @@ static void many_outputs_of_one_chain_are_all_right(void **state) {
   compute_graph_release(graph);
 }
 
-/* More operations in a chain than a program has instructions. */
+/* The chain has more operations than a program can have instructions. */
 static void a_chain_longer_than_a_program_is_right(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -207,7 +207,7 @@ static void a_chain_longer_than_a_program_is_right(void **state) {
   compute_graph_release(graph);
 }
 
-/* More inputs than one kernel has operands. */
+/* The sum has more inputs than a kernel can have operands. */
 static void a_sum_of_many_inputs_is_right(void **state) {
   (void)state;
   enum { INPUTS = 60 };
@@ -232,7 +232,7 @@ static void a_sum_of_many_inputs_is_right(void **state) {
 
 /* ---- Parameters and assignments -------------------------------------------------------------- */
 
-/* Two parameters that swap their values: every read comes before every write. */
+/* Two parameters swap their values: every read precedes every write. */
 static void assignments_read_before_they_write(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -256,7 +256,7 @@ static void assignments_read_before_they_write(void **state) {
   compute_graph_release(graph);
 }
 
-/* p ← 2 p + its own reversed transpose, and readers that must see the old value. */
+/* p ← 2 p + its reversed transpose, and readers that must see the old value. */
 static void an_assignment_may_read_its_parameter_in_another_order(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -295,7 +295,7 @@ static void a_parameter_is_used_by_reference(void **state) {
   assert_ok(compute_run(plan, (compute_binding[]){{y, out}}, 1, NULL));
   check_vector(out, (float[]){-1, -2, -3}, 3);
   assert_ok(compute_tensor_write(tp, (float[]){7, 8, 9}, 12));
-  compute_tensor_release(tp); /* graph and plan keep it */
+  compute_tensor_release(tp); /* graph and plan keep a reference */
   compute_graph_release(graph);
   assert_ok(compute_run(plan, (compute_binding[]){{y, out}}, 1, NULL));
   check_vector(out, (float[]){-7, -8, -9}, 3);
@@ -334,8 +334,7 @@ static void an_output_may_be_bound_to_the_parameter_that_it_reads(void **state) 
   compute_graph_release(graph);
 }
 
-/* ---- Queues and random numbers -----------------------------------------------------------------
- */
+/* ---- Queues and random numbers --------------------------------------------------------------- */
 
 static void runs_on_a_queue_happen_in_order(void **state) {
   (void)state;
@@ -373,7 +372,8 @@ static void runs_on_a_queue_happen_in_order(void **state) {
   compute_graph_release(graph);
 }
 
-/* The numbers of compute_random_uniform are those that its seed says, in any chunking. */
+/* The numbers of compute_random_uniform depend only on seed and position, in any division into
+ * chunks. */
 static void random_numbers_depend_on_seed_and_position_only(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -411,8 +411,7 @@ static void random_numbers_depend_on_seed_and_position_only(void **state) {
   compute_graph_release(graph);
 }
 
-/* ---- Explanations ------------------------------------------------------------------------------
- */
+/* ---- Explanations ---------------------------------------------------------------------------- */
 
 static void a_plan_explains_itself(void **state) {
   (void)state;
@@ -433,7 +432,7 @@ static void a_plan_explains_itself(void **state) {
   compute_text_free(text);
   assert_ok(compute_plan_describe(plan, &info));
   assert_ok(compute_plan_describe(plain, &plain_info));
-  /* matmul + bias + gelu is one kernel; as written, every operation is one. */
+  /* matmul + bias + gelu is one kernel. Without fusion, every operation is a kernel. */
   assert_int_equal(info.steps, 2);
   assert_int_equal(plain_info.steps, 4);
   assert_int_equal(info.operations, 4);
@@ -447,8 +446,8 @@ static void a_plan_explains_itself(void **state) {
   compute_graph_release(graph);
 }
 
-/* Also where the result gets another shape before, and an operand of that shape: as one kernel and
- * as written, to the bit. Where an operand repeats along a part of an axis only, as written. */
+/* The result may be reshaped before an operand of the new shape: as one kernel and without fusion,
+ * to the bit. If an operand repeats along only a part of an axis, nothing is fused. */
 static void a_reshaped_product_takes_what_follows(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -492,7 +491,7 @@ static void a_reshaped_product_takes_what_follows(void **state) {
   compute_graph_release(graph);
 }
 
-/* And where axes change places, conversions included. */
+/* The same if axes change places, including conversions. */
 static void a_transposed_product_takes_what_follows(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -537,7 +536,7 @@ static void a_transposed_product_takes_what_follows(void **state) {
 
 enum { BATCH = 2, HEADS = 3, ROWS = 5, WIDTH = 4, HEADS_COUNT = BATCH * HEADS * ROWS * WIDTH };
 
-/* What a plan has besides the heads as rows. */
+/* The other outputs of a plan, beside the heads as rows. */
 typedef enum company { ALONE, DOUBLED, TURNED, OUTPUT, ADDED, ASSIGNED, COMPANIES } company;
 
 static const compute_shape heads_shape = {4, {BATCH, HEADS, ROWS, WIDTH}};
@@ -554,7 +553,7 @@ static compute_node record_attention(compute_graph *graph, compute_binding *bind
                                   &(compute_attention_options){0});
 }
 
-/* The outputs of a plan, the first of them in the order of rows; returns their number. */
+/* Records the outputs of a plan; the first has the order of rows. Returns their number. */
 static size_t record_heads(compute_graph *graph, compute_node attention, company with,
                            compute_tensor *kept, compute_node *outputs) {
   const compute_node turned = compute_transpose(graph, attention, (compute_axes){4, {0, 2, 1, 3}});
@@ -598,8 +597,8 @@ static void run_heads(company with, float *rows, float *own) {
   compute_graph_release(graph);
 }
 
-/* Attention writes its heads side by side where only that order is read, instead of having them
- * copied; with any other reader, as an output, and as a parameter's value it has its own order. */
+/* Attention writes its heads side by side if every reader wants this order, which saves a copy.
+ * With another reader, as an output, or as a parameter's value, it has its original order. */
 static void heads_are_joined_without_a_copy(void **state) {
   (void)state;
   float heads[HEADS_COUNT], expected[HEADS_COUNT], rows[HEADS_COUNT], own[HEADS_COUNT];
@@ -635,7 +634,7 @@ static void a_chain_becomes_one_step(void **state) {
   compute_graph_release(graph);
 }
 
-/* Temporaries of a long chain share memory: the arena does not grow with its length. */
+/* The temporaries of a long chain share memory: the arena does not grow with its length. */
 static void the_arena_reuses_memory(void **state) {
   (void)state;
   uint64_t bytes[2];
@@ -695,7 +694,7 @@ static void zero_sized_graphs_run(void **state) {
   compute_graph_release(graph);
 }
 
-/* A context with something alive does not close, says so, and goes on working. */
+/* A context with living objects refuses to close, and remains usable. */
 static void a_context_with_a_living_plan_stays_open(void **state) {
   (void)state;
   compute_context *context = test_open();

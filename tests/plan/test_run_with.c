@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_run_with on the device under test: its report, its limits, and what is no run. */
+/* compute_run_with on the device under test: its report, its limits, and invalid runs. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static compute_tensor *square(float value) {
   return t;
 }
 
-/* A chain of products that takes milliseconds at least, and at its end w ← w + 1. */
+/* A chain of products that takes at least milliseconds, and w ← w + 1 at its end. */
 typedef struct model {
   compute_plan *plan;
   compute_node x, y;
@@ -69,13 +69,13 @@ static void a_report_tells_of_a_run_without_trouble(void **state) {
   for (size_t i = 0; i < sizeof report.reserved / sizeof *report.reserved; i++)
     assert_int_equal(report.reserved[i], 0);
   assert_true(test_element(m.w, 0) == 2);
-  assert_ok(run(&m, &(compute_run_options){.time_limit = 1000}, NULL)); /* far away */
+  assert_ok(run(&m, &(compute_run_options){.time_limit = 1000}, NULL)); /* far in the future */
   assert_ok(run(&m, &(compute_run_options){.time_limit = 1e300}, NULL));
   assert_true(test_element(m.w, 0) == 4);
   release(&m);
 }
 
-/* A limit that has passed before the first step: nothing happens, parameters least of all. */
+/* A limit before the first step: nothing changes, in particular no parameter. */
 static void a_limit_ends_a_run_between_two_steps(void **state) {
   (void)state;
   model m = make();
@@ -85,12 +85,12 @@ static void a_limit_ends_a_run_between_two_steps(void **state) {
   test_check_message(test_context, "limit");
   assert_int_equal(report.fallbacks, 0);
   assert_true(test_element(m.w, 0) == 2);
-  /* Anything between: all or nothing of the parameter. */
+  /* Any limit between: the parameter changes completely or not at all. */
   double expected = 2;
   for (double limit = 1e-4; limit < 0.05; limit *= 3) {
     const compute_status s = run(&m, &(compute_run_options){.time_limit = limit}, NULL);
     if (s == COMPUTE_OK) expected++;
-    if (s != COMPUTE_OK && s != COMPUTE_ERROR_TIMEOUT) break; /* a device that counts as hung */
+    if (s != COMPUTE_OK && s != COMPUTE_ERROR_TIMEOUT) break; /* the device counts as hung */
     if (test_element(m.w, 0) != expected) fail_msg("%g seconds: a half-done step", limit);
   }
   compute_error_clear(test_context);

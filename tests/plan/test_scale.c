@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs of very many nodes compile, run and are explained in a time that grows as the graph does,
- * on a small stack. A time decides nothing here, except that a test must end: work that grows with
- * the square of the nodes would take minutes, and is given up as a hang. */
+/* Graphs with very many nodes compile, run and are explained in linear time on a small stack. The
+ * only time limit ends a hang: work that grows with the square of the nodes would take minutes. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -11,7 +10,7 @@
 enum {
   NODES = 100000,
   STACK_BYTES = 256 * 1024,
-  HANG_SECONDS = 60 /* of one thread's processor time, for all graphs together; six is normal */
+  HANG_SECONDS = 60 /* processor time of one thread, for all graphs together; normally six */
 };
 
 typedef struct large_graph {
@@ -186,8 +185,7 @@ static const graph_kind kinds[] = {
 
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 
-/* ---- One graph ---------------------------------------------------------------------------------
- */
+/* ---- One graph ------------------------------------------------------------------------------- */
 
 static large_graph create(const graph_kind *kind, int nodes) {
   large_graph g = {.graph = compute_graph_create(test_context), .room = (size_t)nodes + 8};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch whose values exceed the caches runs in slices: with the bits of a plan without them, for
- * any number of threads, and in less memory. The size of the caches is what the test says. */
+/* A batch whose values exceed the caches runs in micro-batches (slices), and one image in row tiles
+ * (bands). A plan without them gives the same bits for any number of threads, and micro-batches
+ * need less memory. The test sets the size of the caches. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ typedef struct network {
   compute_context *context;
   compute_graph *graph;
   compute_tensor *tensor[MOST_TENSORS], *image;
-  size_t tensors, outputs, updates; /* after the outputs: of parameters, without values */
+  size_t tensors, outputs, updates; /* after the outputs: updates of parameters, without values */
   compute_node x, output[MOST_OUTPUTS];
   compute_tensor *result[MOST_OUTPUTS];
 } network;
@@ -31,7 +32,7 @@ static compute_context *open_with(int32_t threads, uint64_t cache_bytes) {
   assert_ok(compute_open(&context, &options));
   compute_device_info *info = &compute_device_at(context, 0)->info;
   info->cache_bytes = cache_bytes;
-  info->compute_units = 0; /* nothing is too small for the threads */
+  info->compute_units = 0; /* no work is too small for the threads */
   return context;
 }
 
@@ -51,7 +52,7 @@ static compute_node conv(network *n, compute_node x, int64_t from, int64_t to, i
                         (compute_node){0}, &options);
 }
 
-/* Each channel on its own. */
+/* A depthwise convolution. */
 static compute_node depthwise(network *n, compute_node x, int64_t channels, int64_t side,
                               int64_t stride) {
   const compute_conv2d_options options = {
@@ -60,7 +61,7 @@ static compute_node depthwise(network *n, compute_node x, int64_t channels, int6
                         weights(n, COMPUTE_SHAPE(channels)), &options);
 }
 
-/* For images of so many rows. */
+/* For images with this number of rows. */
 static network network_create_high(compute_context *context, int64_t batch, int64_t rows,
                                    builder *build) {
   network n = {.context = context, .graph = compute_graph_create(context)};
@@ -113,7 +114,7 @@ static size_t bytes_of(const compute_tensor *t) {
   return (size_t)compute_tensor_count(t) * compute_dtype_size(compute_tensor_dtype(t));
 }
 
-/* The first elements are equal, as many as the shorter tensor has. */
+/* The tensors start with equal elements, as many as the shorter one has. */
 static void assert_same_start(const compute_tensor *a, const compute_tensor *b) {
   const size_t x = bytes_of(a), y = bytes_of(b), bytes = x < y ? x : y;
   unsigned char *first = malloc(x), *second = malloc(y);
@@ -127,9 +128,8 @@ static void assert_same_start(const compute_tensor *a, const compute_tensor *b) 
 
 /* ---- Networks ------------------------------------------------------------------------------ */
 
-/* What stands between convolutions: pooling, a residual that enters and leaves, a gate, values for
- * each channel and for each item, a result on the way, a concatenation, rows, a product of pixels.
- */
+/* Steps between convolutions: pooling, a residual that enters and leaves, a gate, values per
+ * channel and per item, an intermediate output, a concatenation, rows, a product of pixels. */
 static void build_layers(network *n, int64_t batch) {
   compute_graph *g = n->graph;
   const compute_node stem = compute_relu(g, conv(n, n->x, 3, CHANNELS, 3, 1));
@@ -155,8 +155,8 @@ static void build_layers(network *n, int64_t batch) {
   n->output[n->outputs++] = compute_mean(g, last, (compute_axes){2, {2, 3}}, false);
 }
 
-/* What keeps a step whole, or ends a run of steps: positions, the batch as another dimension, all
- * items at once. */
+/* Steps that cannot be cut, or that end a run of steps: positions, the batch as another dimension,
+ * all items at once. */
 static void build_obstacles(network *n, int64_t batch) {
   compute_graph *g = n->graph;
   const compute_shape shape = COMPUTE_SHAPE(batch, CHANNELS, SIDE, SIDE);
@@ -198,9 +198,9 @@ static void build_state(network *n, int64_t batch) {
   n->output[n->outputs + n->updates++] = compute_assign(g, old, new);
 }
 
-/* Blocks of a network for one image: a point, a depthwise and a point convolution each. The second
- * adds its input to the result, the third halves the rows, and the fourth leaves too few. Before
- * them one adds what its first step gives, and so reads it at two places of a run. */
+/* Blocks for one image, each with a point, a depthwise and a point convolution. The second block
+ * adds its input to the result, the third halves the rows, and the fourth leaves too few rows. The
+ * block before them adds the result of its first step, so a run of steps reads it at two places. */
 static void build_blocks(network *n, int64_t batch) {
   enum { WIDE = 64 };
   static const int64_t side[] = {3, 5, 3, 5}, stride[] = {1, 1, 2, 4};
@@ -221,7 +221,7 @@ static void build_blocks(network *n, int64_t batch) {
   n->output[n->outputs++] = compute_mul(g, x, x);
 }
 
-/* A convolution of bytes, in groups of `channels` / `groups` channels, and its sums as bytes. */
+/* A convolution of bytes in groups of `channels` / `groups` channels, with bytes as results. */
 static compute_node conv_bytes(network *n, compute_node x, int64_t from, int64_t to, int64_t side,
                                int32_t groups) {
   compute_graph *g = n->graph;
@@ -248,7 +248,7 @@ static void build_bytes(network *n, int64_t batch) {
   n->output[n->outputs++] = conv_bytes(n, deep, 4 * CHANNELS, CHANNELS, 1, 1);
 }
 
-/* Sums of so many products in bands of 64 pixels, of 16 rows and columns. */
+/* Sums of `channels` products in row tiles of 64 pixels, for an image of 16 rows and columns. */
 static void build_sums(network *n, int64_t channels) {
   compute_graph *g = n->graph;
   const compute_node square = compute_slice(g, compute_slice(g, n->x, 2, 0, 16, 1), 3, 0, 16, 1);
@@ -268,8 +268,8 @@ static void build_1025_products(network *n, int64_t batch) {
   build_sums(n, 1025);
 }
 
-/* Blocks for the first image, whose steps are cut into bands, before layers for all images and what
- * the blocks gave, in slices. */
+/* Blocks for the first image, which run in row tiles. Layers for all images and the results of the
+ * blocks follow, in micro-batches. */
 static void build_both(network *n, int64_t batch) {
   const compute_node images = n->x;
   n->x = compute_slice(n->graph, images, 0, 0, 1, 1);
@@ -319,7 +319,7 @@ static void slices_change_no_bit(void **state) {
   }
 }
 
-/* Whether `explain` has these words. */
+/* Checks whether `explain` contains these words. */
 static void assert_explained(const network *n, const char *words, bool there) {
   compute_plan *plan = test_compile(n->graph, n->output, n->outputs, 0);
   char *text;
@@ -330,7 +330,8 @@ static void assert_explained(const network *n, const char *words, bool there) {
   compute_plan_release(plan);
 }
 
-/* One image of so many rows. With 2 to `most` threads it runs in bands, with more perhaps. */
+/* One image with this number of rows. With 2 to `most` threads it runs in row tiles; with more
+ * threads it may. */
 static void compare_bands(builder *build, int64_t rows, int32_t most) {
   compute_context *context = open_with(1, UNLIMITED);
   network whole = network_create_high(context, 1, rows, build);
@@ -350,7 +351,7 @@ static void compare_bands(builder *build, int64_t rows, int32_t most) {
   test_close(context);
 }
 
-/* One image in bands of rows, some of which threads compute twice. */
+/* One image in row tiles, whose halo two threads compute. */
 static void bands_change_no_bit(void **state) {
   (void)state;
   compare_bands(build_blocks, SIDE, 2);
@@ -358,8 +359,8 @@ static void bands_change_no_bit(void **state) {
   compare_bands(build_bytes, 4 * SIDE, 4);
 }
 
-/* The longest sums that are computed in one way for any number of rows, and longer ones, which
- * bands leave alone. */
+/* The longest sums with one method for any number of rows, and longer ones, which row tiles
+ * exclude. */
 static void bands_keep_to_short_sums(void **state) {
   (void)state;
   compare_bands(build_1024_products, SIDE, 2);
@@ -373,7 +374,7 @@ static void bands_keep_to_short_sums(void **state) {
   test_close(context);
 }
 
-/* Runs both, which must agree, and releases them and their contexts. */
+/* Runs both networks, which must agree, and releases them and their contexts. */
 static void finish_alike(compute_context *context[2], network *whole, network *cut) {
   network_run(whole, 1);
   network_run(cut, 2);
@@ -383,8 +384,8 @@ static void finish_alike(compute_context *context[2], network *whole, network *c
   for (int i = 0; i < 2; i++) test_close(context[i]);
 }
 
-/* Bands before slices move these among the steps, and slices name others whose packed weights they
- * read. */
+/* Row tiles before micro-batches move their steps, and micro-batches refer to other steps for
+ * packed weights. */
 static void slices_after_bands_read_their_own_weights(void **state) {
   (void)state;
   compute_context *context[] = {open_with(1, UNLIMITED), open_with(2, 256 << 10)};
@@ -404,7 +405,8 @@ static void explain_names_the_bands(void **state) {
   test_close(context);
 }
 
-/* Values that the caches have room for, but not those of one core, are cut only for several. */
+/* Values that fit into the caches, but not into the cache of one core, are cut only for several
+ * threads. */
 static void slices_stay_near_their_cores(void **state) {
   (void)state;
   compute_context *context[] = {open_with(1, UNLIMITED), open_with(2, UNLIMITED)};
@@ -415,7 +417,7 @@ static void slices_stay_near_their_cores(void **state) {
   finish_alike(context, &whole, &cut);
 }
 
-/* What only the steps of a slice use takes memory for one slice. */
+/* A temporary that only the steps of a micro-batch use needs memory for one micro-batch. */
 static void a_slice_takes_little_memory(void **state) {
   (void)state;
   compute_plan_info info[2];
@@ -429,7 +431,7 @@ static void a_slice_takes_little_memory(void **state) {
   assert_true(info[1].arena_bytes < info[0].arena_bytes / 2);
 }
 
-/* Steps of one slice stand for all. */
+/* The steps of one micro-batch represent all. */
 static void explain_names_the_slices(void **state) {
   (void)state;
   compute_context *context = open_with(2, 256 << 10);
@@ -451,8 +453,8 @@ static void explain_names_the_slices(void **state) {
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 
-/* Two convolutions of each channel, with filters of the size `window`: window[0] * window[1] / 4
- * operations for a byte. Between them are 6912 bytes of an image of 24 rows and 3 channels. */
+/* Two depthwise convolutions with filters of the size `window`: window[0] * window[1] / 4
+ * operations per byte. Between them are 6912 bytes for an image of 24 rows and 3 channels. */
 static int64_t window[2];
 
 static compute_node windows(network *n, compute_node x, int64_t channels) {
@@ -469,14 +471,14 @@ static void build_windows(network *n, int64_t batch) {
   n->output[n->outputs++] = windows(n, n->x, 3);
 }
 
-/* Rows with all channels, as bands need them. */
+/* Rows with all channels, as row tiles need them. */
 static void build_wide_windows(network *n, int64_t batch) {
   (void)batch;
   const compute_node wide = windows(n, conv(n, n->x, 3, CHANNELS, 1, 1), CHANNELS);
   n->output[n->outputs++] = conv(n, wide, CHANNELS, 3, 1, 1);
 }
 
-/* A plan on either side of each limit that decides on slices or bands. */
+/* A plan on either side of each limit that decides on micro-batches or row tiles. */
 static const struct {
   int64_t batch, rows, window[2];
   uint64_t cache;
@@ -485,16 +487,16 @@ static const struct {
   bool cut;
   const char *words;
 } limits[] = {
-    /* 100 operations for a byte, in slices that stay in the caches */
+    /* 100 operations per byte, in micro-batches that stay in the caches */
     {32, SIDE, {19, 21}, 256 << 10, 1, 0, true, "slices of the 32 items"},
     {32, SIDE, {13, 31}, 256 << 10, 1, 0, false, "slices of the 32 items"},
-    /* 24 in those that stay near a core */
+    /* 24 operations per byte in micro-batches that stay near a core */
     {32, SIDE, {5, 19}, UNLIMITED, 2, 0, true, "slices of the 32 items, each on one thread"},
     {32, SIDE, {9, 11}, UNLIMITED, 2, 0, false, "slices of the 32 items"},
-    /* 40 in bands */
+    /* 40 operations per byte in row tiles */
     {1, 4 * SIDE, {3, 53}, UNLIMITED, 2, 0, true, "bands of the 96 rows"},
     {1, 4 * SIDE, {3, 55}, UNLIMITED, 2, 0, false, "bands of the 96 rows"},
-    /* Values of more than half the caches, of 512 KiB for each thread, or of 2 MiB near a core */
+    /* Values of more than half the caches, of 512 KiB per thread, or of 2 MiB near a core */
     {32, SIDE, {3, 3}, 2 * 32 * 6912 - 4, 1, 0, true, "slices of the 32 items"},
     {32, SIDE, {3, 3}, 2 * 32 * 6912, 1, 0, false, "slices of the 32 items"},
     {152, SIDE, {3, 3}, 64 << 10, 1, 2, true, "slices of the 152 items"},
@@ -504,7 +506,7 @@ static const struct {
     /* Filters of at most 1/32 of the caches */
     {32, SIDE, {19, 21}, 32 * 12 * 19 * 21, 1, 0, true, "slices of the 32 items"},
     {32, SIDE, {19, 21}, 32 * 12 * 19 * 21 - 1, 1, 0, false, "slices of the 32 items"},
-    /* Threads that have work for 7/8 of the time */
+    /* Threads with work for 7/8 of the time */
     {7, SIDE, {3, 3}, 64 << 10, 2, 0, true, "slices of the 7 items, each on one thread"},
     {5, SIDE, {3, 3}, 64 << 10, 2, 0, true, "slices of the 5 items"},
     {5, SIDE, {3, 3}, 64 << 10, 2, 0, false, "slices of the 5 items, each on one thread"},
@@ -526,10 +528,10 @@ static void limits_decide_and_change_no_bit(void **state) {
   }
 }
 
-/* ---- Slices side by side ------------------------------------------------------------------- */
+/* ---- Micro-batches side by side ------------------------------------------------------------ */
 
-/* Layers for eight items whose slices two threads compute side by side, and their results without
- * slices. */
+/* Layers for eight items in micro-batches, which two threads compute side by side, and their
+ * results without micro-batches. */
 typedef struct pair {
   compute_context *context[2];
   network sliced, whole;
@@ -576,7 +578,8 @@ static void watching_changes_no_bit(void **state) {
   pair_release(&p);
 }
 
-/* A limit ends a run at any time, with an error of the calling thread's; the next run is whole. */
+/* A limit may end a run at any time, with an error of the calling thread. The next run is
+ * complete. */
 static void limits_end_all_threads(void **state) {
   (void)state;
   pair p = pair_create();
@@ -596,7 +599,7 @@ static void limits_end_all_threads(void **state) {
   pair_release(&p);
 }
 
-/* Whatever allocation of the first run fails, in whichever thread, it says so. */
+/* The first run reports every failing allocation, in whichever thread. */
 static void failing_in_a_thread_is_reported(void **state) {
   (void)state;
   failing_allocator_install();
@@ -633,7 +636,7 @@ static void fail_in_turn(compute_context *context, builder *build, int64_t batch
   network_release(&n);
 }
 
-/* Whatever allocation fails, compiling says so, or does without. */
+/* If any allocation fails, compilation reports it or cuts nothing. */
 static void failing_to_slice_leaves_nothing(void **state) {
   (void)state;
   failing_allocator_install();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Overlaps of tensors are found whatever their number and order. */
+/* Overlaps of tensors are found, whatever their number and order. */
 #include "plan/compile/run/run.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
@@ -17,7 +17,7 @@ static bool overlap(const part *a, const part *b) {
   return a->buffer == b->buffer && a->begin < b->end && b->begin < a->end;
 }
 
-/* Slices of some buffers, with gaps between their elements or without. */
+/* Parts of some buffers, with or without gaps between their elements. */
 static void cut(compute_tensor *const *buffers, int64_t longest, test_random *random, part *parts,
                 int count) {
   for (int i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizer steps as plans: against the update rules worked out by hand, and on a small problem
+/* Optimizer steps as plans: compared with update rules computed by hand, and on a small problem
  * whose loss must fall. */
 #include <math.h>
 #include <string.h>
@@ -123,7 +123,7 @@ static void rmsprop_follows_its_rule(void **state) {
   }
 }
 
-/* Gradients of the caller's, cut to length 0.5 all together. */
+/* The caller's gradients, clipped to a total length of 0.5. */
 static void clipped_gradients_can_be_applied(void **state) {
   (void)state;
   double p[3];
@@ -146,7 +146,7 @@ static void clipped_gradients_can_be_applied(void **state) {
   run_steps(&q, compute_sgd_apply(q.graph, &q.parameter, gradients, 1, &options), 4, p);
 }
 
-/* Steps with the loss's own gradients are those of the loss. */
+/* Applying the gradients of a loss equals a step of the loss. */
 static void applying_the_gradients_of_a_loss_is_its_step(void **state) {
   (void)state;
   for (int kind = 0; kind < 2; kind++) {
@@ -208,12 +208,11 @@ static void a_learning_rate_node_takes_precedence(void **state) {
   compute_graph_release(q.graph);
 }
 
-/* ---- A classifier ------------------------------------------------------------------------------
- */
+/* ---- A classifier -------------------------------------------------------------------------- */
 
 enum { SAMPLES = 96, FEATURES = 7, HIDDEN = 19, CLASSES = 3 };
 
-/* Points around three centres: easy, but not linearly given. */
+/* Points around three centres: an easy problem, but not a linear one. */
 static void make_data(float (*x)[FEATURES], int32_t *labels) {
   test_random random = {42};
   for (int i = 0; i < SAMPLES; i++) {
@@ -233,7 +232,7 @@ static compute_node random_parameter(compute_graph *graph, compute_dtype dtype, 
   return node;
 }
 
-/* Trains 200 steps and returns the last loss; the first goes to *first. */
+/* Trains for 200 steps and returns the last loss. *first is the first loss. */
 static double train(compute_dtype dtype, uint32_t flags, double *first) {
   static float x[SAMPLES][FEATURES];
   int32_t labels[SAMPLES];
@@ -279,7 +278,7 @@ static void training_lowers_the_loss(void **state) {
   assert_true(last < 0.05);
 }
 
-/* Fusion and simplification change the order of roundings at most. */
+/* Fusion and simplification change only the order of roundings. */
 static void training_does_not_depend_on_fusion(void **state) {
   (void)state;
   double first[2];

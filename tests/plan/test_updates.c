@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How optimizer steps become kernels: updates belong to the kernels that make the gradients, small
- * ones of one shape are one kernel, sums are not taken twice, and cheap kernels are repeated where
- * they are read. */
+/* Kernels of optimizer steps: the kernels of the gradients also make the updates, small updates of
+ * one shape share a kernel, no sum is computed twice, and cheap kernels are repeated at their
+ * readers. */
 #include <math.h>
 #include <string.h>
 
 #include "support/harness/test.h"
 
-/* x [64, 16] → dense layers with biases → the mean of the squares; with all parameters. */
+/* x [64, 16] → dense layers with biases → the mean of the squares, with all parameters. */
 typedef struct tower {
   compute_graph *graph;
   compute_node x, loss, parameters[32];
@@ -45,8 +45,8 @@ static uint32_t steps_of(const tower *t, const compute_node *outputs, size_t cou
   return info.steps;
 }
 
-/* On the CPU, where nothing needs to wait: as many kernels as for the gradients alone, and three
- * for Adam's common numbers. */
+/* On the CPU, no update waits: there are as many kernels as for the gradients alone, and three for
+ * Adam's common numbers. */
 static void updates_are_part_of_the_kernels_of_their_gradients(void **state) {
   (void)state;
   tower t = build_tower(3);
@@ -61,7 +61,7 @@ static void updates_are_part_of_the_kernels_of_their_gradients(void **state) {
   compute_graph_release(t.graph);
 }
 
-/* Gradients that the caller gives: 12 updates of two shapes, of which some go together. */
+/* Gradients from the caller: 12 updates of two shapes, some of which share a kernel. */
 static void small_updates_of_one_shape_are_one_kernel(void **state) {
   (void)state;
   tower t = build_tower(6);
@@ -76,8 +76,8 @@ static void small_updates_of_one_shape_are_one_kernel(void **state) {
   compute_graph_release(t.graph);
 }
 
-/* One step each of two optimizers on equal parameters; merged and fused, or every operation by
- * itself. */
+/* One step each of two optimizers on equal parameters, either merged and fused or with one kernel
+ * per operation. */
 static void merged_updates_give_what_single_ones_give(void **state) {
   (void)state;
   float after[2][16 * 16 + 16];
@@ -107,7 +107,7 @@ static void merged_updates_give_what_single_ones_give(void **state) {
       fail_msg("element %d: %g fused, %g plain", i, (double)after[0][i], (double)after[1][i]);
 }
 
-/* x − mean is read by the variance and by the result: neither needs it in memory. */
+/* Variance and result both read x − mean, and neither needs it in memory. */
 static void a_batch_norm_stores_its_result_only(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -124,8 +124,8 @@ static void a_batch_norm_stores_its_result_only(void **state) {
   compute_graph_release(graph);
 }
 
-/* A label outside fails the run before any update, also of a layer whose gradient does not need the
- * loss: also for batches whose temporaries are large. */
+/* An invalid label fails the run before any update, including updates of layers whose gradient does
+ * not need the loss. This also holds for batches with large temporaries. */
 static void a_label_outside_changes_no_parameter(void **state) {
   (void)state;
   tower t = {.graph = compute_graph_create(test_context)};
@@ -161,7 +161,7 @@ static void a_label_outside_changes_no_parameter(void **state) {
   compute_graph_release(t.graph);
 }
 
-/* The update comes first in the graph, and needs nothing that is checked. */
+/* The update comes first in the graph and reads nothing that is checked. */
 static void an_index_outside_a_sum_by_index_changes_no_parameter(void **state) {
   (void)state;
   tower t = {.graph = compute_graph_create(test_context)};

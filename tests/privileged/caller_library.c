@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a caller would like to have loaded: a library that notes, for each process that loads it,
- * with which rights it runs. CALLER_NOTE is the file. */
+/* A library that an unprivileged caller would like to load. It records the rights of each process
+ * that loads it, in the file CALLER_NOTE. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens a context with options.backends as its first argument says, and a group with the transport
- * that the second names; computes a product, and prints what became of each module, which BLAS the
- * CPU has, and the group's size. run.sh gives it a set-user-ID bit. */
+/* Opens a context with the first argument as options.backends, and a group with the transport of
+ * the second. Computes a product, and prints the state of each module, the CPU's BLAS, and the
+ * group's size. run.sh gives this program a set-user-ID bit. */
 #include <compute/compute.h>
 #include <stdio.h>
 #include <unistd.h>

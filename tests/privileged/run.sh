@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# A set-user-ID program must not run what its caller names in the environment. A real one is made
-# here, owned by root and started by nobody. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
-# Leaves with 77 where that cannot be: no root, no nobody, a file system or a container without
-# set-user-ID programs.
+# A set-user-ID program must not run files that its caller names in the environment. This test makes
+# a real one, owned by root and started by nobody. Started by ctest: TREE BUILD_DIR SCRATCH_DIR.
+# Exits with 77 where this is impossible: without root or nobody, or on a file system or in a
+# container without set-user-ID programs.
 set -euo pipefail
 tree=$1 build=$2
 source "$tree/tests/support/harness/needs.sh"
@@ -12,7 +12,7 @@ fail() { echo "$1"; sed 's/^/  | /' "$folder/output" 2>/dev/null; exit 1; }
 needs setpriv util-linux
 nobody=$(id -u nobody 2>/dev/null) || skip "there is no user nobody"
 
-# Not below the build folder, which nobody may be unable to enter.
+# Not below the build folder, because nobody may be unable to enter it.
 folder=$(mktemp -d /var/tmp/compute-privileged-XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
@@ -31,7 +31,7 @@ cp "$folder/opens" "$folder/plain"
 chown root "$folder/opens"
 chmod 4755 "$folder/opens"
 
-# The caller's folder: a library under every name by which something might look for one.
+# The caller's folder: a library under every name that a search could try.
 caller=$folder/caller
 mkdir "$caller"
 mkdir "$caller/compute" "$caller/vendors"
@@ -50,8 +50,8 @@ as_nobody "$folder/plain" cpu || skip "programs in /var/tmp cannot be started"
 as_nobody "$folder/opens" cpu || fail "the program does not run"
 grep -q "rights 0" "$folder/output" || skip "the set-user-ID bit of a program in /var/tmp is without effect"
 
-# Everything in the environment that names a file, a folder or a library, or makes the process load one,
-# one at a time and together. What an MPI would load is there from the beginning.
+# Every environment variable that names a file, a folder or a library, or that makes the process load
+# one: one at a time and together. The libraries of an MPI exist from the beginning.
 plugins=(OMPI_MCA_mca_base_component_path="$caller/evil.so" HWLOC_PLUGINS_PATH="$caller/evil.so")
 variables=(OCL_ICD_VENDORS="$caller/evil.so" OCL_ICD_VENDORS="$caller/libpocl-evil.so" OCL_ICD_VENDORS="$caller/vendors"
   OPENCL_VENDOR_PATH="$caller/vendors" OPENCL_LAYERS="$caller/evil.so" LD_LIBRARY_PATH="$caller" LD_PRELOAD="$caller/evil.so"
@@ -60,7 +60,7 @@ variables=(OCL_ICD_VENDORS="$caller/evil.so" OCL_ICD_VENDORS="$caller/libpocl-ev
   COMPUTE_TRANSPORT=openmpi OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0 PMI_RANK=0 SLURM_STEP_NUM_TASKS=2
   COMPUTE_PROFILE="$caller/profile" COMPUTE_TRACE="$caller/trace" COMPUTE_DUMP="$caller/dump" COMPUTE_TUNING_FILE="$caller/tuning" TMPDIR="$caller")
 
-check() { # WHAT VARIABLE…: the program works, on the CPU, and nothing of the caller's was read or written
+check() { # WHAT VARIABLE…: the program works on the CPU, and no file of the caller was read or written
   local what=$1
   shift
   as_nobody "${plugins[@]}" "$@" "$folder/opens" || fail "$what: the program fails"
@@ -76,7 +76,7 @@ check "an empty environment" A=b
 for variable in "${variables[@]}"; do check "$variable" "$variable"; done
 check "all variables" "${variables[@]}"
 
-# What was not opened says why, and by which option it would be.
+# Modules that were not opened give the reason, and the option that would open them.
 for module in opencl cuda; do
   grep "^module $module: disabled: .*raised privileges.*options\.backends" "$folder/output" >/dev/null ||
     fail "the probe of $module does not say why it was not opened"
@@ -84,24 +84,24 @@ done
 grep -q "^module cpu: loaded" "$folder/output" || fail "the CPU's module is not loaded"
 grep -q "^default cpu, driver none: .*raised privileges" "$folder/output" || fail "there is a BLAS"
 
-# The environment's wish for a module is the caller's wish, not the program's.
+# A module in the environment is the caller's wish, not the program's.
 as_nobody COMPUTE_BACKENDS=opencl,cpu OCL_ICD_VENDORS="$caller/evil.so" "$folder/opens" || fail "COMPUTE_BACKENDS: it fails"
 as_nobody COMPUTE_DEVICE=opencl:0 OCL_ICD_VENDORS="$caller/evil.so" "$folder/opens" &&
   fail "COMPUTE_DEVICE=opencl:0 finds a device"
 [[ ! -e $caller/note ]] || fail "COMPUTE_BACKENDS or COMPUTE_DEVICE ran the caller's library: $(cat "$caller/note")"
 
-# The program may ask for a module, and then has what belongs to it.
+# The program may request a module, and then gets its libraries as well.
 as_nobody "$folder/opens" cpu,opencl || fail "backends cpu,opencl: it fails"
 ! grep -q "^module opencl: .*raised privileges" "$folder/output" || fail "opencl was asked for, and was not opened"
 ! grep -q "driver none: .*raised privileges" "$folder/output" || fail "cpu was asked for, and has no BLAS"
 
-# It may name a transport, too, whose MPI then obeys the environment. Only the option does that.
+# It may also name a transport, whose MPI then obeys the environment. Only the option allows this.
 as_nobody "${plugins[@]}" "$folder/opens" "" openmpi || fail "the transport openmpi was asked for: it fails"
 [[ -e $caller/note ]] || fail "the transport openmpi was asked for, and was not loaded"
 rm "$caller/note"
 
-# The library's code linked into the program: the caller says what the program is called, and may
-# have made a link to it, so neither is where modules are looked for.
+# The library's code is linked into the program. The caller chooses argv[0], and may have made a
+# link to the program, so modules are searched in neither folder.
 "$CC" -std=c11 -D_GNU_SOURCE -I"$tree/include" "$tree/tests/privileged/opens.c" "$build/lib/libtest_core.a" \
   -lz -lmd -lm -ldl -lpthread -o "$folder/linked"
 chmod 4755 "$folder/linked"
@@ -110,7 +110,7 @@ as_nobody bash -c "exec -a '$caller/linked' '$folder/linked'" || true
 as_nobody "$caller/linked" || true
 [[ ! -e $caller/note ]] || fail "argv[0] chose the folder of the modules: $(cat "$caller/note")"
 
-# Set-group-ID, and file capabilities, count as much as set-user-ID.
+# Set-group-ID and file capabilities count like set-user-ID.
 cp "$folder/plain" "$folder/group"
 chgrp root "$folder/group"
 chmod 2755 "$folder/group"
@@ -125,7 +125,7 @@ else
   echo "file capabilities are not tested: $(cat "$folder/output")"
 fi
 
-# The same program without the bit obeys its environment as ever: this test is not red by itself.
+# Without the bit, the same program obeys its environment: this test does not fail by itself.
 as_nobody OCL_ICD_VENDORS="$caller/evil.so" "$folder/plain" || fail "without the bit it fails"
 ! grep -q "raised privileges" "$folder/output" || fail "without the bit it finds its privileges raised"
 if grep -q "^module opencl: \(loaded\|no device\)" "$folder/output"; then

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* In place of a transport, and of the MPI that it is linked with: as soon as it is loaded it loads
- * what variables name, as Open MPI does with its components and hwloc with its plug-ins. */
+/* Replaces a transport and its MPI: when it is loaded, it loads the libraries that variables name,
+ * as Open MPI does with its components and hwloc with its plug-ins. */
 #include <dlfcn.h>
 #include <stdlib.h>
 

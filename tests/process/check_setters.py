@@ -4,15 +4,15 @@
 
     check_setters.py SOURCE_FOLDER
 
-Calls of functions that set something for the whole process, or end it, and names of such functions that are looked up
-in other libraries, are failures in src/ (without the programs in src/programs/) and backends/. ALLOWED names each
-exception with its reason; one that nothing uses is a failure, too.
+In src/ (without the programs in src/programs/) and backends/, two things fail: calls of functions that change a
+setting of the whole process or end it, and lookups of such functions in other libraries. ALLOWED lists each exception
+with its reason; an unused exception fails as well.
 """
 import os
 import re
 import sys
 
-# What each of them changes for everybody in the process.
+# The setting that each function changes for the whole process.
 SETTERS = {
     "locale": "setlocale uselocale",
     "environment": "setenv unsetenv putenv clearenv",
@@ -36,7 +36,7 @@ SETTERS = {
                                   "bli_thread_set_num_threads openblas_set_affinity",
 }
 
-# (file, function): why it is no setting of the process there.
+# (file, function): the reason why this call changes no setting of the process.
 ALLOWED = {
     ("src/core/device/driver_call.c", "pthread_sigmask"): "of the calling thread, restored before the call returns",
     ("src/core/base/float_environment.h", "fesetenv"): "of the calling thread, restored before the call returns",
@@ -54,7 +54,7 @@ ALLOWED = {
 
 
 def plain(text):
-    """Without comments; texts stay, as functions are looked up by name."""
+    """Without comments; strings stay, since functions are looked up by name."""
     return re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* In a forked child every public function refuses the parent's objects at once, also if other
+/* In a forked child, every public function refuses the parent's objects at once, even if other
  * threads were inside the library at the fork: fork_calls [FORKS]. rows.h, which fork_calls.py
- * writes, has a row for each function. */
+ * writes, has one row per function. */
 #include <compute/compute.h>
 #include <compute/dlpack.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The beginning of the struct of the DLPack standard, up to the function that releases it. */
+/* The beginning of DLPack's struct, up to the deleter. */
 struct DLManagedTensor {
   struct {
     void *data;
@@ -26,7 +26,7 @@ struct DLManagedTensor {
   void (*deleter)(struct DLManagedTensor *self);
 };
 
-/* One object of each type; NULL where this machine cannot make one. */
+/* One object of each type; NULL if this machine cannot create one. */
 static struct {
   compute_context *context;
   compute_device *device;
@@ -157,7 +157,7 @@ static compute_status run_kernels(void) {
   return s;
 }
 
-/* What all contexts of the process share: the lists of contexts, errors, scopes. */
+/* Uses the state that all contexts of the process share: the lists of contexts, errors, scopes. */
 static compute_status open_and_close(void) {
   compute_context *own;
   compute_tensor *a;
@@ -215,7 +215,7 @@ static void *work(void *once) {
 
 /* ---- The child ----------------------------------------------------------------------------- */
 
-/* What a child does with a context of its own. */
+/* Uses a new context in the child. */
 static int use_own(void) {
   compute_context *own;
   compute_tensor *a, *b;

@@ -4,8 +4,8 @@
 
     fork_calls.py INCLUDE_FOLDER > rows.h
 
-Each row calls its function with the object that fork_calls.c has of that type; every other argument
-is zero. A new function gets its row by being declared.
+Each row calls its function with the object of this type from fork_calls.c; every other argument is
+zero. The declaration of a new function is enough for a new row.
 """
 import glob
 import os
@@ -15,7 +15,7 @@ import sys
 TYPES = ("context", "device", "queue", "event", "kernel", "tensor", "plan", "graph", "model", "batch", "fit",
          "trainer", "layer", "dataset", "process_group", "group_request", "job")
 
-# What these return never changes, or is the error itself: they answer in a child, too.
+# The results of these functions never change, or are the error itself: they also work in a child.
 ANSWERS = """compute_error_get compute_error_message compute_device_context compute_queue_device compute_plan_device
 compute_tensor_device compute_graph_context compute_tensor_retain compute_default_device compute_node_tensor
 compute_tensor_data compute_graph_tensor""".split()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Every public function that takes an object refuses the parent's in a forked child. ctest starts
-# this: TREE BUILD_DIR SCRATCH_DIR FORKS.
+# In a forked child, every public function with an object parameter refuses the parent's object.
+# Started by ctest: TREE BUILD_DIR SCRATCH_DIR FORKS.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3 forks=$4
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Linked into a library: its constructor takes its time, and says in the process's int whose
- * address is in COMPUTE_TEST_SLOW_LOAD, if that is set, when it begins (1) and has ended (2). */
+/* Linked into a library: a slow constructor. If COMPUTE_TEST_SLOW_LOAD is set, it is the address of
+ * an int in the process; the constructor sets the int to 1 at its start and to 2 at its end. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A fork while another thread loads a library later than at the start of a backend: a compiled
- * kernel, NVRTC, a library of NVIDIA's, CLBlast. It waits for the end: no child has half a library,
- * which nothing would ever complete. The libraries have slow constructors (slow_load.c). */
+/* A fork while another thread loads a library after the start of a backend: a compiled kernel,
+ * NVRTC, an NVIDIA library, CLBlast. The fork waits for the end of the load, because a
+ * half-loaded library in a child could never be completed. The libraries have slow constructors
+ * (slow_load.c). */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,9 +24,9 @@ static compute_device *device;
 static atomic_int load_state;
 static atomic_bool ended;
 
-/* ---- What loads ------------------------------------------------------------------------------ */
+/* ---- Loads ----------------------------------------------------------------------------------- */
 
-/* The object that is made of it is itself a slow library. */
+/* The compiled object is also a slow library. */
 static const char slow_source[] =
     "extern char *getenv(const char *);\n"
     "extern unsigned long long strtoull(const char *, char **, int);\n"
@@ -118,7 +119,8 @@ static void a_fork_waits_for_a_library_of_products(void **state) {
   fork_while(load_library_of_products);
 }
 
-/* In a child: then it is remembered which NVRTC serves, and opened when something is compiled. */
+/* Runs in a child: the child stores the choice of NVRTC, and the parent opens it only to
+ * compile. */
 static bool remember_compiler(void) {
   int status = -1;
   const pid_t child = fork();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that uses OpenBLAS itself keeps its number of threads, whatever products the library
- * makes with it meanwhile. */
+/* A program that uses OpenBLAS keeps its number of threads, whatever products the library computes
+ * with OpenBLAS in the meantime. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,7 +69,7 @@ static int finish(void **state) {
   return compute_close(context) ? 1 : 0;
 }
 
-/* Where no copy can be opened, the driver's text says why. */
+/* If no copy can be opened, the driver's text gives the reason. */
 static void the_library_is_used_or_the_reason_is_given(void **state) {
   (void)state;
   if (!context) test_skip("OpenBLAS is not installed");

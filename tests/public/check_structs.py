@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Every public struct can grow, or is listed as one that does not, and none changes its size unnoticed.
+"""Every public struct can grow or is listed as fixed, and none changes its size unnoticed.
 
     check_structs.py TREE SCRATCH [--update]
 
 A struct of include/compute/ ends with a member `reserved`; or it is named in docs/reference/compatibility.md: as a value
 that never changes, or as shown by pointer only (and in BY_POINTER below). Sizes are those of structs.txt beside this
-file, on machines with 64 bits; --update writes them. backend.h, kernel_descriptor.h, generator.h and transport.h have rules of their own
-(test_abi.c).
+file, on machines with 64 bits; --update writes them. backend.h and include/compute/backend/ have separate rules (test_abi.c).
 
-A function that takes a struct with reserved words, also inside another one, refuses words that are not zero:
-test_reserved.c has a REFUSED for the function and the struct. Of others the library does not read these words (NOT_READ).
+A function that takes a struct with reserved words, also a nested one, refuses nonzero words: test_reserved.c has a
+REFUSED for the function and the struct. The library does not read these words of other structs (NOT_READ).
 """
 import glob
 import os
@@ -22,7 +21,7 @@ SIZES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "structs.txt")
 BY_POINTER = {"compute_probe", "compute_variable", "compute_tune_progress", "compute_call_arguments",
               "compute_validation_input", "compute_validation_finding"}
 NOT_READ = {
-    # The library fills them in, or a function of the program's reads them.
+    # The library fills them in, or a function of the program reads them.
     "compute_batch_device_info", "compute_batch_progress", "compute_batch_result", "compute_batch_step",
     "compute_batch_times", "compute_build_statistics", "compute_device_costs", "compute_device_info",
     "compute_error", "compute_fallback_statistics", "compute_fit_summary", "compute_fit_times", "compute_group_info",
@@ -30,17 +29,17 @@ NOT_READ = {
     "compute_operation_info", "compute_plan_info", "compute_pool_statistics", "compute_run_report",
     "compute_tensor_file_entry", "compute_trainer_info", "compute_training_progress", "compute_training_score",
     "compute_validation_statistics",
-    # Its reserved words are the library's own.
+    # The library uses its reserved words.
     "compute_profile_span"}
 FUNCTION = re.compile(r"^COMPUTE_API\b[^;()]*?\b(compute_\w+)\(([^;]*)\)[^;()]*;", re.M)
 STRUCT = re.compile(r"typedef struct (\w+) \{(.*?)\n\} \1;", re.S)
 
 
 def headers():
-    """The headers of programs, without their comments."""
+    """The headers for programs, without comments."""
     texts = []
     for path in sorted(glob.glob(os.path.join(TREE, "include", "compute", "*.h"))):
-        if os.path.basename(path) in ("backend.h", "kernel_descriptor.h", "generator.h", "transport.h"):
+        if os.path.basename(path) == "backend.h":
             continue
         with open(path, encoding="utf-8") as file:
             texts.append(re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S))
@@ -48,11 +47,11 @@ def headers():
 
 
 def unrefused(header, grows):
-    """What is said of each struct with reserved words for which test_reserved.c lacks a REFUSED."""
+    """A message for each struct with reserved words without a REFUSED in test_reserved.c."""
     data = {name: [m for m in body.split(";") if "(" not in m] for name, body in STRUCT.findall(header)}
 
     def inside(text):
-        """The structs with reserved words that the text names, and those in them."""
+        """The structs with reserved words that the text names, including nested ones."""
         for name in re.findall(r"\bcompute_\w+", text):
             if name in data:
                 if grows[name]:
@@ -76,7 +75,7 @@ def unrefused(header, grows):
 
 
 def sizes(names):
-    """What the compiler says, a line for each struct."""
+    """The compiler's output, a line for each struct."""
     source, program = os.path.join(SCRATCH, "sizes.c"), os.path.join(SCRATCH, "sizes")
     with open(source, "w", encoding="utf-8") as file:
         file.write("#include <stdio.h>\n#include <compute/compute.h>\nint main(void) {\n")

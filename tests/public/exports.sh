@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Every function that the public headers declare is exported by libcompute.so and links; nothing
-# else is exported; a module exports its entry and nothing else. ctest starts
-# this: TREE BUILD_DIR SCRATCH_DIR.
+# libcompute.so exports every function of the public headers, and no other; each one links. A module
+# exports only its entry. Started by ctest: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
 library=$build/lib/libcompute.so
@@ -11,8 +10,8 @@ mkdir -p "$scratch"
 cd "$scratch"
 fail() { echo "$1"; exit 1; }
 
-# A declaration with COMPUTE_API keeps its mark through the preprocessor; the name stands before the
-# first parenthesis that follows.
+# COMPUTE_API leaves a mark on a declaration after the preprocessor; the name precedes the next
+# parenthesis.
 echo '#include "compute/compute.h"' >all.c
 "$CC" -std=c11 -E -P "${includes[@]}" all.c | tr '\n' ' ' | tr ';' '\n' |
   sed -n 's/.*visibility("default")))[^(]*[ *]\(compute_[a-z0-9_]*\)(.*/\1/p' | sort -u >declared
@@ -26,7 +25,7 @@ diff declared exported >difference || {
   fail "declared (<) and exported (>) functions differ"
 }
 
-# Before 1.0 the minor version is in the soname and in the node of the symbols (docs/reference/compatibility.md).
+# Before 1.0, the soname and the symbols' node contain the minor version (docs/reference/compatibility.md).
 version=$(sed -n 's/^project(compute VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")
 expected=${version%%.*}
 if [ "$expected" = 0 ]; then expected=${version%.*}; fi

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Each public header compiles alone, as C11 and as C++17, without a warning. ctest starts this:
-# TREE BUILD_DIR SCRATCH_DIR.
+# Each public header compiles alone, as C11 and as C++17, without a warning. Started by ctest: TREE
+# BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 generated=$2/generated scratch=$3
 warnings=(-Wall -Wextra -pedantic -Werror -fsyntax-only)

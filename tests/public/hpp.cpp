@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute.hpp does what it says: owners release, references count, failures throw with their texts.
- * hpp.sh compiles and runs it. */
+/* compute.hpp keeps its promises: owners release, references count, failures throw with their
+ * texts. hpp.sh compiles and runs this file. */
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -135,7 +135,7 @@ static void moves(compute::context &context) {
 
 struct unknown {};
 
-/* Throws what its input says: 0 nothing, 1 to 4 an exception. */
+/* Throws according to its input: 0 nothing, 1 to 4 an exception. */
 static void throw_number(int number) {
   if (number == 1) throw compute::error(COMPUTE_ERROR_FORMAT, "mine", "a message of mine");
   if (number == 2) throw std::bad_alloc();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Compiles and runs hpp.cpp, with the compilers there are, as C++17 and C++20. ctest starts this:
-# TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where there is no C++ compiler.
+# Compiles and runs hpp.cpp with the available compilers, as C++17 and C++20. Started by ctest: TREE
+# BUILD_DIR SCRATCH_DIR. Exits with 77 if there is no C++ compiler.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3 tried=0
 source "$tree/tests/support/harness/needs.sh"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The layout of what crosses the border between core and modules. These numbers are the ABI: a
- * module built last year relies on them. New fields go to the end of a struct, new numbers to the
- * end of its list here; a number that changes means a new COMPUTE_BACKEND_ABI_MAJOR. */
+/* The layout of the structs between core and modules. These numbers are the ABI: a module from last
+ * year relies on them. New fields go to the end of a struct, and new numbers to the end of its list
+ * here. Changing a number requires a new COMPUTE_BACKEND_ABI_MAJOR. */
 #include "support/harness/test.h"
 
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
 #include "compute/backend.h"
-#include "compute/transport.h"
+#include "compute/backend/transport.h"
 
 #define AT(type, field, offset)                                                                    \
   _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved")
@@ -285,7 +286,7 @@ AT(compute_fit_problem, offset, 344);
 AT(compute_fit_problem, gain, 352);
 AT(compute_fit_problem, em_gain, 360);
 AT(compute_fit_problem, variance, 368);
-SIZE(compute_fit_problem, 376); /* compared as bytes: no gaps, and it may not grow */
+SIZE(compute_fit_problem, 376); /* compared as bytes: no padding, and its size is fixed */
 AT(compute_conv_attributes, groups, 4);
 AT(compute_conv_attributes, batch, 8);
 AT(compute_conv_attributes, data_size, 32);
@@ -298,7 +299,7 @@ AT(compute_conv_attributes, precision, 128);
 AT(compute_conv_attributes, pool, 132);
 SIZE(compute_conv_attributes, 136);
 
-/* These carry no size of their own, so they may not grow either. */
+/* These structs have no size field, so they may not grow. */
 SIZE(compute_program, 24);
 AT(compute_program, output_count, 4);
 AT(compute_program, instructions, 8);

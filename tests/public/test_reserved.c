@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Each public function refuses options in which a reserved word is not zero, and says which word. A
- * later version may give the word a meaning, and a program that leaves rubbish in it would break.
+/* Each public function refuses options with a nonzero reserved word, and names the word. A later
+ * version may give the word a meaning, so a program that leaves garbage in it would break.
  *
- * check_structs.py reads the calls of REFUSED: there is one for each function and each struct with
- * reserved words that the function takes, also inside another one. */
+ * check_structs.py reads the calls of REFUSED. There is one for each function and each struct with
+ * reserved words that the function takes, including nested structs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/harness/test.h"
 
-/* `call` is refused for every word of `words`, the reserved ones of `type` in what `function`
- * takes; messages call them `what`. `call` gives a status. */
+/* `call` is refused for every word of `words`, the reserved words of `type` in the arguments of
+ * `function`. Messages name them `what`. `call` is an expression with a status. */
 #define REFUSED(function, type, what, words, call)                                                 \
   do {                                                                                             \
     _Static_assert(sizeof(words) == sizeof(((type *)0)->reserved), "the words of another struct"); \
@@ -36,7 +36,7 @@ static void expect(const char *function, const char *what, size_t word, compute_
              compute_status_name(status), error.message);
 }
 
-/* The error of the graph after a builder call, for the next call to begin without one. */
+/* Returns the graph's error after a builder call, and clears it for the next call. */
 static compute_status of_node(compute_node node) {
   const compute_status status = compute_graph_status(graph);
   if (status == COMPUTE_OK) assert_true(node.id != 0);
@@ -407,7 +407,7 @@ static void of_batches(void **state) {
   compute_batch_release(batch);
 }
 
-/* The status of a run on another thread, wherever it is refused. */
+/* The status of a run on another thread, whether start or wait reports it. */
 static compute_status start(compute_fit *fit, const compute_fit_run_options *options) {
   const compute_status status = compute_fit_start(fit, options);
   return status ? status : compute_fit_wait(fit, NULL);

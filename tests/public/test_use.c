@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libcompute.so as a program meets it: linked, its modules found beside it without any setting. */
+/* libcompute.so from a program's view: it is linked, and finds its modules beside it without any
+ * setting. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ static void modules_are_found_beside_the_library(void **state) {
   const compute_probe *probe;
   for (size_t i = 0; (probe = compute_probe_at(context, i)) != NULL; i++) {
     loaded += probe->state == COMPUTE_PROBE_LOADED;
-    /* An installation of the same library may offer its modules as well, later. */
+    /* An installed copy of the same library may also offer its modules, later in the list. */
     if (strcmp(probe->name, "cpu") == 0 && probe->state != COMPUTE_PROBE_DUPLICATE) {
       assert_int_equal(probe->state, COMPUTE_PROBE_LOADED);
       assert_non_null(strstr(probe->path, TEST_MODULE_DIR));
@@ -33,7 +34,7 @@ static void modules_are_found_beside_the_library(void **state) {
   assert_ok(compute_close(context));
 }
 
-/* A file that looks like a module in the current folder is not even looked at. */
+/* A file that looks like a module in the current folder is ignored. */
 static void the_current_folder_is_not_searched(void **state) {
   (void)state;
   compute_context *context = NULL;
@@ -49,8 +50,8 @@ static void the_current_folder_is_not_searched(void **state) {
   assert_int_equal(unlink("libcompute-stray.so"), 0);
 }
 
-/* The example of the headers: a layer with shapes that do not fit says so in words, and one whose
- * shapes fit gives its numbers. */
+/* The example of the headers: shapes that do not fit give an error text, and matching shapes give
+ * numbers. */
 static void a_graph_runs(void **state) {
   (void)state;
   compute_context *context = test_open();

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Tensors of libcompute and of Python libraries in each other's hands, without a copy. Each library that can be
-imported is tested: NumPy, PyTorch, JAX.
+"""Zero-copy exchange of tensors between libcompute and Python libraries. Each library that can be imported is
+tested: NumPy, PyTorch, JAX.
 
     exchange.py LIBRARY
 
-libcompute is called through ctypes, so that nothing else has to be installed."""
+libcompute is called through ctypes, so that no other package is needed."""
 import ctypes
 import importlib
 import sys
@@ -63,7 +63,7 @@ def call(function, *arguments):
 
 
 class Tensor:
-    """A tensor of libcompute, as other libraries take it: a capsule of the form that they ask for."""
+    """A libcompute tensor for other libraries: a capsule in the requested form."""
 
     def __init__(self, handle):
         self.handle, self.form = handle, None
@@ -100,7 +100,7 @@ def facts(tensor):
 
 
 def flags_of(tensor, **wishes):
-    """What a versioned capsule says of its memory: after a version, a context and a deleter."""
+    """The memory flags of a versioned capsule: after a version, a context and a deleter."""
     capsule = tensor.__dlpack__(max_version=(1, 0), **wishes)
     flags = ctypes.cast(api.PyCapsule_GetPointer(capsule, FORMS[True][0]) + 24, POINTER(c_uint64))[0]
     taken_back = call(library.compute_tensor_from_dlpack_versioned, context,
@@ -123,7 +123,7 @@ def test_numpy(numpy):
     for kind, dtype in [("float64", F64), ("float32", F32), ("float16", F16), ("int64", I64), ("int32", I32), ("uint8", U8),
                         ("uint16", U16), ("int8", I8), ("int16", I16), ("uint32", U32), ("uint64", U64), ("bool", BOOL)]:
         if kind == "bool" and numpy.lib.NumpyVersion(numpy.__version__) < "1.25.0":
-            continue  # that version does not export it
+            continue  # this version does not export it
         array = numpy.ones((3, 4), dtype=kind)
         tensor = taken(array)
         assert facts(tensor) == (array.ctypes.data, dtype, (3, 4), (4, 1)), (kind, facts(tensor))
@@ -135,13 +135,13 @@ def test_numpy(numpy):
         assert facts(tensor)[2] == view.shape and (view.size == 0 or facts(tensor)[0] == view.ctypes.data)
         assert (numpy.from_dlpack(tensor) == view).all()
     tensor = taken(array)
-    array[1, 2, 3] = -5  # one memory
+    array[1, 2, 3] = -5  # the memory is shared
     assert numpy.from_dlpack(tensor)[1, 2, 3] == -5
     written = numpy.full((3, 4, 5), 7, dtype="float32")
     assert library.compute_tensor_write(tensor.handle, written.ctypes.data, written.nbytes) == 0
     assert (array == 7).all()
 
-    alive = numpy.from_dlpack(taken(numpy.arange(1000)))  # its memory is NumPy's, held by a tensor, held by NumPy
+    alive = numpy.from_dlpack(taken(numpy.arange(1000)))  # NumPy's memory, kept by a tensor
     assert alive.sum() == 499500
     refused("negative", taken, array[::-1])
     refused("complex64", taken, numpy.ones(3, dtype="complex64"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the program of docs/guide/python.md with this interpreter, and compares what it prints with the page.
+"""Runs the program of docs/guide/python.md with this interpreter, and compares its output with the page.
 
     guide.py TREE SCRATCH"""
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Tensors exchanged with Python libraries, and the program of docs/guide/python.md. ctest starts this: TREE
-# BUILD_DIR SCRATCH_DIR [newest]. Without "newest" the interpreter is COMPUTE_TEST_PYTHON, or Debian's, with
-# the libraries that it has; with it, one of a virtual environment with the newest from PyPI (PyTorch is too
-# large to install for this).
+# Exchange of tensors with Python libraries, and the program of docs/guide/python.md. Started by ctest: TREE
+# BUILD_DIR SCRATCH_DIR [newest]. Without "newest", the interpreter is COMPUTE_TEST_PYTHON or Debian's, with
+# its installed libraries. With "newest", a virtual environment has the newest libraries from PyPI, except
+# PyTorch, which is too large.
 set -euo pipefail
 tree=$1 library=$2/lib/libcompute.so scratch=$3 which=${4-}
 . "$tree/tests/support/harness/environment.sh"

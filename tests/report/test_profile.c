@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The profile of a context: complete, valid JSON whatever the texts, and never half a file. */
+/* The profile of a context: complete, valid JSON for any texts, and never a partial file. */
 #include "support/harness/test.h"
 
 #include <dirent.h>
@@ -62,7 +62,7 @@ static size_t files_in_folder(void) {
   return count;
 }
 
-/* What python makes of an expression over the profile `p`, as Python writes it, in ASCII. */
+/* Python's result of an expression over the profile `p`, in Python's ASCII notation. */
 static const char *ask(const char *expression) {
   static char answer[4096];
   char command[2048];
@@ -172,13 +172,13 @@ static void a_lost_device_is_described_as_it_was(void **state) {
   assert_fails(compute_pool_query(NULL, NULL), COMPUTE_ERROR_NULL_POINTER);
   assert_ok(compute_profile_write(context, FILE_PATH));
   device->backend = whole;
-  test_check_message(NULL, "device is NULL"); /* no error of its own */
+  test_check_message(NULL, "device is NULL"); /* sets no error itself */
   skip_without_python();
   assert_string_equal(ask("[p[\"devices\"][1][k] for k in [\"name\",\"model\"]]"),
                       "['null:0', 'null device']");
 }
 
-/* The folder of the disk cache is a text that the user chooses. */
+/* The folder of the disk cache is a text from the user. */
 static void any_text_becomes_valid_json(void **state) {
   (void)state;
   skip_without_python();
@@ -276,7 +276,7 @@ static void without_memory_the_old_file_stays(void **state) {
   open_both(NULL);
   assert_ok(compute_profile_write(context, FILE_PATH));
   read_whole(before, sizeof before);
-  /* The context remembers its first error in memory of its own. */
+  /* The context allocates memory for its first error. */
   assert_fails(compute_profile_write(context, NULL), COMPUTE_ERROR_NULL_POINTER);
   int64_t nth = 1;
   for (;; nth++) {

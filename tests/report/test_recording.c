@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is recorded: exact counts in bounded memory, times that fit together, files that parse. */
+/* Recording: exact counts in bounded memory, consistent times, and files that can be parsed. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -29,8 +29,7 @@ static int teardown(void **state) {
   return compute_close(context) == COMPUTE_OK ? 0 : -1;
 }
 
-/* What python makes of an expression over the profile `p` and the trace `t`; both are written now.
- */
+/* Python's result of an expression over the profile `p` and the trace `t`; both are written now. */
 static const char *ask(const char *expression) {
   static char answer[4096];
   char command[2048];
@@ -115,7 +114,7 @@ static void what_ran_is_counted_and_its_times_fit_together(void **state) {
   assert_string_equal(ask("sorted(b[\"detail\"] for b in p[\"builds\"])"), "['map', 'reduce']");
   assert_string_equal(ask("[k[\"bytes\"] for k in p[\"kernels\"]]"),
                       "[116480, 3584]"); /* 7 · (64 · 64 + 64) · 4, 7 · 128 · 4 */
-  /* The sums are those of the timeline, to the nanosecond. */
+  /* The sums equal the timeline's to the nanosecond. */
   assert_string_equal(
       ask("[k[\"total_ns\"]==sum(round(x[\"dur\"]*1000) for x in e if x[\"name\"]==k[\"name\"] "
           "and x[\"cat\"]==\"kernel\") for k in p[\"kernels\"]]"),
@@ -124,7 +123,7 @@ static void what_ran_is_counted_and_its_times_fit_together(void **state) {
                           "and k[\"least_ns\"]<=k[\"mean_ns\"]<=k[\"most_ns\"] "
                           "for k in p[\"kernels\"]+p[\"runs\"])"),
                       "True");
-  /* Every kernel lies within just one run of its row. */
+  /* Every kernel is inside exactly one run of its row. */
   assert_string_equal(
       ask("set(sum(r[\"cat\"]==\"run\" and (r[\"pid\"],r[\"tid\"])==(k[\"pid\"],k[\"tid\"]) and "
           "round(r[\"ts\"]*1e3)<=round(k[\"ts\"]*1e3) and "
@@ -152,7 +151,7 @@ static void nothing_is_recorded_before_the_start_or_after_a_clear(void **state) 
   release(&f);
 }
 
-/* Spans with names of their own fill the table; the profile says so, and goes on. */
+/* Spans with unique names fill the table; the profile reports it, and recording continues. */
 static void a_full_table_says_so(void **state) {
   (void)state;
   enum { MOST = 16384, MORE = 7 };
@@ -365,7 +364,7 @@ static void a_devices_own_timers_are_read_later_and_given_back(void **state) {
           "[k[\"median_ns\"] for k in p[\"kernels\"]]"),
       "([3000, 3000, 3000], True, [1000, 1000])");
   assert_ok(compute_run(f.plan, bindings, 2, queue));
-  assert_ok(compute_profile_clear(context)); /* what is under way belongs to what was forgotten */
+  assert_ok(compute_profile_clear(context)); /* runs in progress belong to the cleared data */
   assert_ok(compute_queue_wait(queue));
   assert_string_equal(ask("p[\"kernels\"]"), "[]");
   assert_ok(compute_run(f.plan, bindings, 2, queue));
@@ -411,9 +410,10 @@ static void wrong_options_are_refused(void **state) {
                COMPUTE_ERROR_FILE);
 }
 
-/* ---- Short of memory ------------------------------------------------------------------------ */
+/* ---- Lack of memory ------------------------------------------------------------------------- */
 
-/* What cannot be kept is left out; only what the run itself needs can fail it. Nothing leaks. */
+/* Without memory, recording omits data. Only the run's own allocations can fail the run. Nothing
+ * leaks. */
 static void without_memory_it_records_less(void **state) {
   teardown(state);
   failing_allocator_install();

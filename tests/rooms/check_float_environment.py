@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds that no public function computes in its caller's floating-point environment.
+"""Checks that no public function computes in its caller's floating-point environment.
 
     check_float_environment.py LIBRARY
 
 Reads the disassembly of libcompute.so. A public function that reaches floating-point arithmetic by direct calls must
-pass a function that sets the environment first (core/base/float_environment.h): one that reads MXCSR, and is allowed all
-that follows. Calls through pointers are not seen; tests/base/test_float_environment.c runs what is behind them.
+first pass a function that sets the environment (core/base/float_environment.h). Such a function reads MXCSR, and
+everything after it is allowed. Calls through pointers are invisible here; tests/base/test_float_environment.c runs
+them.
 """
 import collections
 import re
@@ -22,7 +23,8 @@ def run(*command):
 
 
 def functions_of(library):
-    """({address: name}, {address: addresses that it calls, jumps to or names}, those with arithmetic, those with a guard)"""
+    """({address: name}, {address: addresses that it calls, jumps to or names}, functions with arithmetic, functions
+    with a guard)"""
     names, calls, addresses = {}, collections.defaultdict(set), collections.defaultdict(set)
     arithmetic, guarded = set(), set()
     here = None
@@ -46,15 +48,15 @@ def functions_of(library):
             kind[here].add((int(target.group(1), 16) - int(target.group(3) or "0", 16), target.group(2)))
     for here in names:
         called = {name for _, name in calls[here]}
-        if "float_environment_default" in called:  # the compiler has not inlined it
+        if "float_environment_default" in called:  # if the compiler has not inlined it
             guarded.add(here)
-        if "thread_start" not in called:  # whose argument runs in the default environment
+        if "thread_start" not in called:  # its argument runs in the default environment
             calls[here] |= addresses[here]
     return names, calls, arithmetic, guarded
 
 
 def path_to_arithmetic(start, names, calls, arithmetic, guarded, by_name):
-    """The addresses of the shortest way, or None."""
+    """The addresses of the shortest path, or None."""
     before, left = {start: None}, collections.deque([start])
     while left:
         here = left.popleft()

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Finds what follows the host's locale in text that a machine reads.
+"""Finds machine-readable text that depends on the host's locale.
 
     check_locale.py SOURCE_FOLDER
 
-printf writes 1,5 for 1.5 in a German process and strtod reads 1 of "1.5"; strcasecmp tells "inf" from "INF" in a Turkish
-one, and isalnum takes bytes beyond ASCII for letters. The library and its backends run in processes of others. There, these fail:
+In a German process, printf writes 1,5 for 1.5 and strtod reads 1 from "1.5". In a Turkish one, strcasecmp distinguishes
+"inf" from "INF", and isalnum accepts bytes beyond ASCII. The library and its backends run in other programs' processes.
+There, these fail:
 
   - a conversion of a real number (%a %e %f %g) outside a message for people;
-  - strtod, atof, scanf of real numbers, strcasecmp, isalnum and their like;
-  - the flags ' and I of printf, which group digits or write those of other scripts.
+  - strtod, atof, scanf of real numbers, strcasecmp, isalnum and similar functions;
+  - the printf flags ' and I, which group digits or write digits of other scripts.
 
-src/core/base/real.h has what to use instead. Messages are the arguments of the functions in MESSAGES; PEOPLE lists other text for
-people, and KEPT other calls, each with its reason. An entry that finds nothing is a failure as well.
+Use src/core/base/real.h instead. Messages are the arguments of the functions in MESSAGES. PEOPLE lists other text for
+people, and KEPT lists other calls, each with its reason. An entry without a finding fails as well.
 
-The programs (src/programs, bench) have a process of their own, which stays in the locale C: nobody may call setlocale, and the
-test cli_locale compares their files in a German environment. Their scripts in Python do not depend on the locale.
+The programs (src/programs, bench) run in the locale C: no code may call setlocale, and the test cli_locale compares
+their files in a German environment. Their Python scripts do not depend on the locale.
 """
 import os
 import re
@@ -25,12 +26,12 @@ TREES = ("src", "backends", "kernels", "bench", "include")
 PROGRAMS = ("src/programs/", "bench/")
 SOURCES = (".c", ".h", ".def")
 
-# The functions whose format is a message: of an error, a refusal or the log.
+# Functions whose format is a message: of an error, a refusal or the log.
 MESSAGES = re.compile(
     r"^(error_set|error_set_native|graph_fail|call_fail|refuse|descriptor_refuse|graph_refuse|log_write|fit_say|"
     r"fail|refuse_\w+|services->log\w*)$")
 
-# {file: why its real numbers are for people}
+# {file: the reason why its real numbers are for people}
 PEOPLE = {
     "src/core/base/text.h": "sizes in words (22.9 GiB)",
     "src/ml/nn/summary.c": "the table of compute_layer_summary",
@@ -43,7 +44,7 @@ PEOPLE = {
     "backends/cpu/core/device.c": "why memory is short, in messages",
 }
 
-# {(file, function): why it stays}
+# {(file, function): the reason why it stays}
 KEPT = {
     ("src/io/field_reader.c", "strtod_l"): "with the locale C, which the caller makes",
     ("src/io/field_reader.c", "strtof_l"): "with the locale C, which the caller makes",
@@ -64,7 +65,7 @@ STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 
 def without_comments(text):
-    """The same lines with comments and characters blanked out; strings stay."""
+    """The same lines with blanks in place of comments and characters; strings stay."""
     def blank(match):
         part = match.group(0)
         return part if part[0] == '"' else re.sub(r"[^\n]", " ", part)
@@ -72,7 +73,7 @@ def without_comments(text):
 
 
 def enclosing_call(text, at):
-    """The name of the function among whose arguments position `at` is, or ''."""
+    """The name of the function whose arguments include position `at`, or ''."""
     depth = 0
     for i in range(at - 1, -1, -1):
         if text[i] == ")":
@@ -87,7 +88,8 @@ def enclosing_call(text, at):
 
 
 def reals_of(text):
-    """(position, what) of conversions that depend on the locale, in strings that are arguments."""
+    """(position, description) of conversions that depend on the locale, in strings that are
+    arguments."""
     strings = STRING.sub(lambda m: '"' + "_" * (len(m.group(0)) - 2) + '"', text)
     for found in STRING.finditer(text):
         for part in FORMAT.finditer(found.group(0).replace("%%", "__")):
@@ -98,7 +100,7 @@ def reals_of(text):
 
 
 def findings(path, text):
-    """(line, what, why it is allowed or None)"""
+    """(line, description, reason why it is allowed or None)"""
     text = without_comments(text)
     program = path.startswith(PROGRAMS)
     code = STRING.sub(lambda m: '"' + " " * (len(m.group(0)) - 2) + '"', text)

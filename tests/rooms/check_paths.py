@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""No test may believe that nothing is at a path outside its own folder: some machine has a daemon whose home is
-/nonexistent. Looks for such absolute paths in the tests' strings, and for files that not every machine has.
+"""No test may assume that a path outside its folder does not exist: on some machine, a daemon's home is
+/nonexistent. Finds such absolute paths in the tests' strings, and files that some machines lack.
 
     check_paths.py TREE
 
-A test has a path where nothing is: TEST_NOWHERE in C (support/harness/test.h), nowhere() in Python (cli/machine.py),
-"$3/nowhere" in a script. A line may say "path: REASON" in a comment where none is meant."""
+A path that does not exist: TEST_NOWHERE in C (support/harness/test.h), nowhere() in Python (cli/machine.py),
+"$3/nowhere" in a script. A comment "path: REASON" excuses a line."""
 import ast
 import os
 import re
 import sys
 
-# Names that say that nothing is there; folders that belong to the machine's owner.
+# Names of paths that should not exist; folders that belong to the machine's owner.
 FICTION = re.compile(r"/(non|no(t|ne|where|thing|body)?[-_/.]|no(t|ne|where|thing|body)?$|does|missing|absent|some|elsewhere"
                      r"|invalid|bogus|unknown|fake|gone|nix)|exist")
 OWNED = {"home", "media", "mnt", "opt", "root", "srv"}
-# Of /dev what every container has.
+# The files of /dev that every container has.
 DEVICES = {"fd", "full", "null", "shm", "stderr", "stdin", "stdout", "urandom", "zero"}
 PATH = re.compile(r"(?:^|[=:])(/[a-z_]+(?:/[A-Za-z0-9_.-]+)*)(?=[:/\s]|$)")
 
@@ -29,7 +29,8 @@ def doubtful(text):
 
 
 def c_strings(text):
-    """(line, string) of each that is not glued to a macro before it, as in FOLDER "/file"."""
+    """(line, string) of each literal that does not directly follow a macro, as in FOLDER
+    "/file"."""
     text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
     for match in re.finditer(r'"((?:\\.|[^"\\\n])*)"', text):
         before = text[: match.start()].rstrip()[-40:]
@@ -73,7 +74,7 @@ def check(tree):
 
 
 def terminals(tree):
-    """A bare chroot has none: open_terminal() of cli/machine.py skips the test then."""
+    """A bare chroot has no terminals: open_terminal() of cli/machine.py then skips the test."""
     found = []
     for folder, _, files in os.walk(os.path.join(tree, "tests")):
         for name in sorted(files):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Finds functions that call themselves, directly or through others, and asks what bounds them.
+"""Finds functions that call themselves, directly or through others, and requires a bound.
 
     check_recursion.py SOURCE_FOLDER
 
-A graph of 100,000 nodes compiles on a small stack, so nothing may recurse over what a caller gives: a chain of nodes, a
-file, a list. What calls itself has a row in BOUNDED, which says what ends it and how deep it gets at most. A circle of
-calls without a row fails, and so does a row of functions that do not call themselves.
+A graph of 100,000 nodes compiles on a small stack, so nothing may recurse over a caller's data: a chain of nodes, a
+file, a list. Every recursive function has a row in BOUNDED with the reason why it ends and its maximum depth. A cycle
+of calls without a row fails, and so does a row without recursion.
 
-Read are the definitions and the calls in the text of the sources: a function begins at the first column, and a call is
-a name before a parenthesis. Calls through pointers and those that macros write are not seen.
+The check reads definitions and calls in the text of the sources: a function begins in the first column, and a call is a
+name before a parenthesis. Calls through pointers and calls in macros are invisible.
 """
 import os
 import re
@@ -17,7 +17,7 @@ import sys
 
 TREES = ("src", "backends")
 
-# One name of each circle, and why it ends.
+# One function of each cycle, and the reason why the recursion ends.
 BOUNDED = {
     "add_graph": "graphs in a model file nest as deep as the decoder allows",
     "buffer_release": "what is packed has nothing packed",
@@ -50,12 +50,12 @@ KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "defined", "_Ali
 
 
 def is_other(name):
-    """Words of the language, and names that macros have."""
+    """Keywords, and names that look like macros."""
     return name in KEYWORDS or name.isupper()
 
 
 def without_text(source):
-    """The source without comments and without what strings and characters hold."""
+    """The source without comments and without the contents of strings and characters."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
     return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), source, flags=re.S)
 
@@ -80,7 +80,7 @@ def read_calls(root):
                     with open(path, encoding="utf-8") as file:
                         files[os.path.relpath(path, root)] = list(definitions(without_text(file.read())))
     public = {name for found in files.values() for name, static, _ in found if not static}
-    # Modules have functions of the same names: one of them is called within its own tree.
+    # Modules have functions with equal names: a call stays within its tree.
     calls = {}
     for path, found in files.items():
         own = {name for name, static, _ in found if static}
@@ -96,7 +96,7 @@ def read_calls(root):
 
 
 def circles(calls):
-    """Tarjan's strongly connected components with a circle in them, without recursion."""
+    """Tarjan's strongly connected components that contain a cycle, without recursion."""
     index, low, on_stack, stack, found = {}, {}, set(), [], []
     for root in sorted(calls):
         if root in index:

@@ -1,31 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the rooms of docs/internals/rooms.md against what the code really uses.
+"""Compares the rooms of docs/internals/rooms.md with the code.
 
     check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all] [--since COMMIT] [--write-budgets]
 
-The table in docs/internals/rooms.md has a row for each room: folder, job, which rooms it may use, and how many
-lines it may have. A room of the library has the name of its last folder (`src/core/base/` is base), another the name of its
-path (`src/programs/fit/` is programs/fit). `public headers` allows what a user's program may use, `compute/backend.h` that
-header and what it includes; what follows a semicolon is other software and is not read.
+The table in docs/internals/rooms.md has a row for each room: its folder, its job, the rooms that it may use,
+and its maximum number of lines. A room of the library has the name of its last folder (`src/core/base/` is base), other
+rooms the name of their path (`src/programs/fit/` is programs/fit). `public headers` allows the headers for user
+programs, `compute/backend.h` that header and its includes. Text after a semicolon names other software and is not read.
 
-An arrow is a symbol that an object file leaves undefined and an object of another room defines, or an include of
-another room's header. Public functions are no exception. These fail:
+An arrow is an undefined symbol of an object file that an object of another room defines, or an include of another
+room's header. Public functions are no exception. These fail:
 
-  - an arrow that the table does not declare, and a declared one that nothing uses;
-  - an arrow between rooms of the library that goes down the table: a room stands on those above it, so there is no circle;
-  - a circle of symbols between the folders of a room, its root included: the root is the roof of the room, and what other
-    folders stand on has a folder;
-  - a circle of more than CIRCLE_FILES files;
-  - a room with more lines than its budget: a change that needs more says so in the table;
-  - a call of the vtable's copies outside src/core/device/transfer.c, which records them and notes losses;
-  - a subscript of a shape's sizes in a file that asks for the shapes of nodes: the shape of a node that a failed builder
-    returned has rank 0, and `size[rank - 1]` is outside of it. shape_at and shape_set check the axis;
-  - a folder with sources that no row names, and a row without a folder;
+  - an undeclared arrow, and a declared arrow without a use;
+  - an arrow between rooms of the library that points down the table: a room builds on the rooms above it, so there is
+    no cycle;
+  - a cycle of symbols between the folders of a room, including its root: the root is on top, and code that other
+    folders need has a folder;
+  - a cycle of more than CIRCLE_FILES files;
+  - a room with more lines than its budget: a change that needs more changes the table;
+  - a call of the vtable's copies outside src/core/device/transfer.c, which records copies and device losses;
+  - a subscript of a shape's sizes in a file that reads the shapes of nodes: a node from a failed builder has rank 0, so
+    `size[rank - 1]` is out of bounds. shape_at and shape_set check the axis;
+  - a folder with sources without a row, and a row without a folder;
   - a folder of rooms without a README.md, or with one of more than README_LINES lines.
 
-Of an undeclared arrow between two rooms the first uses are listed; --all lists each. --since prints how many lines each room
-gained or lost since a commit. --write-budgets puts the present counts, rounded up, into the table.
+For an undeclared arrow, the first uses are listed; --all lists every use. --since prints the lines that each room
+gained or lost since a commit. --write-budgets writes the present counts, rounded up, into the table.
 """
 import argparse
 import json
@@ -54,7 +55,7 @@ def name_of(folder):
 
 
 def read_table(path):
-    """{room: (folder, set of what it may use, most lines)}, in the table's order"""
+    """{room: (folder, set of rooms it may use, maximum lines)}, in the table's order"""
     rooms, inside = {}, False
     for line in open(path, encoding="utf-8"):
         if line.startswith("## "):
@@ -79,14 +80,15 @@ class Tree:
         return next((room for folder, room in self.by_folder if path.startswith(folder)), None)
 
     def is_core(self, room):
-        """A room of libcompute.so, where arrows may not form a circle; programs use public headers."""
+        """A room of libcompute.so, where arrows may not form a cycle; programs use public headers."""
         folder, uses, _ = self.rooms[room]
         return folder.startswith("src/") and PUBLIC not in uses
 
 
 def headers_of_backend(source):
-    """compute/backend.h and what it includes."""
+    """compute/backend.h, the headers of its folder, and their includes."""
     found, left = set(), ["include/compute/backend.h"]
+    left += [path for path in files_of(source, ("include/compute/backend",)) if path.endswith(".h")]
     while left:
         path = left.pop()
         if path not in found:
@@ -96,8 +98,8 @@ def headers_of_backend(source):
     return found
 
 
-def files_of(source):
-    for tree in TREES:
+def files_of(source, trees=TREES):
+    for tree in trees:
         for folder, _, names in os.walk(os.path.join(source, tree)):
             for name in names:
                 if name.endswith(SOURCES):
@@ -105,7 +107,8 @@ def files_of(source):
 
 
 def objects_of(source, build):
-    """(source file, object file) of everything but tests; a file that is compiled several times comes several times."""
+    """(source file, object file) of everything except tests; a file that is compiled several times occurs several
+    times."""
     for entry in json.load(open(os.path.join(build, "compile_commands.json"), encoding="utf-8")):
         path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), source)
         output = entry.get("output") or re.search(r" -o (\S+)", entry["command"]).group(1)
@@ -118,7 +121,7 @@ def objects_of(source, build):
 
 
 def symbols_of(objects):
-    """({file: symbols it defines}, {file: symbols it leaves undefined})"""
+    """({file: symbols it defines}, {file: undefined symbols})"""
     file_of = {os.path.abspath(output): path for path, output in objects}
     missing = sorted(output for output in file_of if not os.path.exists(output))
     if missing:
@@ -138,7 +141,8 @@ def symbols_of(objects):
 
 
 def nearness(a, b):
-    """How many leading folders two files share: names need only be unique within what is linked together."""
+    """The number of leading folders that two files share: names need only be unique among objects that are
+    linked together."""
     count = 0
     for x, y in zip(a.split("/"), b.split("/")):
         if x != y:
@@ -212,7 +216,7 @@ def components(nodes, edges):
 
 
 def file_circles(calls, everything):
-    """Lists circles of files; how many are too large."""
+    """Lists cycles of files. Returns how many are too large."""
     edges, found = {}, 0
     for caller, callee, _ in calls:
         edges.setdefault(caller, set()).add(callee)
@@ -227,7 +231,7 @@ def file_circles(calls, everything):
 
 
 def copies_outside(source):
-    """Lists calls of the vtable's copies by others than the file of transfers."""
+    """Lists calls of the vtable's copies outside the file of transfers."""
     count = 0
     for path in sorted(files_of(source)):
         if not path.startswith("src/") or path == "src/core/device/transfer.c":
@@ -241,7 +245,7 @@ def copies_outside(source):
 
 SIZES = re.compile(r"\b(\w+)(?:\([^()]*\))?(?:\.|->)size\[")
 ASKS = re.compile(r"\b(?:compute_node_shape|call_shape)\(")
-# What has sizes and is no shape.
+# Variables with sizes that are no shapes.
 NOT_SHAPES = {"src/graph/builders/conv.c": {"w", "o"}, "src/graph/builders/volume.c": {"o", "to", "depths"},
               "src/graph/gradient/network.c": {"w"}, "src/model/operators/pool.c": {"o", "all"},
               "src/model/operators/control.c": {"info"}, "src/model/export/network.c": {"w"}}
@@ -269,12 +273,12 @@ def shapes_taken_apart(source):
 
 
 def target_of(tree, caller, path):
-    """Under which name the table allows what `path` offers."""
+    """The name by which the table allows the use of `path`."""
     core_caller = tree.is_core(caller)
     if path in tree.backend_headers and BACKEND in tree.rooms[caller][1]:
         return BACKEND
     if path.startswith("include/"):
-        return None if core_caller else PUBLIC  # types; the functions are found as symbols
+        return None if core_caller else PUBLIC  # types only; functions are found as symbols
     room = tree.room_of(path)
     if room and not core_caller and room != caller and tree.is_core(room):
         return None if PUBLIC in tree.rooms[caller][1] and not path.endswith(".h") else room
@@ -290,7 +294,7 @@ def list_uses(uses, everything):
 
 
 def group_arrows(tree, uses):
-    """{(room, what it uses): its uses}, and the uses between files of no room."""
+    """{(room, used room): its uses}, and the uses between files without a room."""
     arrows, homeless = {}, set()
     for caller, callee, what in uses:
         room = tree.room_of(caller)
@@ -304,7 +308,7 @@ def group_arrows(tree, uses):
 
 
 def folder_circles(tree, calls, everything):
-    """Lists circles between the folders of a room; a file of its root is of the folder "."."""
+    """Lists cycles between the folders of a room; files in its root are in the folder "."."""
     inside, found = {}, 0
     for caller, callee, symbol in calls:
         room = tree.room_of(caller)

@@ -4,20 +4,20 @@
 
     check_tests.py SOURCE_FOLDER
 
-A test that cannot run on a machine calls test_skip with the reason; a script says the reason and exits with 77. These
-fail in the tests written in C:
+A test that cannot run on a machine calls test_skip with the reason; a script prints the reason and exits with 77. In C
+tests, these fail:
 
   - a test function that returns early: it would count as passed;
-  - another function without a result that returns early where the machine lacks something: its caller cannot know;
-  - cmocka's skip(), which gives no reason, and a message of something "left out" or "skipped" beside a test that passes;
+  - another function without a result that returns early if the machine lacks something: its caller cannot notice;
+  - cmocka's skip(), which gives no reason, and a message of something "left out" or "skipped" beside a passing test;
 
-and in scripts an exit with 0 beside a word of something skipped.
+and in scripts, an exit with 0 beside a word of something skipped.
 """
 import os
 import re
 import sys
 
-# What a test asks the machine: instruction sets, files, programs, libraries, devices, optional parts.
+# Properties of the machine: instruction sets, files, programs, libraries, devices, optional parts.
 QUESTION = re.compile(r"isa->name|\b(?:access|system|popen|dlopen|fixture_open|open_device|compute_device_by_name|compute_open)\("
                       r"|_(?:available|missing)\(|\bhas_\w+|\bis_missing")
 FUNCTION = re.compile(r"^(?:static )?(?:inline )?void (\w+)\(([^;{]*)\) \{$(.*?)^\}$", re.M | re.S)
@@ -26,7 +26,7 @@ FILES_LEAST = 300
 
 
 def plain(text):
-    """Without comments, and without the contents of literals except words that matter here."""
+    """Without comments, and without the contents of literals except relevant words."""
     text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
     return re.sub(r'"(?:\\.|[^"\\\n])*"', lambda m: '"' + " " * (len(m.group(0)) - 2) + '"', text)
 
@@ -62,7 +62,7 @@ def check_script(path, text):
 
 
 def self_check():
-    """The patterns find what they are for, and leave ordinary code alone."""
+    """The patterns find their targets, and leave ordinary code alone."""
     bad = ["static void t(void **state) {\n  if (f()) return;\n}",
            "static void t(void **state) {\n  if (f()) {\n    g();\n    return;\n  }\n}",
            "static void run(fixture *f) {\n  if (strcmp(f->device->isa->name, \"a\") != 0) return;\n}",

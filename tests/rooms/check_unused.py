@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Finds functions and objects with external linkage that nothing uses.
+"""Finds unused functions and objects with external linkage.
 
     check_unused.py SOURCE_FOLDER BUILD_FOLDER
 
-Reads the symbols of the object files as check_rooms.py does. A symbol needs another object file that leaves it undefined,
-a test or a public header that names it, or a source file that names it beside its definition. Otherwise it is dead.
-ALLOWED names each exception with its reason; one that is used, or gone, is a failure, too.
+Reads the symbols of the object files like check_rooms.py. A symbol needs another object file that leaves it undefined,
+a test or a public header that names it, or a source file that names it outside its definition. Otherwise it is dead.
+ALLOWED lists each exception with its reason; an exception that is used or gone fails as well.
 """
 import collections
 import os
@@ -24,7 +24,7 @@ SYMBOLS_LEAST = 1500
 
 
 def words_of(root, folders, endings):
-    """How often these files have each identifier, without those in comments."""
+    """The number of occurrences of each identifier in these files, without comments."""
     words = collections.Counter()
     for tree in folders:
         for folder, _, names in os.walk(os.path.join(root, tree)):

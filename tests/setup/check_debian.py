@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Runs whole commands in a minimal Debian, as on a machine that has nothing yet: each ends with status 0, and the
-compiler does not warn.
+"""Runs whole commands in a minimal Debian, as on a new machine: each one exits with 0, and the compiler does not
+warn.
 
     check_debian.py TREE BUILD SCRATCH RELEASE COMMAND...
 
-What compilers and apt-get can use again is kept in BUILD/tests/debian-RELEASE."""
+BUILD/tests/debian-RELEASE caches the files of compilers and apt-get."""
 import os
 import re
 import sys
 import time
 
 TREE, BUILD, SCRATCH = map(os.path.abspath, sys.argv[1:4])
-sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+sys.dont_write_bytecode = True  # write no files beside the sources
 sys.path.insert(0, os.path.join(TREE, "tests", "support", "harness"))
 import debian_system  # noqa: E402 pylint: disable=wrong-import-position
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# tests/gpu.sh as far as it goes without a GPU: it knows what it is asked for, names tests that there
-# are, says why there is no device, and runs its steps in miniature. What it promises of its files is
-# tested with steps that are made for that. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+# tests/gpu.sh as far as possible without a GPU: it understands its arguments, names existing tests,
+# gives the reason for a missing device, and runs its steps in miniature. Steps made for this purpose
+# test its promises about files. Started by ctest: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
 export CUDA_VISIBLE_DEVICES= # also on a machine with a GPU
@@ -9,8 +9,8 @@ rm -rf "$scratch"
 mkdir -p "$scratch"
 out=$scratch/out
 
-# `ctest -N` empties LastTest.log of its folder, where the ctest that runs this test keeps what tests
-# say. So it lists the tests from a copy of their files.
+# `ctest -N` empties LastTest.log in its folder, where the ctest of this test keeps the tests'
+# output. Therefore it lists the tests from a copy of their files.
 mkdir -p "$scratch/listed" "$scratch/tools"
 (cd "$build" && find . -maxdepth 3 -name CTestTestfile.cmake -exec cp --parents {} "$scratch/listed" \;)
 cat >"$scratch/tools/ctest" <<TOOL
@@ -23,7 +23,7 @@ export PATH=$scratch/tools:$PATH
 
 fail() { echo "$*" >&2; cat "$out" >&2; exit 1; }
 
-# gives STATUS WORDS ARG…: gpu.sh with these arguments ends with the status and says the words.
+# gives STATUS WORDS ARG…: gpu.sh with these arguments exits with the status and prints the words.
 gives() {
   local status=0 expected=$1 words=$2
   shift 2
@@ -32,7 +32,7 @@ gives() {
   grep -qF -- "$words" "$out" || fail "gpu.sh $* does not say '$words':"
 }
 
-# holds FILE WORDS: a file in the results has the words.
+# holds FILE WORDS: a file of the results contains the words.
 holds() {
   [[ -e $results/$1 ]] || fail "there is no $1 in $(ls "$results"):"
   grep -qF -- "$2" "$results/$1" || { cat "$results/$1" >&2; fail "$1 does not say '$2':"; }
@@ -51,7 +51,7 @@ gives 2 'is no folder that --pack has made' --carry "$scratch"
 gives 2 'there is no build in' --prebuilt --build "$scratch/none"
 [[ ! -e $scratch/none ]] || fail "a folder was made for a build that is missing:"
 
-# The steps up to "products" fill a quarter of an hour less the start of a machine.
+# The steps up to "products" fill a quarter of an hour minus the start of a machine.
 gives 0 'warm' --list
 [[ $(awk 'NR == 1 { print $1 } $1 == "products" { print $3 }' "$out" | tr '\n' ' ') == "warm 720 " ]] ||
   fail "the first steps do not fill 720 s:"
@@ -90,7 +90,7 @@ fi
 
 # ---- Files and time -----------------------------------------------------------------------------
 
-# A driver of the runner with steps of its own: LIMIT STEPS.
+# A driver of the runner with custom steps: LIMIT STEPS.
 driver=$scratch/driver.sh
 cat >"$driver" <<TEXT
 set -euo pipefail
@@ -116,7 +116,7 @@ exit "\$failed"
 TEXT
 results=$scratch/runner
 
-# A step that fails, one that cannot run, two whose time is over; the rest runs.
+# One step fails, one cannot run, and two exceed their time. The others run.
 status=0
 bash "$driver" 60 first,slow,deaf,broken,absent,last >"$out" 2>&1 || status=$?
 ((status == 1)) || fail "a failed step gives status $status:"
@@ -132,14 +132,14 @@ holds last-c2.txt 'ended: complete'
 diff <(sed 's/:.*//' "$results/steps-c2.txt") <(printf '%s\n' first slow deaf broken absent last) >"$out" ||
   fail "the steps ran in another order:"
 
-# The limit of all steps ends the second and lets no third begin.
+# The limit of all steps ends the second step, and the third does not begin.
 bash "$driver" 4 first,partial,last >"$out" 2>&1 || fail "a step whose time is over fails the run:"
 holds partial-c2.json '"rows": 2'
 holds partial-c2.json '"ended": "time over"'
 holds steps-c2-2.txt 'last: not started: the time is over'
 holds first-c2-2.txt 'ended: complete'
 
-# SIGTERM keeps what there is; after SIGKILL it lies in the folder of the step.
+# SIGTERM keeps the results so far; after SIGKILL they are in the folder of the step.
 until_begun() { # PARTS
   for _ in {1..100}; do ! grep -q begun "$1/log.txt" 2>/dev/null || return 0; sleep 0.1; done
   fail "a step did not begin:"

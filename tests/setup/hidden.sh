@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-# Both commands where optional packages are missing: bench/run.sh and tests/run.sh end with 0 and say
-# what is left out. ctest starts this: TREE BUILD_DIR SCRATCH_DIR all|each [GROUP…].
+# Both commands without optional packages: bench/run.sh and tests/run.sh exit with 0 and print what
+# is left out. Started by ctest: TREE BUILD_DIR SCRATCH_DIR all|each [GROUP…].
 #
-# "all" hides every optional package at once and runs a part of both commands; "each" hides them in
-# turn, the days sharing them (share.sh), or the groups given: "everything", "clang,libclang-rt-dev".
+# "all" hides every optional package at once and runs a part of both commands. "each" hides them in
+# turn, shared between the days (share.sh), or hides the given groups: "everything",
+# "clang,libclang-rt-dev".
 #
-# A package is hidden as if it had never been installed: in a namespace of mounts of its own, its files
-# are removed from a layer above the machine's, and dpkg does not know it. The build folder has such a
-# layer, too: what is compiled stays, what cmake has found is forgotten. There is no network.
+# A hidden package looks as if it had never been installed: in a private mount namespace, its files are
+# removed from a layer above the machine's, and dpkg does not list it. The build folder also has a
+# layer: compiled files stay, and cmake's findings are removed. There is no network.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3 mode=$4
 source "$tree/tests/support/harness/needs.sh"
@@ -20,7 +21,7 @@ if [[ -z ${HIDDEN_INSIDE-} ]]; then
   mkdir -p "$scratch"
   unshare "${spaces[@]}" mount -t tmpfs none "$scratch" 2>/dev/null ||
     skip "no namespaces of mounts and networks for this user"
-  # Nothing that ctest has set for this test is meant for those within.
+  # The variables that ctest set for this test do not apply to the tests within.
   exec unshare "${spaces[@]}" env -i PATH="$PATH" HOME="${HOME:-/}" HIDDEN_INSIDE=1 CC="${CC-cc}" \
     COMPUTE_TEST_SEED="${COMPUTE_TEST_SEED:-1}" ${COMPUTE_TEST_LONG:+COMPUTE_TEST_LONG=1} \
     ${COMPUTE_TEST_SAMPLE_SEED:+COMPUTE_TEST_SAMPLE_SEED="$COMPUTE_TEST_SAMPLE_SEED"} \
@@ -29,7 +30,7 @@ fi
 
 # ---- Layers --------------------------------------------------------------------------------------
 
-# Files that belong to no package, by a pattern: modules of Python from elsewhere.
+# Files without a package, by a pattern: Python modules from elsewhere.
 files_of() { # PACKAGE
   local name=$1 module
   dpkg-query -L "$name" 2>/dev/null || true
@@ -40,7 +41,7 @@ files_of() { # PACKAGE
   esac
 }
 
-# layer FOLDER: changes to it are gone when this test ends, and the machine does not see them.
+# layer FOLDER: changes to it disappear at the end of this test, and the machine never sees them.
 layer() {
   local place=$layers/$((++layer_count))
   mkdir -p "$place/upper" "$place/work"
@@ -48,8 +49,8 @@ layer() {
     skip "the kernel makes no overlay on $1"
 }
 
-# What is in a layer is removed, and folders outside all layers are taken out of the path: nothing there
-# may be touched.
+# Removes files in a layer, and takes folders outside all layers out of the path, because nothing there
+# may be changed.
 in_a_layer='^/(usr|etc|var|bin|sbin|lib|lib64|opt)/'
 
 hide_command() { # NAME
@@ -68,7 +69,7 @@ hide() { # PACKAGE…
   for name in "$@"; do files_of "$name"; done | grep -E "$in_a_layer" | sort -u >"$layers/files" || true
   while read -r file; do [[ -d $file && ! -L $file ]] || echo "$file"; done <"$layers/files" |
     xargs -d '\n' --no-run-if-empty rm -f || skip "this user cannot hide the files of packages"
-  # And the folders that this leaves empty.
+  # Also the folders that become empty.
   sort -r "$layers/files" | while read -r file; do [[ ! -d $file || -L $file ]] || echo "$file"; done |
     xargs -d '\n' --no-run-if-empty rmdir --ignore-fail-on-non-empty 2>/dev/null || true
   for name in "$@"; do
@@ -83,7 +84,7 @@ hide() { # PACKAGE…
   rm -rf /var/lib/apt/lists/* # as in a new image
 }
 
-# Runs the rest in layers of their own: in_layers FUNCTION PACKAGE…
+# Runs the rest in new layers: in_layers FUNCTION PACKAGE…
 in_layers() (
   layers=$scratch/layers layer_count=0
   mkdir -p "$layers"
@@ -120,7 +121,7 @@ says() { # WORDS
   grep -qF -- "$1" "$log" || fail "not a word of: $1"
 }
 
-# Suites and tests that have to do with something optional, and of them what a short run takes.
+# The suites and tests of optional parts, limited to a short run.
 suites=overhead,matmul,fit
 tests='^(bench|cli|conformance_(cpu|null)|docs|english|external|fit_files|group_|install|io_weights|onnx|opencl|privileged|public|python|rooms|setup)'
 few_tests='^(bench|cli_(bench|fit|report|run)$|fit_files_(movie|others|res)|group_group|io_weights_python|onnx_nodes$|opencl|public_h|python|setup_packages)'
@@ -148,8 +149,8 @@ everything_hidden() {
   command_runs tests/run.sh -- --label-regex '^quick$'
 }
 
-# What belongs together. What nothing installs for these commands is used where it is there, too.
-# (Without ccache everything would be compiled anew.)
+# Groups of packages. Packages that nothing installs for these commands are used if they are
+# installed. (Without ccache, everything would be compiled again.)
 groups=(libtiff-dev libhdf5-dev libyaml-dev libpng-dev libdnnl-dev libtorch-dev make python3 git g++
   ocl-icd-opencl-dev,opencl-c-headers,opencl-clhpp-headers pocl-opencl-icd,libpocl2 oclgrind libclblast1
   libgfortran5,libopenblas0-pthread,libopenblas-dev,libopenblas-pthread-dev
@@ -167,7 +168,7 @@ done
 
 ip link set lo up 2>/dev/null || true
 if [[ $mode == all ]]; then
-  # With python3 the report and the tests of the programs would be gone.
+  # Without python3, the report and the tests of the programs would be missing.
   mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxE 'python3|make')
   in_layers all_hidden "${packages[@]}"
   exit

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-# What support/harness/setup.sh does to a machine: it says what it installs before it does, and upgrades,
-# removes and switches nothing. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. The package tools are
-# stand-ins that write down how they are called.
+# The effects of support/harness/setup.sh on a machine: it announces its installations in advance, and
+# never upgrades, removes or switches anything. Started by ctest: TREE BUILD_DIR SCRATCH_DIR. The package
+# tools are simulated and record their calls.
 set -euo pipefail
 tree=$1 scratch=$3
 tools=$scratch/tools
 rm -rf "$scratch"
 mkdir -p "$tools"
 
-# stand_in NAME: a program whose body is read from stdin.
+# stand_in NAME: a program; its body is read from stdin.
 stand_in() {
   { printf '#!/bin/bash\necho "%s $*" >>"%s/calls"\n' "$1" "$scratch"; cat; } >"$tools/$1"
   chmod +x "$tools/$1"
@@ -17,7 +17,7 @@ stand_in() {
 stand_in dpkg-query <<'BODY'
 [[ ${!#} == present* ]] && echo installed
 BODY
-# Knows every package after an update, or all but those called unknown.
+# Finds every package after an update, and before it all except unknown*.
 stand_in apt-get <<'BODY'
 case " $* " in
 *" update "*) [[ -z ${OFFLINE-} ]] || { echo "E: no network" >&2; exit 100; }; touch "$SCRATCH/updated" ;;
@@ -56,7 +56,7 @@ called() { grep -q -- "$1" "$scratch/calls"; }
 says() { grep -q -- "$1" "$scratch/output"; }
 line_of() { grep -n -m1 -- "$1" "$scratch/output" | cut -d: -f1; }
 
-# Runs a function of setup.sh; `result` is its status.
+# Runs a function of setup.sh; sets `result` to its status.
 setup() {
   rm -f "$scratch/updated"
   : >"$scratch/calls"
@@ -102,7 +102,7 @@ SETUP_UPGRADE=1 setup setup_packages absent-a newer-a
 [[ $result == 0 ]] && called 'install -y .*absent-a newer-a$' || fail "no upgrade though it is allowed"
 says 'upgraded: libnewer-a$' || fail "what is upgraded is not said"
 
-# Optional packages never stop anything.
+# Missing optional packages never stop anything.
 setup setup_packages absent-a --optional newer-a absent-b conflict-a
 [[ $result == 0 ]] || fail "an optional package that is too new: status $result"
 called 'install -y .*absent-a absent-b$' || fail "the others are not installed"
@@ -122,11 +122,12 @@ says '^  sudo apt-get install --no-install-recommends absent-a$' || fail "no apt
 USER_ID=1000 SUDO_WORKS=1 setup setup_packages absent-a
 [[ $result == 0 ]] && called '^apt-get .*install -y .*absent-a$' || fail "sudo is not used"
 
-# What is there in another way is not asked for: a command, a header, a module of pkg-config.
+# Nothing is requested that exists in another form: a command, a header, a module of pkg-config.
 SETUP_PATH=$tools:$PATH setup setup_packages cmake libc6-dev pkg-config
 [[ $result == 0 && ! -s $scratch/output ]] || fail "cmake or libc6-dev is there, and asked for"
 
-# Without a way to new lists: what the old ones have is installed, and the rest left out.
+# Without access to new package lists, packages in the old ones are installed and the others left
+# out.
 OFFLINE=1 setup setup_packages absent-a --optional unknown-a
 [[ $result == 0 ]] && called 'install -y .*absent-a$' || fail "offline, required: status $result"
 says '^  unknown-a' || fail "offline: what is left out is not said"
@@ -137,13 +138,14 @@ OFFLINE=1 setup setup_packages unknown-a
 OFFLINE=1 setup setup_packages present-a present-b
 [[ $result == 0 && ! -s $scratch/output ]] || fail "offline with everything installed: status $result"
 
-# An optional package that cannot be fetched stops neither the others nor the command.
+# An optional package that cannot be downloaded stops neither the others nor the command.
 setup setup_packages absent-a --optional broken-a
 [[ $result == 0 ]] && called 'install -y .*absent-a$' || fail "an optional package that is broken: status $result"
 setup setup_packages present-a --optional broken-a
 [[ $result == 0 ]] && says 'left out: broken-a' || fail "a broken optional package: status $result"
 
-# Without apt-get, without dpkg and without both: what is missing has a name, and nothing stops here.
+# Without apt-get, without dpkg, and without both: missing packages are named, and nothing stops
+# here.
 few=$scratch/few
 mkdir -p "$few"
 for name in bash awk sed grep tr fold cat cc find cmake pkg-config; do
@@ -160,7 +162,7 @@ done
 SETUP_PATH=$scratch/rest:$few setup setup_openblas "$scratch/without"
 [[ $result == 0 ]] && says 'left out.*Debian: libopenblas0-pthread' || fail "OpenBLAS without apt-get: $result"
 
-# OpenBLAS: found, or unpacked once and found by its path; the machine's BLAS stays what it is.
+# OpenBLAS is found, or unpacked once and found by its path; the machine's BLAS does not change.
 show_library() { setup_openblas "$1"; echo "path: ${LD_LIBRARY_PATH-none}"; }
 export -f show_library
 unset LD_LIBRARY_PATH

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Exchange with other libraries through DLPack, on every device; the other library is played by
- * the test, which knows only DLPack's structs. */
+/* Exchange with other libraries through DLPack, on every device. The test represents the other
+ * library and uses only DLPack's structs. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "core/tensor/tensor.h"
 #include "core/tensor/dlpack.h"
 
-/* The layout is fixed for all libraries. */
+/* The layout is the same for all libraries. */
 #define AT(type, field, offset)                                                                    \
   _Static_assert(offsetof(type, field) == (offset), #type "." #field " is at another place")
 AT(dlpack_tensor, device_type, 8);
@@ -48,7 +48,7 @@ static int64_t live(void) {
   return context_objects_of(test_context, &tensor_object);
 }
 
-/* ---- There and back ------------------------------------------------------------------------ */
+/* ---- Round trips --------------------------------------------------------------------------- */
 
 static compute_tensor *numbers(compute_device *device) {
   compute_tensor *t = NULL;
@@ -72,7 +72,7 @@ static void check_round_trip(compute_device *device) {
     return;
   }
   assert_ok(compute_tensor_to_dlpack_versioned(column, NULL, &managed));
-  compute_tensor_release(column); /* the export keeps the memory */
+  compute_tensor_release(column); /* the export keeps the memory alive */
   assert_int_equal(managed->major, 1);
   assert_int_equal(managed->flags, 0);
   assert_int_equal(managed->tensor.rank, 3);
@@ -96,7 +96,7 @@ static void a_view_goes_there_and_back_without_a_copy(void **state) {
   on_every_device(check_round_trip);
 }
 
-/* What either side writes, the other one reads. */
+/* Each side reads the values that the other one writes. */
 static void memory_is_one_on_the_cpu(void **state) {
   (void)state;
   struct DLManagedTensor *managed = NULL;
@@ -192,7 +192,8 @@ static void read_only_tensors_say_so_and_copies_do_not(void **state) {
 
 /* ---- The other library ---------------------------------------------------------------------- */
 
-/* Its tensor: a deleter that counts, and memory that goes with it, so that late use is seen. */
+/* The other library's tensor: a deleter that counts, and memory that it frees, so that late use is
+ * detected. */
 typedef struct other_tensor {
   struct DLManagedTensorVersioned managed;
   int64_t size[COMPUTE_MAX_RANK + 1], stride[COMPUTE_MAX_RANK + 1];
@@ -377,7 +378,7 @@ static void a_context_stays_open_while_an_export_is_in_use(void **state) {
   compute_device_push(compute_default_device(context));
   const compute_status status = compute_tensor_to_dlpack(t, NULL, &managed);
   compute_device_pop(context);
-  assert_ok(compute_memory_scope_pop(context)); /* takes the tensor, not the export */
+  assert_ok(compute_memory_scope_pop(context)); /* releases the tensor, but not the export */
   if (status == COMPUTE_OK) {
     assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
     managed->deleter(managed);

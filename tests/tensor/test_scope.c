@@ -106,7 +106,7 @@ static void contexts_have_scopes_of_their_own(void **state) {
   int64_t before = live();
   assert_ok(compute_memory_scope_push(context));
   assert_ok(compute_memory_scope_push(other));
-  create(); /* belongs to the outer scope, which is this context's */
+  create(); /* belongs to this context's outer scope */
   assert_ok(
       compute_tensor_create(compute_default_device(other), COMPUTE_F32, COMPUTE_SCALAR, &theirs));
   assert_ok(compute_memory_scope_pop(context)); /* in any order */
@@ -153,7 +153,7 @@ static void tensor_released_on_another_thread_leaves_the_scope(void **state) {
   assert_int_equal(live(), before);
 }
 
-/* The other thread holds a reference of its own and drops it while the scope is popped. */
+/* The other thread has a separate reference and releases it while the scope is popped. */
 static void pop_and_release_may_meet(void **state) {
   (void)state;
   int64_t before = live();

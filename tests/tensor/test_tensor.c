@@ -14,7 +14,8 @@ static void on_every_device(void (*check)(compute_device *device)) {
   for (size_t i = 0; (device = compute_device_at(test_context, i)); i++) check(device);
 }
 
-/* A device that shares the host's memory must; one with memory of its own may be able to. */
+/* A device that shares the host's memory must wrap it. A device with separate memory may be able
+ * to. */
 static bool can_wrap(compute_device *device) {
   _Alignas(256) unsigned char byte[256];
   compute_tensor *t = NULL;
@@ -191,7 +192,7 @@ static void count_release(void *user, void *data) {
 }
 
 static void check_wrap(compute_device *device) {
-  _Alignas(256) float data[6] = {1, 2, 3, 4, 5, 6}; /* as devices want what they share */
+  _Alignas(256) float data[6] = {1, 2, 3, 4, 5, 6}; /* the alignment for sharing */
   float out[6];
   int released = 0;
   compute_tensor *t, *view;
@@ -212,7 +213,7 @@ static void check_wrap(compute_device *device) {
   if (compute_tensor_data(t)) assert_ptr_equal(compute_tensor_data(t), data);
   assert_ok(compute_tensor_slice_view(t, 0, 1, 1, 1, &view));
   compute_tensor_release(t);
-  assert_int_equal(released, 0); /* the view keeps it */
+  assert_int_equal(released, 0); /* the view keeps it alive */
   assert_ok(compute_tensor_read(view, out, 3 * sizeof *out));
   assert_true(out[0] == 4);
   compute_tensor_release(view);

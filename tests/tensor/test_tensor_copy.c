@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between every two devices, dtypes and layouts, against conversions one element at a time;
- * with guard bytes around what is written. */
+/* Copies between every two devices, dtypes and layouts, compared with element-wise conversions.
+ * Guard bytes surround the destination. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ typedef enum placement {
   LAYOUTS
 } placement;
 
-/* A view [5,7] of that layout, and the tensor that it lies in. */
+/* A view [5,7] with that layout, and the tensor that contains it. */
 typedef struct placed {
   compute_tensor *whole, *view;
 } placed;
@@ -60,7 +60,7 @@ static void release(placed *p) {
   compute_tensor_release(p->whole);
 }
 
-/* How many elements of the whole differ from the 1 that it was filled with. */
+/* The number of elements of the whole tensor that differ from its fill value 1. */
 static int64_t count_changed(const compute_tensor *whole) {
   size_t size = compute_dtype_size(compute_tensor_dtype(whole));
   size_t count = (size_t)compute_tensor_count(whole);
@@ -76,7 +76,7 @@ static int64_t count_changed(const compute_tensor *whole) {
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* Numbers that conversions stumble over. */
+/* Numbers that are difficult for conversions. */
 static const double awkward[] = {
     0.0,    -0.0,   2.5,      -2.5,    65504.0,    65520.0,   -70000.0,  1e-7,  5.96e-8,  300.0,
     -1e300, 1e300,  0x1p31,   -0x1p31, 0x1p63,     -0x1p63,   9.99e18,   NAN,   INFINITY, -INFINITY,
@@ -125,7 +125,7 @@ static void convert(compute_dtype to, char *result, compute_dtype from, const ch
   }
 }
 
-/* Equal bits, except that a NaN only has to be one. */
+/* Equal bits, except that any NaN equals a NaN. */
 static void assert_equal(compute_dtype dtype, const char *actual, const char *expected,
                          const char *what) {
   size_t size = compute_dtype_size(dtype);
@@ -161,7 +161,7 @@ static void check_pair(compute_device *to, compute_dtype to_dtype, placement to_
   release(&target);
 }
 
-/* Whether a sample is among those of short runs, on devices that compile for each. */
+/* Returns true if a short run takes this sample, on devices that compile for each. */
 static bool is_taken(uint64_t number) {
   return !test_seed() || (number + test_turn()) % 12 == 0;
 }
@@ -175,8 +175,8 @@ static void every_dtype_layout_and_device_copies_to_every_other(void **state) {
     for (size_t k = 0; (to = compute_device_at(test_context, k)); k++) {
       for (int a = COMPUTE_F64; a <= COMPUTE_BOOL; a++) {
         for (int b = COMPUTE_F64; b <= COMPUTE_BOOL; b++) {
-          /* Each pair of dtypes in some layouts, each pair of layouts with some dtypes; in one
-           * layout where samples are few, and where another device compiles for each. */
+          /* Each pair of dtypes in some layouts, and each pair of layouts with some dtypes. Only
+           * one layout if samples are few, or if another device compiles for each. */
           const int repeats = i == k && test_samples() == 1 ? 3 : 1;
           if ((from != cpu || to != cpu) && !is_taken((uint64_t)(a * 7 + b))) continue;
           for (int repeat = 0; repeat < repeats; repeat++, round += 3) {
@@ -217,7 +217,7 @@ static void what_is_written_is_read_back(void **state) {
 static void copies_of_large_tensors_arrive_whole(void **state) {
   (void)state;
   compute_device *from, *to;
-  const int64_t count = 3000017; /* more than one piece of staging, and prime */
+  const int64_t count = 3000017; /* more than one staging block, and prime */
   int32_t *data = malloc((size_t)count * sizeof *data),
           *back = malloc((size_t)count * sizeof *back);
   for (int64_t i = 0; i < count; i++) data[i] = (int32_t)(i * 2654435761);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors of one value and of random numbers: the same on every device. */
+/* Tensors with one value and with random numbers: the same on every device. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "core/type/dtype.h"
 #include "core/base/random.h"
 
-/* Sizes made on the host, by a kernel, and with tails of every vector width. */
+/* Sizes filled on the host or by a kernel, with tails of every vector width. */
 static const int64_t counts[] = {0, 1, 7, 300, 5003, 100003};
 #define COUNTS (sizeof counts / sizeof *counts)
 
@@ -99,7 +99,7 @@ static void check_random(compute_device *device, compute_dtype dtype, double low
     char *data = read_all(tensor), expected[8];
     for (int64_t i = 0; i < counts[k]; i++) {
       element_by_formula(dtype, low, high, seed, i, expected);
-      /* Where rounding would reach the upper bound itself, the number before it stands. */
+      /* If rounding would reach the upper bound, the result is the number before the bound. */
       if (dtype_load(dtype, expected) < high) {
         assert_memory_equal(data + (size_t)i * size, expected, size);
       }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Views of tensors, on every device: what a view reads is compared with a walk of the whole. */
+/* Views of tensors on every device, compared with a walk over the whole tensor. */
 #include "support/harness/test.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void check_slices(compute_device *device, compute_tensor *whole) {
   assert_ok(compute_tensor_slice_view(whole, 0, 2, 0, 5, &view)); /* empty, at the very end */
   assert_int_equal(compute_tensor_count(view), 0);
   compute_tensor_release(view);
-  assert_ok(compute_tensor_slice_view(whole, 2, -1, 1, INT64_MAX, &view)); /* a step never taken */
+  assert_ok(compute_tensor_slice_view(whole, 2, -1, 1, INT64_MAX, &view)); /* an unused step */
   ASSERT_HOLDS(view, 3, -2, -4, 15, -6, -8);
   compute_tensor_release(view);
 }

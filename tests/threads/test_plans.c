@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the headers allow several threads to do at once. ThreadSanitizer watches these tests. */
+/* Concurrent uses that the headers allow. ThreadSanitizer watches these tests. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { THREADS = 4, ROUNDS = 60 };
 
-/* cmocka's checks may not run off the main thread: workers count what is wrong. */
+/* cmocka's checks may not run outside the main thread, so workers count their errors. */
 typedef struct worker {
   pthread_t thread;
   int number;
@@ -41,8 +41,8 @@ static void run_workers(worker *workers, void *(*work)(void *)) {
   assert_int_equal(wrong, 0);
 }
 
-/* y = softmax(x · xᵀ) row sums over a [n,n] x: every row gives 1, whatever x holds. Plus x[0,0], so
- * that each thread has an answer of its own. */
+/* y = row sums of softmax(x · xᵀ) for x [n,n]: every row gives 1 for any x. Adding x[0,0] gives
+ * each thread a different answer. */
 static compute_node build(compute_graph *graph, compute_node x) {
   const compute_node square =
       compute_matmul(graph, x, compute_transpose(graph, x, COMPUTE_ALL_AXES));
@@ -105,7 +105,7 @@ static void check_shared_plan(int64_t n) {
 static void one_plan_runs_from_four_threads(void **state) {
   (void)state;
   check_shared_plan(5);   /* no step is worth a second thread */
-  check_shared_plan(150); /* every step wants the pool */
+  check_shared_plan(150); /* every step uses the pool */
 }
 
 static void *compile_shared_graph(void *argument) {
@@ -218,7 +218,7 @@ static void contexts_open_in_several_threads(void **state) {
   run_workers(workers, open_and_close);
 }
 
-/* A thread reads its own error; one that had none reads the context's last. */
+/* A thread reads its error; a thread without one reads the context's last error. */
 static void *fail_in_a_way_of_its_own(void *argument) {
   worker *w = argument;
   for (int i = 0; i < ROUNDS; i++) {

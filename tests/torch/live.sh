@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The comparison with numbers that libtorch computes now, and weights of libcompute in PyTorch's
-# network. ctest starts this: VALUES TRAINING SCRATCH_DIR REFERENCE, the programs of the two tests, the
-# folder where the second leaves weights, and what calls libtorch, empty without it.
+# Compares with numbers that libtorch computes now, and loads libcompute's weights into PyTorch's
+# network. Started by ctest: VALUES TRAINING SCRATCH_DIR REFERENCE: the programs of the two tests, the
+# folder for the second one's weights, and the program that calls libtorch, empty if there is none.
 set -euo pipefail
 values=$1 training=$2 scratch=$3 reference=$4
 if [ -z "$reference" ]; then

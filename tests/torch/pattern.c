@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What values.cpp and test_values.c share: the pattern, and looking things up in the file. */
+/* Shared code of values.cpp and test_values.c: the pattern, and lookups in the file. */
 #include "pattern.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizers, schedules and a training run against PyTorch's: the loss of every step, weights and
- * statistics at the end, names and their order. In f64, where only rounding may differ; the numbers
- * were computed by values.cpp. */
+/* Optimizers, schedules and a training run compared with PyTorch: the loss of every step, final
+ * weights and statistics, names and their order. In f64 only rounding may differ. values.cpp
+ * computed the numbers. */
 #include <math.h>
 
 #include "pattern.h"
@@ -17,10 +17,10 @@ static const compute_weights_options wide = {.dtype = COMPUTE_F64};
 typedef struct training_case {
   const char *name;
   compute_trainer_options options;
-  double tolerance; /* 0: 1e-11; rounding grows in training */
+  double tolerance; /* 0: 1e-11; rounding errors grow in training */
 } training_case;
 
-/* One batch; of labels where the loss has classes. */
+/* One batch; its targets are labels if the loss has classes. */
 static double step(compute_trainer *trainer, const compute_trainer_options *o, int64_t number,
                    int64_t outputs) {
   compute_shape shape = {.rank = o->input.item.rank + 1, .size = {o->batch}};
@@ -159,7 +159,7 @@ static compute_tensor *predict(compute_layer *net) {
   return result;
 }
 
-/* Leaves weights and their result for values.cpp, which loads them. */
+/* Writes weights and their result for values.cpp, which loads them. */
 static void a_training_run_has_pytorchs_losses_and_weights(void **state) {
   (void)state;
   compute_layer *net = network(COMPUTE_F64);
@@ -175,7 +175,7 @@ static void a_training_run_has_pytorchs_losses_and_weights(void **state) {
   compute_layer_release(net);
 }
 
-/* The same in f32, where rounding grows from step to step. */
+/* The same in f32, where rounding errors grow from step to step. */
 static void a_training_run_in_f32_stays_near(void **state) {
   (void)state;
   compute_layer *net = network(COMPUTE_F32);

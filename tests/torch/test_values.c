@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers, functions and losses against what PyTorch computes for the same inputs: results,
- * gradients, statistics. All in f64, where only rounding may differ; the numbers were computed by
- * values.cpp. */
+/* Layers, functions and losses compared with PyTorch for the same inputs: results, gradients,
+ * statistics. In f64 only rounding may differ. values.cpp computed the numbers. */
 #include "pattern.h"
 
 #define ROUNDING 1e-12
@@ -173,7 +172,7 @@ static void bind(comparison *c, compute_node node, compute_tensor *tensor) {
   c->bindings[c->bound++] = (compute_binding){node, tensor};
 }
 
-/* The gradients of sum(y · pattern) as outputs behind y. */
+/* Adds the gradients of sum(y · pattern) as outputs after y. */
 static void differentiate(comparison *c, compute_node y, const compute_node *of, size_t count) {
   compute_tensor *direction = torch_numbers(compute_node_shape(c->graph, y), 2, 1, 0);
   const compute_node loss =
@@ -185,7 +184,7 @@ static void differentiate(comparison *c, compute_node y, const compute_node *of,
   compute_tensor_release(direction);
 }
 
-/* Runs it; results[i] is that of outputs[i]. */
+/* Runs the graph; results[i] is the tensor of outputs[i]. */
 static void run(comparison *c, compute_node updates, compute_tensor **results) {
   const size_t count = c->count;
   if (compute_node_is_valid(updates)) c->outputs[c->count++] = updates;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What PyTorch computes for the cases of test_values.c and test_training.c, as a file of named
- * tensors.
+/* PyTorch's results for the cases of test_values.c and test_training.c, as a file of named tensors.
  *
  *   torch_reference values FILE            writes the values
  *   torch_reference check WEIGHTS RESULT   loads weights that libcompute saved into the network of
  *                                          the training run, and compares results ("y" of RESULT)
  *
- * values.safetensors was made by it, with libtorch 1.13; a build that finds libtorch makes a fresh
- * one. Inputs and first weights are a pattern that both sides know, everything is f64, so that what
- * is left between the two libraries is rounding. */
+ * This program made values.safetensors with libtorch 1.13; a build that finds libtorch makes a new
+ * file. Inputs and initial weights are a pattern common to both sides. Everything is f64, so that
+ * the libraries differ only by rounding. */
 #include <torch/nn.h>
 #include <torch/optim.h>
 
@@ -78,7 +77,7 @@ bool write_file(const char *path) {
   return static_cast<bool>(file.flush());
 }
 
-/* Bytes by name; empty for what is no such file. */
+/* Bytes by name; empty if the file is no such file. */
 std::map<std::string, std::vector<char>> read_file(const char *path) {
   std::ifstream file(path, std::ios::binary);
   uint64_t length = 0;
@@ -147,7 +146,7 @@ std::vector<Parameter> fill(nn::Sequential &net, double scale) {
   return all;
 }
 
-/* Result, gradients and what statistics have become. */
+/* Writes the result, gradients and updated statistics. */
 void layer(const std::string &name, const Sizes &shape, bool training, nn::Sequential net,
            int64_t count = 0) {
   const std::vector<Parameter> all = fill(net, 1);
@@ -172,7 +171,7 @@ Residual residual(bool shortcut) {
       body, nn::Sequential(nn::Conv2d(nn::Conv2dOptions(4, 4, 1).bias(false)), nn::BatchNorm2d(4)));
 }
 
-/* Everything that a small network for pictures has, for pictures of 8 × 8. */
+/* A small network for pictures of 8 × 8 with every kind of layer. */
 nn::Sequential network() {
   return nn::Sequential(torch::OrderedDict<std::string, nn::AnyModule>(
       {{"stem", nn::AnyModule(nn::Conv2d(nn::Conv2dOptions(1, 4, 3).padding(1)))},

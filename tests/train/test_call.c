@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of the caller's within networks that are trained, recomputed, copied to replicas and
- * run by the batch iterator. */
+/* Caller's functions inside networks that are trained, recomputed, copied to replicas and run by
+ * the batch iterator. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static compute_node apply(void *user, compute_graph *graph, compute_node x,
 
 enum { FUNCTIONS = 4, STEPS = 4 /* of 12 items each */ };
 
-/* Dense layers with the function, or the library's own, between them. */
+/* Dense layers with the caller's function, or the library's equivalent, between them. */
 static compute_layer *network(layer_notes *n) {
   compute_device *device = compute_default_device(test_context);
   compute_layer *parts[2 * FUNCTIONS + 1];
@@ -118,15 +118,15 @@ static void a_network_with_functions_is_trained(void **state) {
   }
 }
 
-/* Pure functions are computed again; those with effects are called once in a step all the same. */
+/* Pure functions are recomputed. Functions with effects are still called once per step. */
 static void recomputation_repeats_pure_functions_only(void **state) {
   (void)state;
   for (uint32_t flags = 0; flags <= COMPUTE_CALL_PURE; flags++) {
     layer_notes n = {.flags = flags};
     compute_layer *net = network(&n);
     train(net, NULL, 0, COMPUTE_TRAIN_RECOMPUTE);
-    /* Of three segments the last is not repeated, and the first, which begins at the input, becomes
-     * one with its repetition; of the second its result is kept. */
+    /* Of three segments, the last is not repeated. The first one starts at the input and merges
+     * with its repetition. The second one keeps its result. */
     assert_int_equal(n.forward, (FUNCTIONS + (flags != 0 ? 1 : 0)) * STEPS);
     assert_int_equal(n.backward, FUNCTIONS * STEPS);
     check_near(net);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints: training goes on bit for bit, and a file that does not fit changes nothing. Memory
- * that runs short at any moment is an error, not a leak. */
+/* Checkpoints: training continues bit for bit, and a file that does not fit changes nothing. A lack
+ * of memory at any moment is an error without a leak. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static compute_device *cpu_of(compute_context *context) {
   return device;
 }
 
-/* With everything that has a state: dropout, running statistics. */
+/* With every kind of state: dropout, running statistics. */
 static compute_layer *network(compute_device *device, uint64_t seed) {
   compute_layer *net = compute_sequential(
       (compute_layer *[]){
@@ -31,7 +31,7 @@ static compute_trainer *create(compute_layer *net, compute_optimizer_kind kind,
   compute_trainer_options o = training_options(net, true);
   o.optimizer = (compute_optimizer_options){
       .kind = kind, .learning_rate = 0.01, .momentum = kind == COMPUTE_SGD ? 0.9 : 0};
-  o.accumulate = 2; /* five batches in an epoch: a checkpoint comes between the two */
+  o.accumulate = 2; /* five batches in an epoch: a checkpoint falls between the two */
   o.precision = precision;
   o.seed = seed;
   o.schedule = (compute_schedule){
@@ -116,7 +116,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
   compute_layer_release(other);
 }
 
-/* Whoever changes a checkpoint's counters gets an error, and no run that counts from there. */
+/* Invalid counters in a checkpoint are an error; no run starts from them. */
 static void counters_that_make_no_sense_change_nothing(void **state) {
   (void)state;
   static const char path[] = TEST_SCRATCH_DIR "/counters.safetensors";
@@ -160,7 +160,7 @@ static void counters_that_make_no_sense_change_nothing(void **state) {
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* Everything once, with request number `nth` failing; whether none did. */
+/* Does everything once, with request number `nth` failing. Returns true if none failed. */
 static bool try_all(compute_context *context, compute_layer *net, compute_dataset *set,
                     int64_t nth) {
   static const char path[] = TEST_SCRATCH_DIR "/short.safetensors";
@@ -195,7 +195,7 @@ static void memory_that_runs_short_is_an_error(void **state) {
   training_data d = training_data_create(26, true, 4);
   compute_dataset *set = training_class_set(context, &d);
   compute_layer *net = training_network(cpu_of(context), 3, 1);
-  /* The kernels of the plans are kept from the first time on, which shortens the rest. */
+  /* The kernels of the plans are cached from the first time on, which shortens the rest. */
   assert_true(try_all(context, net, set, INT64_MAX - 1));
   assert_true(try_all(context, net, set, INT64_MAX));
   bool done[2] = {false, false};

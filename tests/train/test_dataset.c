@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: items arrive as they are in tensors and files, orders are reproducible and uniform,
- * parts of a split share nothing but memory, and files that are no data are refused with words. */
+/* Datasets: items equal those in tensors and files, orders are reproducible and uniform, the parts
+ * of a split share only memory, and invalid files are refused with a message. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -143,7 +143,7 @@ static void tensors_that_do_not_belong_together_are_refused(void **state) {
 
 static void an_order_is_the_same_everywhere_and_holds_each_item_once(void **state) {
   (void)state;
-  /* Computed by an independent implementation, in Python's integers. */
+  /* From an independent implementation with Python's integers. */
   static const int64_t expected[] = {7, 4, 1, 2, 6, 8, 3, 0, 9, 5};
   compute_dataset *dataset = numbers(10);
   int64_t order[10], other[10];
@@ -208,7 +208,7 @@ static void parts_hold_each_item_once_and_may_be_split_again(void **state) {
   rest = numbers(100);
   assert_ok(compute_dataset_split(rest, 0.2, 9, &again));
   for (int64_t i = 0; i < 20; i++) assert_int_equal(again->items[i], second->items[i]);
-  compute_dataset_release(first); /* the others live on */
+  compute_dataset_release(first); /* the others remain valid */
   assert_ok(dataset_gather(second, all, 20, &f32_pair, &i64_scalar, inputs, targets));
   compute_dataset_release(second);
   compute_dataset_release(third);
@@ -346,7 +346,7 @@ static void files_that_lie_are_refused(void **state) {
   assert_fails(read_files(PATH("none"), PATH("labels")), COMPUTE_ERROR_FILE);
   assert_fails(read_files(PATH("labels"), TEST_SCRATCH_DIR), COMPUTE_ERROR_FILE);
   assert_fails(read_files(NULL, PATH("labels")), COMPUTE_ERROR_NULL_POINTER);
-  /* gzip whose checksum is wrong, and gzip that is cut off. */
+  /* gzip with a wrong checksum, and truncated gzip. */
   write_bytes(PATH("images"), images, sizeof images, true);
   unsigned char gzip[128];
   FILE *file = fopen(PATH("images"), "rb");
@@ -414,7 +414,7 @@ static void tables_that_do_not_fit_are_refused(void **state) {
                COMPUTE_ERROR_NULL_POINTER);
 }
 
-/* ---- Short memory -------------------------------------------------------------------------- */
+/* ---- Lack of memory ------------------------------------------------------------------------ */
 
 static compute_status make_and_split(compute_context *context) {
   compute_dataset *first = NULL, *second = NULL, *table = NULL;

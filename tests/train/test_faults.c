@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A training step in which something fails: on the CPU the n-th request for memory, on a device the
- * n-th call of its driver. Each time the step is right or tells in words what failed; on the CPU
- * the weights of a step that failed are as they were; and the same trainer then takes the step as
- * if nothing had been. A device that is lost gets a context of its own the next time.
+/* A training step with one failure: on the CPU the n-th request for memory, on a device the n-th
+ * call of its driver. Each time, the step is right or reports the failure. On the CPU, a failed
+ * step leaves the weights unchanged. Afterwards the same trainer takes the step as usual. A lost
+ * device gets a new context for the next try.
  *
- * COMPUTE_TEST_DEVICE says whose driver fails: that of tests/opencl_layer/ or tests/cuda_driver/.
- */
+ * COMPUTE_TEST_DEVICE selects the failing driver: tests/opencl_layer/ or tests/cuda_driver/. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +17,13 @@
 
 enum { ITEMS = 12, MOST_WEIGHTS = 4 * 16 + 16 + 16 * 3 + 3, SKIPPED = 77 };
 
-/* ---- What fails ---------------------------------------------------------------------------- */
+/* ---- Failures ------------------------------------------------------------------------------ */
 
 static opencl_layer layer;
 static cuda_stand_in gpu;
 static bool on_opencl, on_cuda;
 
-/* The nth from now on; 0: nothing. */
+/* The nth request or call from now on fails; 0: none. */
 static void arm(int64_t nth) {
   if (on_opencl) {
     assert_true(layer.arm("any", nth, false, -5)); /* CL_OUT_OF_RESOURCES */
@@ -73,7 +72,7 @@ static void close_trial(trial *r) {
   test_close(r->context);
 }
 
-/* Weights one after the other, read or written. */
+/* Reads or writes all weights one after the other. */
 static size_t move_weights(const trial *r, float *weights, bool write) {
   size_t place = 0;
   compute_layer_parameter p;
@@ -90,7 +89,7 @@ static size_t move_weights(const trial *r, float *weights, bool write) {
   return place;
 }
 
-/* A device whose driver fails may take another way, which rounds differently. */
+/* A device with a failing driver may use another method, which rounds differently. */
 static bool is_alike(const float *a, const float *b, size_t count) {
   const float tolerance = on_opencl || on_cuda ? 1e-6f : 0;
   for (size_t i = 0; i < count; i++)
@@ -98,7 +97,7 @@ static bool is_alike(const float *a, const float *b, size_t count) {
   return true;
 }
 
-/* The step from `before` leads to `after`. */
+/* The step from `before` gives `after`. */
 static void check_step(const trial *r, const float *before, const float *after, const char *when) {
   float weights[MOST_WEIGHTS], copy[MOST_WEIGHTS];
   double loss;
@@ -110,7 +109,7 @@ static void check_step(const trial *r, const float *before, const float *after, 
   if (!is_alike(weights, after, count)) fail_msg("%s: the next step leads elsewhere", when);
 }
 
-/* One step in which the nth request or call fails; whether one did. */
+/* One step in which the nth request or call fails. Returns true if one failed. */
 static bool step_with_failure(trial *r, const float *before, const float *after, int64_t nth) {
   float weights[MOST_WEIGHTS];
   char when[64];
@@ -147,7 +146,7 @@ static void a_step_in_which_something_fails_is_right_or_an_error(void **state) {
   double loss;
   open_trial(&r);
   move_weights(&r, before, false);
-  /* The first step makes what all others use. */
+  /* The first step creates the objects that all later steps use. */
   assert_ok(compute_trainer_step(r.trainer, r.x, r.t, &loss));
   move_weights(&r, after, false);
   check_step(&r, before, after, "without a failure");
@@ -159,7 +158,8 @@ static void a_step_in_which_something_fails_is_right_or_an_error(void **state) {
   close_trial(&r);
 }
 
-/* From a trainer that has not run: programs are built and memory is taken while a call fails. */
+/* Starts with a new trainer: the failure occurs while programs are built and memory is
+ * allocated. */
 static void a_first_step_in_which_something_fails_can_be_repeated(void **state) {
   (void)state;
   float before[MOST_WEIGHTS] = {0}, after[MOST_WEIGHTS] = {0};

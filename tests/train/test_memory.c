@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a training step keeps in memory: what the backward pass needs and no more, as much as the
- * plan says, and the same after many steps. */
+/* Memory of a training step: no more than the backward pass needs, as much as the plan reports, and
+ * no growth over many steps. */
 #include <stdlib.h>
 
 #include "support/harness/failing_allocator.h"
@@ -12,7 +12,7 @@ static compute_pool_statistics pool_of(compute_context *context) {
   return statistics;
 }
 
-/* Many layers, wide enough for their activations to be most of the memory. */
+/* Many layers whose activations need most of the memory. */
 static compute_layer *deep_network(compute_device *device, bool biases) {
   compute_layer *parts[33];
   size_t count = 0;
@@ -42,12 +42,12 @@ static uint64_t activation_bytes(bool biases, uint32_t flags) {
   return info.activation_bytes;
 }
 
-/* 16 activations of 64 KiB are kept for the backward pass; the gradient of one of them is all that
- * is alive besides, and a product on the way to the next. */
+/* The backward pass keeps 16 activations of 64 KiB. In addition, only one gradient of an activation
+ * is alive, and a product on the way to the next one. */
 static void gradients_of_activations_do_not_wait_for_the_updates(void **state) {
   (void)state;
   const uint64_t layer = 256 * 64 * 4, biased = activation_bytes(true, 0);
-  const uint64_t gradients = 17 * 64 * 4 * 65; /* of the weights, where updates come last */
+  const uint64_t gradients = 17 * 64 * 4 * 65; /* of the weights, if updates come last */
   if (biased > 18 * layer + gradients)
     fail_msg("%llu bytes for 16 layers of %llu", (unsigned long long)biased,
              (unsigned long long)layer);
@@ -66,7 +66,7 @@ static void recomputation_pays_for_layers_with_biases(void **state) {
              (unsigned long long)all);
 }
 
-/* ---- What is measured ---------------------------------------------------------------------- */
+/* ---- Measurements -------------------------------------------------------------------------- */
 
 static compute_layer *picture_network(compute_device *device) {
   const compute_conv2d_layer_options same = {.padding = {1}};
@@ -82,7 +82,7 @@ static compute_layer *picture_network(compute_device *device) {
   return net;
 }
 
-/* A trainer of pictures with a context of its own, and a batch for it. */
+/* A trainer of pictures with a separate context, and a batch for it. */
 typedef struct picture_training {
   compute_context *context;
   compute_layer *net;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers among a trainer's options: whatever they are, compute_trainer_create refuses them by
- * name, or the trainer takes a step without a defect of the library being reported. */
+/* Numbers among a trainer's options: compute_trainer_create refuses them by name, or the trainer
+ * takes a step without reporting a defect of the library. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +26,7 @@ static void step(compute_trainer *trainer, const char *what) {
   compute_tensor_release(t);
 }
 
-/* One network for each attempt, as steps change it. */
+/* Each attempt gets a new network, because steps change it. */
 static void attempt(compute_trainer_options *o, const char *name, const char *what) {
   compute_layer *net = training_network(compute_default_device(test_context), 2, 5);
   compute_trainer *trainer = NULL;
@@ -110,7 +110,7 @@ static void integers_are_taken_or_refused(void **state) {
   }
 }
 
-/* What no batch can hold is refused when the step's graph is built. */
+/* Impossible batches are refused when the step's graph is built. */
 static void batches_that_cannot_be_are_refused(void **state) {
   (void)state;
   static const int64_t values[] = {INT64_MIN, -1, 0, INT64_MAX / 4, INT64_MAX};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Training on several devices: a step equals that of one device on the whole batch up to rounding,
- * whichever devices they are, and a share that fails changes nothing. */
+/* Training on several devices: a step equals a step of one device on the whole batch up to
+ * rounding, for any devices, and a failing share changes nothing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 #define MOST 4
 
-/* NULL if there is none, unless this run is for devices of its backend and must have that many:
- * COMPUTE_TEST_DEVICES says how many, or there is one. */
+/* Returns NULL if the device is missing. If COMPUTE_TEST_DEVICE names its backend,
+ * COMPUTE_TEST_DEVICES (default 1) of its devices must exist. */
 static compute_device *device_of(const char *name) {
   const char *tested = getenv("COMPUTE_TEST_DEVICE"), *number = strchr(name, ':');
   const char *count = getenv("COMPUTE_TEST_DEVICES");
@@ -29,8 +29,8 @@ static compute_trainer *create(const compute_trainer_options *o) {
   return trainer;
 }
 
-/* Weights after a few steps on these devices, against those after the same on the CPU alone; false
- * if one of the devices is not here. */
+/* Compares the weights after a few steps on these devices with the same steps on the CPU alone.
+ * Returns false if a device is missing. */
 static bool compare(const char *const *names, size_t count, compute_trainer_options changes) {
   compute_device *devices[MOST];
   for (size_t i = 0; i < count; i++) {
@@ -42,7 +42,7 @@ static bool compare(const char *const *names, size_t count, compute_trainer_opti
   compute_layer *alone = training_network(device_of("cpu"), 2, 5);
   compute_layer *together = training_network(device_of("cpu"), 2, 5);
   compute_trainer_options o = training_options(alone, false);
-  o.batch = 13; /* which no number of devices divides */
+  o.batch = 13; /* not a multiple of any number of devices */
   o.optimizer.momentum = 0.9;
   o.accumulate = changes.accumulate;
   o.clip_norm = changes.clip_norm;
@@ -130,8 +130,8 @@ static double *everything(const compute_layer *net, size_t *count) {
   return all;
 }
 
-/* The documented exception: each device normalises its share by itself, and the statistics that
- * the model keeps are those of the first. */
+/* The documented exception: each device normalises its share separately, and the model keeps the
+ * statistics of the first share. */
 static void running_statistics_are_those_of_the_first_share(void **state) {
   (void)state;
   compute_device *cpu = device_of("cpu"), *both[2] = {cpu, cpu};

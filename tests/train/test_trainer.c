@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Trainers on one device: they learn, follow schedules, clip, accumulate, notice what is not
- * finite, scale the loss of f16, and refuse what makes no sense. */
+/* Trainers on one device: they learn, follow schedules, clip, accumulate, detect numbers that are
+ * not finite, scale the loss of f16, and refuse invalid options. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static void classes_are_learned_on_every_device(void **state) {
   learn("opencl:0", true);
 }
 
-/* Sequences in which each token determines the next: what a language model is trained on. */
+/* Sequences in which each token determines the next, like the data of a language model. */
 static void tokens_of_sequences_are_learned(void **state) {
   (void)state;
   enum { ITEMS = 32, TOKENS = 6, WORDS = 7, WIDTH = 16 };
@@ -138,7 +138,7 @@ static void predictions_are_the_models_for_any_number_of_items(void **state) {
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
-/* `count` steps on batches of `batch` items from the data's start. */
+/* Takes `count` steps on batches of `batch` items from the data's start. */
 static double take_steps(compute_trainer *trainer, const training_data *d, int64_t batch,
                          int64_t first, int count) {
   compute_device *tested = compute_default_device(test_context);
@@ -263,7 +263,7 @@ static void schedules_have_the_rates_of_their_formulas(void **state) {
   assert_true(fabs(train_rate(&run, 1, 60, 110) - 0.5) < 1e-12);
 }
 
-/* ---- What goes wrong ----------------------------------------------------------------------- */
+/* ---- Errors -------------------------------------------------------------------------------- */
 
 /* log(x) of a negative number, in the middle of a network. */
 static compute_node take_log(void *user, compute_graph *graph, compute_node x,
@@ -297,7 +297,7 @@ static void a_loss_that_is_nan_names_the_operation_and_changes_nothing(void **st
   test_check_message(test_context, "log [12,8]");
   double *after = training_weights(net, &count);
   assert_memory_equal(before, after, count * sizeof *before);
-  /* A number in the data that is none is named as such. */
+  /* A number in the data that is not finite is reported as such. */
   d.inputs[5] = INFINITY;
   assert_ok(compute_tensor_write(x, d.inputs, 48 * sizeof(float)));
   assert_fails(compute_trainer_step(trainer, x, t, &loss), COMPUTE_ERROR_VALIDATION);
@@ -327,7 +327,7 @@ static void a_label_outside_fails_the_step_and_changes_nothing(void **state) {
     assert_ok(compute_tensor_from_host(tested, COMPUTE_I64, COMPUTE_SHAPE(12), d.labels, &t));
     assert_fails(compute_trainer_step(trainer, x, t, &loss), COMPUTE_ERROR_INDEX);
     compute_tensor_release(t);
-    /* In a dataset the item can be named before anything begins. */
+    /* In a dataset, the error names the item before training begins. */
     compute_dataset *data = training_class_set(test_context, &d);
     compute_training_score score;
     assert_fails(compute_trainer_evaluate(trainer, data, &score), COMPUTE_ERROR_INDEX);
@@ -362,8 +362,8 @@ static double *everything(const compute_layer *net, size_t *count) {
   return all;
 }
 
-/* Running statistics are recorded before the labels are looked at; repeated parts of a network
- * come after them. */
+/* Running statistics are recorded before the labels are checked. Recomputed parts of a network come
+ * after the labels. */
 static void a_label_outside_changes_no_statistics_either(void **state) {
   (void)state;
   compute_device *tested = compute_default_device(test_context);
@@ -389,7 +389,7 @@ static void a_label_outside_changes_no_statistics_either(void **state) {
     double *after = everything(net, &count);
     assert_memory_equal(before, after, count * sizeof *before);
     free(after);
-    /* The next batch is as if nothing had been. */
+    /* The next batch is not affected. */
     d.labels[7] = 1;
     assert_ok(compute_tensor_write(t, d.labels, 12 * sizeof *d.labels));
     assert_ok(compute_trainer_step(trainer, x, t, &loss));
@@ -448,7 +448,7 @@ static void memory_of_a_step_is_counted(void **state) {
   compute_trainer *trainer = create(&o);
   compute_trainer_info info;
   assert_ok(compute_trainer_query(trainer, &info));
-  /* Weights and two moments of each, and the batch. */
+  /* Weights with two moments each, and the batch. */
   const uint64_t least = 4 * 3 * (uint64_t)compute_layer_element_count(net, true) + 12 * 6 * 4;
   assert_true(info.peak_bytes >= least + info.activation_bytes);
   assert_true(info.peak_bytes < least + info.activation_bytes + 1024);
@@ -456,7 +456,7 @@ static void memory_of_a_step_is_counted(void **state) {
   compute_layer_release(net);
 }
 
-/* Many layers, wide enough for their activations to be most of the memory. */
+/* Many layers whose activations need most of the memory. */
 static compute_layer *deep_network(compute_device *device) {
   compute_layer *parts[50];
   size_t count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A device with planted kernels: the CPU's, made slow, wrong or broken on purpose. It is the CPU
- * device with another vtable, so it needs no module of its own. */
+/* A device with fake kernels: the CPU's kernels, made slow, wrong or broken on purpose. It is the
+ * CPU device with another vtable, so it needs no separate module. */
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
 
@@ -12,25 +12,25 @@
 #include "core/kernel/common/program.h"
 #include "tune_fixture.h"
 
-/* How the kernel for a set of parameters behaves. */
+/* The behaviour of the kernel for one set of parameters. */
 typedef struct fake_manner {
   double seconds;         /* of one launch, by the fake clock */
-  bool wrong;             /* the last element of the result is off by a thousandth */
-  compute_status prepare; /* what preparing and launching return instead of working */
+  bool wrong;             /* the last element of the result is wrong by a thousandth */
+  compute_status prepare; /* returned by prepare and launch in place of their work */
   compute_status enqueue;
 } fake_manner;
 
 enum { FAKE_MANNERS = 5 };
 
-/* The default, the implementations 1 … count − 1, and all that is generated besides. Changed only
- * while no run is under way. */
+/* The default, the implementations 1 … count − 1, and generated kernels. Changed only while no run
+ * is in progress. */
 typedef struct fake_plan {
   fake_manner heuristic, implementation[FAKE_MANNERS], generated;
   uint32_t count;
 } fake_plan;
 
 static fake_plan fake;
-static _Thread_local double fake_now; /* CPU queues run in the thread that submits */
+static _Thread_local double fake_now; /* CPU queues run in the submitting thread */
 
 static inline double fake_clock(void) {
   return fake_now;
@@ -109,7 +109,7 @@ static compute_status fake_enqueue(void *queue, void *enqueued, const compute_ar
   return status;
 }
 
-/* *device becomes a fake one on the context's CPU, through *backend. */
+/* Makes *device a fake device on the context's CPU, with *backend as its vtable. */
 static inline void fake_device_make(compute_context *context, compute_device *device,
                                     compute_backend *backend) {
   fake_cpu = context->cpu;

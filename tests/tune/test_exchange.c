@@ -53,7 +53,7 @@ static void what_is_exported_is_imported_elsewhere(void **state) {
   assert_ok(compute_tuning_import(context, moved, &skipped));
   assert_int_equal(skipped, 1);
   assert_int_equal(count_lines(to), 2);
-  assert_ok(compute_tuning_import(context, moved, NULL)); /* all of it is there already */
+  assert_ok(compute_tuning_import(context, moved, NULL)); /* all entries exist already */
   assert_int_equal(count_lines(to), 2);
   test_close(context);
 
@@ -67,7 +67,7 @@ static void what_is_exported_is_imported_elsewhere(void **state) {
   tuning_release(store);
 }
 
-/* The CPU has no generated kernels, so no entry is its own. */
+/* The CPU has no generated kernels, so no entry belongs to it. */
 static void an_export_of_one_device_holds_its_entries_alone(void **state) {
   (void)state;
   static const char out[] = TEST_SCRATCH_DIR "/one_device";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Classes of kernels: their text is part of a file format, so it must stay as it is. */
+/* Classes of kernels: their text is part of a file format and must not change. */
 #include "codegen/tune/problems/problem.h"
 #include "core/kernel/common/program.h"
 #include "support/samples/attributes.h"
@@ -45,7 +45,7 @@ static void classes_are_written_by_their_grammar(void **state) {
   }
 }
 
-/* The layout of the factors, with rows or columns missing and with no side contiguous. */
+/* The layout of the factors, also with missing rows or columns, and with no contiguous axis. */
 static void matrix_layouts_have_letters(void **state) {
   (void)state;
   static const struct {
@@ -144,7 +144,7 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   assert_true(kernel_class_valid(text, strlen(text)));
 }
 
-/* The permission is no part of a class where nothing comes of it. */
+/* The permission is part of a class only if it has an effect. */
 static void convolutions_name_winograd_only_where_it_makes_a_difference(void **state) {
   (void)state;
   static tune_problem problem;
@@ -181,7 +181,7 @@ static void several_dtypes_stand_once_each_in_a_fixed_order(void **state) {
   assert_string_equal(class_of(&d), "map/none>f16/in0.dense/n10");
 }
 
-/* The largest descriptor there can be. */
+/* The largest possible descriptor. */
 static void the_longest_class_fits_its_text(void **state) {
   (void)state;
   compute_operand inputs[8];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tuner on an OpenCL device, and what its results do to the kernels of plans there. Skipped
- * where there is none. */
+/* The tuner on an OpenCL device, and the effect of its results on the kernels of plans. Skipped if
+ * there is no such device. */
 #include <stdlib.h>
 
 #include "codegen/tune/tuner.h"
@@ -39,7 +39,7 @@ static compute_context *open_device(compute_device **device) {
   return context;
 }
 
-/* exp of `count` elements on the device: what explain says of it, to be freed. */
+/* The explanation of exp over `count` elements on the device. The caller frees it. */
 static char *explain_map(compute_context *context, int64_t count) {
   char *text = NULL;
   compute_graph *graph = compute_graph_create(context);
@@ -143,7 +143,7 @@ static void entries_of_this_device_reach_the_kernels_and_no_others(void **state)
   }
 }
 
-/* Files can hold what a newer generator refuses: kernels run all the same, and right. */
+/* Files may have entries that a newer generator refuses: kernels still run with right results. */
 static void parameters_that_do_not_fit_are_no_failure(void **state) {
   (void)state;
   const char *path = fixture_file("unfit");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The candidates that the tuner tries, and the suite that it tries them on. */
+/* The tuner's candidates, and its suite of problems. */
 #include "codegen/generate/generate.h"
 #include "codegen/tune/tuner.h"
 #include "tune_fixture.h"
@@ -32,7 +32,7 @@ static void every_problem_of_the_suite_is_a_proper_kernel_of_its_own(void **stat
   assert_int_equal(count, problem_count());
 }
 
-/* Each kind with problems is a suite, with one quick problem; no other is. */
+/* Every kind with problems is a suite with one quick problem. No other kind is a suite. */
 static void suites_are_chosen_by_name(void **state) {
   (void)state;
   size_t sum = 0, suites = 0, all = 0, all_quick = 0, two = 0;
@@ -68,7 +68,7 @@ static void suites_are_chosen_by_name(void **state) {
 
 enum { TARGETS = 4 };
 
-/* A GPU as large as they come, a small one, a CPU, and a GPU with matrix units. */
+/* One of the largest GPUs, a small one, a CPU, and a GPU with matrix units. */
 static compute_target target_of(int which) {
   compute_target target = fixture_target("M");
   if (which == 1) {
@@ -90,7 +90,7 @@ static bool same_member(const compute_tuning *a, const compute_tuning *b, size_t
   return !memcmp((const char *)a + offset, (const char *)b + offset, sizeof(uint32_t));
 }
 
-/* Whether a candidate has a value in every axis of the grid and is 0 elsewhere. */
+/* Returns true if a candidate has a value on every axis of the grid and 0 elsewhere. */
 static bool is_of_grid(const compute_tuning *tuning, const tuning_grid *grid) {
   compute_tuning rest = *tuning;
   for (int i = 0; i < TUNING_AXES && grid->axis[i].value[0]; i++) {
@@ -174,7 +174,7 @@ static void *copy_of(const void *data, size_t bytes) {
   return memcpy(copy, data, bytes);
 }
 
-/* With the problem at hand. */
+/* Checks the current problem. */
 static void check_wrong_element(compute_device *cpu, compute_queue *queue) {
   tune_measure measure;
   char reason[128];
@@ -199,7 +199,8 @@ static void check_wrong_element(compute_device *cpu, compute_queue *queue) {
   measure_close(&measure);
 }
 
-/* The smallest of a kind, in f32 if there is one; false for a kind without problems. */
+/* The smallest problem of a kind, in f32 if there is one. Returns false for a kind without
+ * problems. */
 static bool smallest_of(int kind) {
   size_t best = SIZE_MAX;
   uint64_t least = UINT64_MAX;
@@ -231,7 +232,7 @@ static void one_wrong_element_is_seen_in_every_kind(void **state) {
   test_close(context);
 }
 
-/* Products of numbers cut to the 11 bits of TF32, which some matrix units would have. */
+/* Products of numbers cut to the 11 bits of TF32, like those of some matrix units. */
 static void products_of_less_precision_than_f32_are_seen(void **state) {
   (void)state;
   problem_named("gemm f32 256x256x256");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tuner against a device with planted kernels: fast ones that are wrong, slow ones, broken
- * ones, interruptions, several runs at once. */
+/* The tuner on a fake device: fast but wrong kernels, slow ones, broken ones, interruptions,
+ * several runs at once. */
 #include <math.h>
 #include <pthread.h>
 
@@ -8,7 +8,7 @@
 #include "fake_device.h"
 #include "support/harness/failing_allocator.h"
 
-static const double unbeaten = 400e-6; /* seconds of the heuristic in most plans */
+static const double unbeaten = 400e-6; /* the heuristic's seconds in most plans */
 
 static compute_context *context;
 static compute_device device;
@@ -42,9 +42,9 @@ static size_t stored_count(void) {
   return count;
 }
 
-/* What the callback saw. */
+/* The data that the callback received. */
 typedef struct witness {
-  compute_tune_progress last; /* its texts are not to be used */
+  compute_tune_progress last; /* its texts are not valid afterwards */
   char best[256];
   uint32_t finished, calls;
   uint32_t stop_after; /* finished problems; 0: never */
@@ -76,7 +76,7 @@ static compute_status run(size_t problems, compute_tune_options options, witness
   return tuner_run(&device, &options, &work);
 }
 
-/* ---- Who wins ------------------------------------------------------------------------------- */
+/* ---- The winner ----------------------------------------------------------------------------- */
 
 static void the_fastest_of_those_that_are_right_is_stored(void **state) {
   (void)state;
@@ -100,9 +100,9 @@ static void the_fastest_of_those_that_are_right_is_stored(void **state) {
       parameters_equal(&contents.entries[0].tuning, &(compute_tuning){.implementation = 3}));
   assert_true(contents.entries[0].nanoseconds >= 100000);
   tuning_file_release(&contents);
-  /* A wrong kernel is launched once to be found out, and never timed. */
+  /* A wrong kernel is launched once, fails the verification, and is never timed. */
   assert_int_equal(atomic_load(&fake_launches[1]), 1);
-  /* And this is what kernels get from now on. */
+  /* Kernels get these parameters from now on. */
   const compute_target target = fixture_target("fake");
   fixture_map map;
   compute_tuning tuning;
@@ -128,7 +128,7 @@ static void what_does_not_compile_or_start_is_refused(void **state) {
   assert_ok(run(1, (compute_tune_options){0}, &w));
   assert_string_equal(w.best, "three");
   assert_int_equal(w.last.refused, w.last.candidate_count - 2);
-  compute_error error; /* refusals are no failures of the run */
+  compute_error error; /* refusals do not fail the run */
   compute_error_get(context, &error);
   assert_int_equal(error.status, COMPUTE_OK);
   end();
@@ -172,9 +172,9 @@ static void a_slow_candidate_is_not_run_again(void **state) {
                             .count = 3});
   witness w = {0};
   assert_ok(run(1, (compute_tune_options){.candidate_seconds = 0.1}, &w));
-  /* Once to compile and to be checked, once to be timed. */
+  /* One launch compiles and verifies the kernel, the other is timed. */
   assert_int_equal(atomic_load(&fake_launches[1]), 2);
-  /* Five times slower than the heuristic: out after the first sample. */
+  /* Five times slower than the heuristic: rejected after the first sample. */
   assert_in_range(atomic_load(&fake_launches[2]), 3, 10);
   end();
 }
@@ -191,7 +191,7 @@ static void a_dry_run_stores_nothing(void **state) {
   end();
 }
 
-/* ---- Ends ---------------------------------------------------------------------------------- */
+/* ---- Ends of a run ------------------------------------------------------------------------- */
 
 static void an_interrupted_run_keeps_what_it_has_found(void **state) {
   (void)state;
@@ -285,7 +285,7 @@ static void a_file_that_cannot_be_written_is_an_error(void **state) {
   end();
 }
 
-/* ---- Several at once; short memory ----------------------------------------------------------- */
+/* ---- Concurrent runs; lack of memory --------------------------------------------------------- */
 
 enum { RUNS = 4 };
 
@@ -325,7 +325,7 @@ static void short_memory_ends_a_run_without_a_trace(void **state) {
   const tuner_work work = {fake_problem, NULL, 1, fake_clock};
   failing_allocator_install();
   bool done = false;
-  /* Most requests are the generator's, for each of many candidates alike; so steps may grow. */
+  /* Most requests are the generator's and repeat for each candidate, so the steps may grow. */
   for (int64_t nth = 1; !done; nth += 1 + nth / 8) {
     begin("memory", (fake_plan){.heuristic = {.seconds = 1e-6}, .count = 1});
     const compute_tune_options options = {.quick = true, .candidate_seconds = 1e-4};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lookup of parameters: its order, what belongs to which device, the forced text, and files
- * that change while they are in use. */
+/* The lookup of parameters: its order, the device that entries belong to, the forced text, and
+ * files that change while in use. */
 #include <sys/stat.h>
 #include <time.h>
 
@@ -22,7 +22,7 @@ static compute_tuning_source lookup(tuning_store *store, const char *model, int6
   return source;
 }
 
-/* A store with these rows, of the environment as it is, answers so for a model. */
+/* A store with these rows in the current environment gives this answer for a model. */
 static void expect(const table_row *rows, const char *model, compute_tuning_source source,
                    uint32_t vector) {
   tuning_store *store = rows ? tuning_create_with(rows) : tuning_create();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tuning file under damage, torn writes and several writers: good lines survive, bad ones are
- * passed over and counted. */
+/* The tuning file under damage, torn writes and several writers: valid lines survive; invalid ones
+ * are skipped and counted. */
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -37,7 +37,7 @@ static void an_entry_survives_writing_and_reading(void **state) {
   assert_true(read.nanoseconds == UINT64_MAX);
 }
 
-/* Files of earlier builds must stay readable: this is one, byte by byte. */
+/* Files of earlier builds must stay readable: this is one, byte for byte. */
 static void the_format_is_what_it_was(void **state) {
   (void)state;
   static const char expected[] =
@@ -97,7 +97,7 @@ static void a_torn_line_does_not_spoil_the_next(void **state) {
   const size_t second = fixture_line("M", "map/f32>f32/in2.dense/n21", 2, text + first);
   const char *path = fixture_file("torn");
   for (size_t cut = 1; cut + 1 < first; cut++) {
-    /* Our own writer begins a new line … */
+    /* The library's writer begins a new line … */
     fixture_write(path, "wb", text, cut);
     assert_int_equal(tuning_file_append(path, text + first, second, reason), COMPUTE_OK);
     tuning_contents contents = read_file(path);
@@ -106,7 +106,7 @@ static void a_torn_line_does_not_spoil_the_next(void **state) {
     assert_int_equal(contents.damaged, 1);
     assert_int_equal(contents.stamp.size, cut + 1 + second);
     tuning_file_release(&contents);
-    /* … and a line that was glued to the torn one is found all the same. */
+    /* … and a line directly after a torn one is still found. */
     memcpy(torn, text, cut);
     memcpy(torn + cut, text + first, second);
     fixture_write(path, "wb", torn, cut + second);
@@ -117,11 +117,11 @@ static void a_torn_line_does_not_spoil_the_next(void **state) {
   }
 }
 
-/* A line with a right checksum, whatever it says. */
+/* A line with a valid checksum, whatever its text is. */
 static size_t seal(const char *words, char *line) {
   tuning_entry entry = {"\"\" \"\" \"\" \"\"", "map", {0}, 0};
   char sealed[ENTRY_LINE_BYTES];
-  /* entry_print puts a text between known ends, so its checksum code can be had for any text. */
+  /* entry_print puts a text between known ends, so its checksum is available for any text. */
   entry.identity = words;
   (void)entry_print(&entry, sealed);
   return (size_t)snprintf(line, ENTRY_LINE_BYTES, "%s", sealed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Targets, descriptors and entries for the tests of the tuner's parts. */
+/* Targets, descriptors and entries for the tuner's tests. */
 #ifndef TUNE_FIXTURE_H
 #define TUNE_FIXTURE_H
 
@@ -31,7 +31,7 @@ static inline compute_target fixture_target(const char *model) {
   return target;
 }
 
-/* A one-dimensional sum of two f32 operands. The parts live as long as the caller's struct. */
+/* A one-dimensional sum of two f32 operands. Its parts live as long as the caller's struct. */
 typedef struct fixture_map {
   compute_kernel_descriptor descriptor;
   compute_operand inputs[2], output;
@@ -51,7 +51,8 @@ static inline const compute_kernel_descriptor *fixture_descriptor(fixture_map *m
   return &map->descriptor;
 }
 
-/* The line of an entry with one parameter, in `text` of ENTRY_LINE_BYTES; its length. */
+/* Writes the line of an entry with one parameter to `text`, which has ENTRY_LINE_BYTES. Returns its
+ * length. */
 static inline size_t fixture_line(const char *model, const char *kernel_class, uint32_t vector,
                                   char *text) {
   const compute_target target = fixture_target(model);
@@ -61,7 +62,7 @@ static inline size_t fixture_line(const char *model, const char *kernel_class, u
   return entry_print(&entry, text);
 }
 
-/* A path in the test's own folder, with nothing there; the store's file from now on. */
+/* An unused path in the test's scratch folder; from now on the store's file. */
 static inline const char *fixture_file(const char *name) {
   static char path[4096];
   snprintf(path, sizeof path, TEST_SCRATCH_DIR "/%s", name);
@@ -70,7 +71,8 @@ static inline const char *fixture_file(const char *name) {
   return path;
 }
 
-/* A file that is written anew is removed before: some file systems flush one that is cut to 0. */
+/* Removes a file before it is written again: some file systems flush a file that is truncated to
+ * 0. */
 static inline void fixture_write(const char *path, const char *mode, const void *data,
                                  size_t bytes) {
   if (mode[0] == 'w') unlink(path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conversions of single elements: every f16 and bf16, every tie between two neighbours, and the
- * edges of the integer types. */
+ * limits of the integer types. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -25,13 +25,13 @@ static const format formats[] = {
 };
 #define FORMATS (sizeof formats / sizeof *formats)
 
-/* The bits of the format's infinity, which end the finite numbers. */
+/* The bits of the format's infinity, the first pattern after the finite numbers. */
 static uint32_t infinity_of(const format *f) {
   return ((1u << f->exponent_bits) - 1) << f->mantissa_bits;
 }
 
-/* The value that the bits of a finite, positive number mean by IEEE 754. For the infinity's bits:
- * what would come next if the format went on, which decides where rounding overflows. */
+/* The value of a finite, positive bit pattern by IEEE 754. For the infinity's bits: the number that
+ * would follow if the format continued, which decides where rounding overflows. */
 static double meaning(const format *f, uint32_t bits) {
   int bias = (1 << (f->exponent_bits - 1)) - 1;
   int exponent = (int)(bits >> f->mantissa_bits);
@@ -62,7 +62,7 @@ static void every_pattern_survives_a_round_trip(void **state) {
       if ((bits & 0x7fff) <= infinity_of(f)) {
         assert_int_equal(back, bits);
       } else {
-        /* A NaN stays one, with its sign; it may become a quiet one. */
+        /* A NaN stays a NaN with the same sign; it may become quiet. */
         assert_true((back & 0x7fff) > infinity_of(f));
         assert_int_equal(back & 0x8000, bits & 0x8000);
       }
@@ -97,7 +97,7 @@ static void ties_round_to_even_and_nothing_else_does(void **state) {
       assert_int_equal(f->narrow(nextafterf(middle32, 0)), bits);
       assert_int_equal(f->narrow(nextafterf(middle32, INFINITY)), bits + 1);
       assert_int_equal(f->narrow(-middle32), even | 0x8000);
-      /* So little beside the tie that an f32 on the way would lose it. */
+      /* So close to the tie that an intermediate f32 would lose the difference. */
       assert_int_equal(stored(f, middle), even);
       assert_int_equal(stored(f, nextafter(middle, 0)), bits);
       assert_int_equal(stored(f, nextafter(middle, INFINITY)), bits + 1);
@@ -112,7 +112,7 @@ static void ties_round_to_even_and_nothing_else_does(void **state) {
 static void integers_round_once_to_half_width(void **state) {
   (void)state;
   uint16_t bits;
-  /* 2^62 + 2^54 is a tie of bf16; one more is not, and neither f32 nor f64 can hold it. */
+  /* 2^62 + 2^54 is a tie of bf16. One more is not, and neither f32 nor f64 can represent it. */
   int64_t tie = ((int64_t)1 << 62) + ((int64_t)1 << 54);
   dtype_store_integer(COMPUTE_BF16, &bits, tie);
   assert_true(dtype_bf16_to_f32(bits) == 0x1p62f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shape and stride arithmetic. What a stride calculation promises is checked by walking all
- * elements and comparing addresses. */
+/* Shape and stride arithmetic. The tests walk all elements and compare addresses to check stride
+ * calculations. */
 #include "support/harness/test.h"
 
 #include <limits.h>
@@ -91,7 +91,7 @@ static void dense_strides_are_row_major(void **state) {
   assert_int_equal(strides[0], 15);
   assert_int_equal(strides[4], 0);
   assert_true(shape_is_dense(SHAPE(4, 1, 3, 5), strides));
-  strides[1] = 12345; /* of a size 1: means nothing */
+  strides[1] = 12345; /* of a size of 1: no effect */
   assert_true(shape_is_dense(SHAPE(4, 1, 3, 5), strides));
   strides[0] = 16;
   assert_false(shape_is_dense(SHAPE(4, 1, 3, 5), strides));
@@ -171,7 +171,7 @@ static void reshape_keeps_every_element(void **state) {
   shape_dense_strides(SHAPE(1, 1), dense);
   check_reshape(SHAPE(1, 1), dense, COMPUTE_SCALAR);
   check_reshape(COMPUTE_SCALAR, dense, SHAPE(1, 1, 1));
-  /* Rows with gaps: splitting a dimension is possible, joining over the gap is not. */
+  /* Rows with gaps: a dimension can be split, but not merged over the gap. */
   int64_t gaps[COMPUTE_MAX_RANK] = {10, 1}, result[COMPUTE_MAX_RANK];
   check_reshape(SHAPE(4, 6), gaps, SHAPE(2, 2, 6));
   check_reshape(SHAPE(4, 6), gaps, SHAPE(4, 3, 2));
@@ -188,7 +188,7 @@ static void reshape_keeps_every_element(void **state) {
 
 /* ---- Collapse ------------------------------------------------------------------------------ */
 
-/* Collapses a random space with random operands and walks both. */
+/* Collapses a random space with random operands and walks both forms. */
 static void check_collapse(test_random *random) {
   int32_t rank = (int32_t)test_random_integer(random, 0, 6);
   compute_shape before = {.rank = rank}, after;
@@ -209,7 +209,7 @@ static void check_collapse(test_random *random) {
   memcpy(collapsed, strides, sizeof strides);
   after.rank = shape_collapse(rank, after.size, collapsed, 3, &new_fence);
   assert_true(after.rank <= rank && new_fence >= 0 && new_fence <= after.rank);
-  /* Elements before and past the fence stay apart. */
+  /* Elements before and after the fence stay separate. */
   int64_t outer_before = 1, outer_after = 1, inner_before = 1, inner_after = 1;
   for (int32_t i = 0; i < rank; i++) *(i < fence ? &outer_before : &inner_before) *= before.size[i];
   for (int32_t i = 0; i < after.rank; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Validation names the step that went wrong, with what went in and by how much it is off; it does
- * what the policy says, and is silent where nothing is wrong. The device is the CPU with a vtable
- * that spoils the result of one launch. */
+/* Validation names the wrong step, its inputs and the size of the error. It follows the policy, and
+ * reports nothing if all steps are right. The device is the CPU with a vtable that spoils the
+ * result of one launch. */
 #include "support/harness/test.h"
 
 #include <math.h>
@@ -16,10 +16,11 @@ static compute_device *cpu;
 static const compute_backend *real;
 static compute_backend spoiling;
 
-/* Which launch from now on is spoilt, from 0; which byte offset of its last operand; and how. */
+/* The launch to spoil, counted from 0; the byte offset in its last operand; and the kind of
+ * damage. */
 static int spoil_at, launches;
 static size_t spoil_offset;
-static float spoil_with; /* put there; if 0, what is there becomes a little larger */
+static float spoil_with; /* the new value; 0: the old value becomes slightly larger */
 
 static compute_status enqueue(void *queue, void *kernel, const compute_argument *arguments,
                               uint32_t count) {
@@ -78,7 +79,7 @@ static int teardown(void **state) {
   return compute_close(context) == COMPUTE_OK ? 0 : -1;
 }
 
-/* Spoils launch `step` of the next run, at element `element` of f32. */
+/* Spoils launch `step` of the next run at f32 element `element`. */
 static void spoil(int step, size_t element, float with) {
   cpu->backend = &spoiling;
   spoil_at = step;
@@ -157,7 +158,7 @@ static void the_step_that_is_wrong_is_named(void **state) {
     start(COMPUTE_VALIDATION_REPORT, 0);
     spoil(step, 4, 0);
     assert_ok(run(&f));
-    assert_int_equal(found.count, 1); /* what follows is right for what it was given */
+    assert_int_equal(found.count, 1); /* later steps are right for their inputs */
     assert_int_equal(found.first.kind, COMPUTE_VALIDATION_DIFFERS);
     assert_int_equal(found.first.step, step);
     assert_int_equal(found.first.position, 4);
@@ -215,7 +216,7 @@ static void nan_and_infinity_are_told_apart(void **state) {
   assert_int_equal(found.first.kind, COMPUTE_VALIDATION_NAN);
   assert_int_equal(found.first.step, 0);
   assert_int_equal(found.first.position, 11);
-  assert_int_equal(found.count, 1); /* the NaN that others hand on is theirs to hand on */
+  assert_int_equal(found.count, 1); /* a NaN that a step only passes on is not its error */
   memset(&found, 0, sizeof found);
   spoil(2, 1, -INFINITY);
   assert_ok(run(&f));
@@ -326,7 +327,7 @@ static void a_thousandth_is_seen_in_every_kind(void **state) {
   compute_tensor_release(from);
 }
 
-/* A step that cannot be checked for want of memory is not checked; nothing leaks. */
+/* Without memory for the check, a step is not checked; nothing leaks. */
 static void without_memory_a_step_goes_unchecked(void **state) {
   teardown(state);
   failing_allocator_install();

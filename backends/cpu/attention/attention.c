@@ -7,12 +7,12 @@
  * calculation for softmax", 2018; T. Dao and others, "FlashAttention", 2022). Fully masked tiles
  * are skipped, and also tiles that a bias of minus infinity hides from all of a few queries.
  *
- * Products use the micro-kernels of matrix multiplication. Tiles of K and V are packed for them,
- * except for a few queries, for which packing would take longer than the product. Scores of bf16
- * use bf16 pair products (gemm/isa/gemm_pack_bf16.h) if the machine has them. Weights stay f32: as
- * two parts of bf16, which keep enough digits, they would take as long. The division of keys into
- * tiles depends only on sizes, and a query is computed independently of its neighbours: the bits do
- * not depend on the number of threads. */
+ * Products use the micro-kernels of matrix multiplication. Tiles of K and V are packed for them;
+ * for a few queries, packing would take longer than the product and is omitted. Scores of bf16 use
+ * bf16 pair products (gemm/isa/gemm_pack_bf16.h) if the machine has them. Weights stay f32: as two
+ * parts of bf16, which keep enough digits, they would take as long. The division of keys into tiles
+ * depends only on sizes, and a query is computed independently of its neighbours: the bits do not
+ * depend on the number of threads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes the kernel of a convolution: reads the descriptor, prepares the epilogue and picks the way.
- */
+/* Makes the kernel of a convolution: reads the descriptor, prepares the epilogue and picks the
+ * implementation. */
 #include <stdio.h>
 
 #include "conv.h"
@@ -125,12 +125,13 @@ const cpu_kind cpu_conv_kind = {.name = "conv",
 
 /* ---- Filters of one element ------------------------------------------------------------------ */
 
-/* Convolutions that are matrix products as they stand: the filter has one element, every result
- * meets the element of the data at its own place, and the places follow each other evenly, so that
- * they are one dimension of a matrix.
+/* Convolutions that are matrix products without any copy. The filter has one element, and every
+ * result reads the data at its own position. The positions are evenly spaced, so that they form one
+ * dimension of a matrix.
  *
- * The product's space has the same elements in the same order as the convolution's, so programs
- * that ask for positions are right; those that ask for coordinates are left to the other ways. */
+ * The product's results have the same elements in the same order as the convolution's, so programs
+ * that read positions are correct. Programs that read coordinates are left to the other
+ * implementations. */
 
 typedef struct product {
   compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
@@ -138,12 +139,13 @@ typedef struct product {
   compute_gemm_attributes attributes;
 } product;
 
-/* Whether dimensions `from` … 3 of an operand with these sizes are one with an even stride. */
+/* `true` if dimensions `from` … 3 of an operand with these sizes merge into one with an even
+ * stride. */
 static bool flatten(const int64_t stride[4], const int64_t size[4], int from, int64_t *flat) {
   *flat = 0;
   int64_t count = 1;
   for (int d = 3; d >= from; d--) {
-    if (d == 1 || size[d] == 1) continue; /* channels are not places */
+    if (d == 1 || size[d] == 1) continue; /* channels are not positions */
     if (count == 1)
       *flat = stride[d];
     else if (stride[d] != count * *flat)
@@ -167,7 +169,7 @@ static bool reads_position(const compute_program *program) {
   return false;
 }
 
-/* An operand of the space, over (image, group, channel, place), the last two perhaps exchanged. */
+/* An operand over (image, group, channel, position); `places_first` swaps the last two. */
 static bool add_operand(const cpu_conv *conv, const conv_operand *from, bool places_first,
                         compute_operand *to) {
   const int64_t per_group = conv->size[1] / conv->shape.groups;
@@ -192,7 +194,7 @@ static bool describe_sweep(cpu_conv *conv, const compute_kernel_descriptor *desc
   const int64_t size[4] = {c->batch, 0, conv->size[2], conv->size[3]};
   int64_t places;
   if (!flatten(source->stride, size, 2, &places)) return false;
-  /* With channels side by side, the images' places can all be rows of one matrix. */
+  /* With contiguous channels, the positions of all images can be rows of one matrix. */
   const bool places_first =
       conv->output[0].stride[1] == 1 && !reads_position(&descriptor->epilogue);
   const int64_t group = c->result_channels / c->groups * filter->stride[0];
@@ -220,7 +222,7 @@ static bool describe_sweep(cpu_conv *conv, const compute_kernel_descriptor *desc
   return true;
 }
 
-/* The gradient of the filter: places of all images are summed over. */
+/* The gradient of the filter: sums over the positions of all images. */
 static bool describe_filter(cpu_conv *conv, product *p) {
   const compute_conv_attributes *c = &conv->shape;
   const conv_operand *x = &conv->input[0], *y = &conv->input[1];
@@ -280,7 +282,7 @@ static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_des
                               .attributes = &p.attributes,
                               .attribute_bytes = sizeof p.attributes},
                .attributes.precision = conv->shape.precision & COMPUTE_PRECISION_TF32};
-  /* Plans cut forward ones into slices of a batch and bands of rows. */
+  /* Plans cut FORWARD into row tiles: the order of sums must not depend on the number of rows. */
   const bool forward = conv->shape.direction == COMPUTE_CONVOLUTION_FORWARD;
   const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
                        ? describe_filter(conv, &p)

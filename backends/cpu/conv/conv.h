@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution on the CPU, inside: what its files share.
+/* Convolution on the CPU: the declarations that its files share.
  *
- *   conv.c           makes a kernel: reads the descriptor, offers it to the implementations;
- *                    the first of them: filters of one element are a matrix product
- *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
- *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
- *   conv_rows.c      FORWARD where results have channels last, perhaps pooled, or planes repay
- *                    turning; BY_DATA of planes without strides is turned into that
- *   conv_rows_schedule.c how it cuts its work
- *   conv_rows_pack.c its filters
+ *   conv.c           reads the descriptor and picks the first implementation that accepts it;
+ *                    the first candidate treats filters of one element as a matrix product
+ *   conv_depthwise.c FORWARD of single channels, if data and results have channels last
+ *   conv_planes.c    FORWARD of single channels, if the planes need no copy
+ *   conv_rows.c      FORWARD if results have channels last (perhaps pooled), or if transposing
+ *                    planes pays; BY_DATA of planes without strides flips the filter
+ *   conv_rows_schedule.c its schedule
+ *   conv_rows_pack.c its prepacked filters
  *   conv_taps.c      FORWARD and BY_DATA of small planes, tap by tap
- *   conv_places.c    its copies, place by place
+ *   conv_places.c    its copies, position by position
  *   conv_winograd.c  FORWARD and BY_DATA for 3 × 3 filters, with fewer products, where allowed
  *   conv_direct.c    all three directions for groups of few channels
  *   conv_filter.c    BY_FILTER: sums over all results
- *   conv_filter_taps.c its products where planes are small, tap by tap
+ *   conv_filter_taps.c its products for small planes, tap by tap
  *   conv_sweep.c     FORWARD and BY_DATA: windows of a padded copy times the filter
- *   conv_common.c    which taps meet which data along one dimension; the epilogue
+ *   conv_common.c    the taps along one dimension; the epilogue
  *
- * Nothing makes the matrix of all windows ("im2col"), which has as many times the data's elements
- * as the filter has. Data are copied once per block, with their padding, so that every window of
- * the block is the same shape at another address; the micro-kernels of matrix multiplication then
- * run on addresses. */
+ * No implementation builds the matrix of all windows ("im2col"): it would be larger than the data
+ * by the number of filter elements. Each block of data is copied once, with its padding, so that
+ * every window of the block has the same shape at another address. The micro-kernels of matrix
+ * multiplication then run on addresses. */
 #ifndef CPU_CONV_CONV_H
 #define CPU_CONV_CONV_H
 
@@ -33,21 +33,22 @@
 #include "gemm/isa/gemm_table.h"
 #include "program/program.h"
 
-/* Results along one dimension, and the taps (positions in the filter) that meet data for any of
- * them. Result i of `count` is number first + i·step of the output; tap u reads the filter at
- * filter_first + u·filter_step and, for result i, the source at
+/* Results along one dimension, and the taps (positions in the filter) that read data for at least
+ * one of them. Result i of `count` has index first + i·step in the output. Tap u reads the filter
+ * at filter_first + u·filter_step. For result i it reads the source at
  * i·source_step + offset_first + u·offset_step.
  *
- * FORWARD has one of them per dimension. BY_DATA with a stride has one per phase: every stride-th
- * element of the data is reached by the same taps, and these alone. */
+ * FORWARD has one axis per dimension. BY_DATA with a stride has one per phase: each phase is every
+ * stride-th element of the data, and all its elements use the same taps. */
 typedef struct conv_axis {
   int64_t count, first, step;
   int64_t source_step, source_size;
   int64_t taps, filter_first, filter_step, offset_first, offset_step; /* offset_step > 0 */
-  /* The copy has the source's elements of one residue by source_step together, so that neighbouring
-   * results read neighbours: `splits` residues are met, and a tap reads up to `reach` after i. */
+  /* The copy groups the source's elements by residue modulo source_step, so that neighbouring
+   * results read neighbours. The taps use `splits` residues and read up to `reach` elements after
+   * i. */
   int64_t splits, reach;
-  int64_t taps_before; /* of the axes before, in a list */
+  int64_t taps_before; /* taps of the preceding axes of a list */
 } conv_axis;
 
 typedef struct conv_operand {
@@ -56,46 +57,47 @@ typedef struct conv_operand {
   int64_t stride[4];
 } conv_operand;
 
-/* Filters that are taken tap by tap: their extent, and the stride. */
+/* Limits of the tap-by-tap implementations: extent of the filter, and stride. */
 enum { CONV_TAPS_MOST = 8, CONV_TAPS_STRIDE = 4 };
 
-/* A copy of some images, place by place, with the channels of a place side by side and at each
- * place the images after each other. Places of one residue by the source's step are a part of it,
- * so that what one tap meets for neighbouring results are neighbours (conv_places.c). */
+/* A copy of some images by position: the channels of a position are contiguous, and the images
+ * follow each other at each position. The positions of one residue modulo the source's step form a
+ * part, so that one tap reads neighbours for neighbouring results (conv_places.c). */
 typedef struct conv_places {
-  int64_t size[2], step[2];         /* of the source: rows and columns; between results' places */
+  int64_t size[2], step[2];         /* rows and columns of the source; step between results */
   int64_t place[2];                 /* rows and columns of a part */
-  int64_t parts[2];                 /* residues that a tap meets … */
-  int8_t part[2][CONV_TAPS_STRIDE]; /* … and which part one is in, or −1 */
-  int64_t pixel;                    /* elements from one image's place to the next's */
+  int64_t parts[2];                 /* residues that the taps use … */
+  int8_t part[2][CONV_TAPS_STRIDE]; /* … and the part of each residue, or −1 */
+  int64_t pixel;                    /* elements between the same position of two images */
 } conv_places;
 
-/* The results that a tap meets data for along one dimension, and where: result i at place i + base
+/* The results for which one tap reads data, along one dimension. Result i reads position i + base
  * of the part with this residue. */
 typedef struct conv_reach {
   int64_t first, end, residue, base;
 } conv_reach;
 
-/* How FORWARD and BY_DATA cut their work. A unit is a band of results (some rows and columns of one
+/* The schedule of FORWARD and BY_DATA. A unit is a tile of results (some rows and columns of one
  * image, one phase and one group) for some of the group's result channels. */
 typedef struct conv_schedule {
   int64_t source_channels, result_channels; /* of one group */
-  int64_t rows, columns, bands_h, bands_w;  /* the largest band; the bands of the largest phase */
-  int64_t block_m, blocks_m;                /* result channels of a unit; units side by side */
+  int64_t rows, columns, bands_h, bands_w;  /* the largest tile; tiles of the largest phase */
+  int64_t block_m, blocks_m;                /* result channels of a unit; number of blocks */
   int64_t channels;                         /* source channels per block of k */
   bool taps_inside;   /* k runs over (channel, tap), else over (tap, channel) */
-  bool by_row;        /* rows of results are multiplied one by one */
-  bool dense;         /* panels are put together of windows alone, across rows and images */
+  bool by_row;        /* rows of results are multiplied separately */
+  bool dense;         /* panels contain only windows, across rows and images */
   int64_t images;     /* of a unit: one, unless `dense` */
   int64_t chunk_rows; /* rows of results between two calls of the epilogue */
   int64_t units, chunk, tasks;
   int64_t splits_w, part, plane, pitch; /* of the copy: elements of a part, a channel, a row */
-  int64_t sums_row;                     /* elements from one channel's sums to the next's */
+  int64_t sums_row;                     /* elements between the sums of two channels */
   uint64_t copy_bytes, sums_bytes, list_bytes, panel_bytes, worker_bytes, packed_bytes;
 } conv_schedule;
 
-/* How BY_FILTER cuts its work. A unit is a block of the filter (some result channels and some data
- * channels of one group, all taps), summed over one of `parts` parts of the bands of results. */
+/* The schedule of BY_FILTER. A unit is a block of the filter (some result channels and some data
+ * channels of one group, all taps). It is summed over one of `parts` parts of the tiles of
+ * results. */
 typedef struct conv_filter_schedule {
   int64_t block_m, blocks_m, block_c, blocks_c; /* result channels, data channels */
   int64_t rows, columns, bands_h, bands_w;      /* of results, summed from one copy */
@@ -103,11 +105,11 @@ typedef struct conv_filter_schedule {
   int64_t chunk_rows;                           /* of results, multiplied at a time */
   int64_t parts;
   bool dots;             /* dot products along rows of results, else register tiles */
-  int64_t step[2];       /* rows and columns of the copy from one result's window to the next */
+  int64_t step[2];       /* rows and columns of the copy between two windows */
   int64_t height, width; /* of the copy */
   int64_t tile;          /* elements of a unit's sums */
   uint64_t copy_bytes, factor_bytes, list_bytes, panel_bytes, worker_bytes, sums_bytes;
-  /* Tap by tap: what both factors are packed into before anything is multiplied. */
+  /* Tap by tap: the sizes of both packed factors. All packing precedes the products. */
   bool taps;
   conv_places data, gradient; /* of one panel of data channels; of one tile of result channels */
   int64_t image_parts;        /* … of `images` each */
@@ -116,14 +118,14 @@ typedef struct conv_filter_schedule {
   uint64_t packed_bytes;
 } conv_filter_schedule;
 
-/* A block of the filter, and a band of results: of one image, or whole small ones. `rows` are those
- * of all images, one after the other. */
+/* A block of the filter, and a tile of results: from one image, or from several small whole images.
+ * `rows` counts the rows of all its images, one after the other. */
 typedef struct conv_filter_unit {
   int64_t group, m, m_count, c, c_count;
   int64_t image, row, rows, column, columns;
 } conv_filter_unit;
 
-/* How Winograd's minimal filtering cuts its work. A unit is a run of tiles, numbered through all
+/* The schedule of Winograd's minimal filtering. A unit is a run of tiles, numbered through all
  * images, for one group and one of `parts_m` parts of its result channels. Counts and steps are in
  * elements. */
 typedef struct conv_winograd {
@@ -134,117 +136,117 @@ typedef struct conv_winograd {
   int64_t run, parts_m;
   int64_t tiles_m;                    /* register tiles in a block of result channels */
   int64_t block_m, blocks_m, block_k; /* channels that are multiplied at a time */
-  int64_t pitch;                      /* from one plane, or channel's sums, to the next */
+  int64_t pitch;                      /* between two planes, or the sums of two channels */
   int64_t filter_position, source_position, sums_position; /* from one position to the next */
   int64_t together; /* result channels between two calls of the epilogue */
   int64_t source_elements, sums_elements, planes_elements, results_elements;
   uint64_t worker_bytes, filter_bytes;
 } conv_winograd;
 
-/* How FORWARD with channels last cuts its work (conv_rows.c). Steps are in elements, those of the
- * copy where nothing else is said. */
+/* The schedule of FORWARD with channels last (conv_rows.c). Steps are in elements of the copy,
+ * unless noted. */
 typedef struct conv_rows {
   int64_t channels, results;  /* data channels and result channels of one group */
   int64_t size;               /* bytes of an element of the copy */
   int64_t pixel, line;        /* from pixel to pixel, and from row to row */
-  int64_t step[2];            /* pixels and rows from one result's window to the next */
-  int64_t run, runs;          /* elements of a window that lie side by side; of one window */
+  int64_t step[2];            /* pixels and rows between two results' windows */
+  int64_t run, runs;          /* contiguous elements of a window; runs of a window */
   int64_t taps;               /* of a run */
-  int64_t row_runs, together; /* runs at one distance `apart`; so many are multiplied at a time */
+  int64_t row_runs, together; /* runs at one distance `apart`; runs per product */
   int64_t apart;
   int64_t panels, lines; /* of the filter, for one group; of a panel, for one run */
-  int64_t filter_first;  /* where its first tap lies */
-  bool sparse;           /* the copy has only the pixels that filters of one element meet */
+  int64_t filter_first;  /* offset of its first tap */
+  bool sparse;           /* the copy has only the pixels that filters of one element read */
   bool finishes;         /* the micro-kernel computes the epilogue, … */
-  uint64_t values;       /* … to which an input is added then: where in a worker's memory; or 0 */
-  bool short_windows;    /* and pooled: sums stay in registers until then */
-  uint64_t pooled;       /* largest results for the epilogue: where in a worker's memory; or 0 */
-  bool turned;           /* the results are planes, turned panel by panel; … */
-  int64_t chunk;         /* … after so many rows of results; … */
-  uint64_t planes;       /* … where in a worker's memory they wait; or 0 */
-  int64_t plane;         /* from one of these to the next */
-  bool even;             /* from the last window of a row to the next row's it is one step */
+  uint64_t values; /* … and then adds an input: offset of the values in a worker's memory; or 0 */
+  bool short_windows; /* results are pooled in registers */
+  uint64_t pooled; /* offset of the pooled results before the epilogue in a worker's memory; or 0 */
+  bool turned;     /* the results are planes, transposed panel by panel; … */
+  int64_t chunk;   /* … after so many rows of results; … */
+  uint64_t planes; /* … offset of the transposed planes in a worker's memory; or 0 */
+  int64_t plane;   /* elements between two transposed planes */
+  bool even;       /* the last window of a row and the next row's first are one step apart */
   int64_t band, bands;   /* rows of results */
   int64_t block, blocks; /* panels */
   int64_t units;
   uint64_t copy_bytes, list_bytes, worker_bytes, packed_bytes;
 } conv_rows;
 
-/* How small planes are convolved tap by tap (conv_taps.c). A unit is some images and one of
- * `blocks` blocks of panels of result channels, of one group. Steps are in elements. */
+/* The schedule of small planes, tap by tap (conv_taps.c). A unit is some images and one of `blocks`
+ * blocks of panels of result channels, of one group. Steps are in elements. */
 typedef struct conv_taps {
   int64_t channels, results; /* source channels and result channels of one group */
   conv_places places;        /* of the source */
   int64_t images, image_parts;
   int64_t panels, block, blocks;
   int64_t together; /* taps of a column of the filter that are multiplied at a time, at most */
-  int64_t taps;     /* that meet anything */
+  int64_t taps;     /* that read data */
   int16_t order[CONV_TAPS_MOST * CONV_TAPS_MOST]; /* of the filter's taps within a panel, or −1 */
-  bool turned;                                    /* sums are turned to planes */
-  bool direct;                                    /* … which are the output */
-  int64_t row;                                    /* of sums: from place to place */
+  bool turned;                                    /* sums are transposed to planes */
+  bool direct;                                    /* … directly in the output */
+  int64_t row;                                    /* elements of sums between two positions */
   int64_t units;
   uint64_t copy_bytes, sums_bytes, image_bytes, worker_bytes, packed_bytes;
 } conv_taps;
 
-/* How depthwise convolution with channels last cuts its work (conv_depthwise.c). A task is `chunk`
+/* The schedule of depthwise convolution with channels last (conv_depthwise.c). A task is `chunk`
  * rows of results. */
 typedef struct conv_depthwise {
-  cpu_depthwise_loop run;                 /* NULL: not taken */
+  cpu_depthwise_loop run;                 /* NULL: not accepted */
   bool finishes;                          /* the loop begins the epilogue */
-  const cpu_depthwise_bytes_table *bytes; /* makes bytes at once, from a filter that lies … */
-  uint64_t bytes_at;                      /* … there in the packed one; or NULL … */
+  const cpu_depthwise_bytes_table *bytes; /* makes bytes directly; its packed filter … */
+  uint64_t bytes_at;                      /* … has this offset; or NULL … */
   int64_t rows;                           /* … so many rows of results at a time */
   int64_t block;                          /* channels */
   int64_t chunk, tasks;
   uint64_t worker_bytes, packed_bytes;
 } conv_depthwise;
 
-/* How depthwise convolution on planes cuts its work (conv_planes.c). A unit is a band of one plane
- * of results, a task `chunk` units. */
+/* The schedule of depthwise convolution on planes (conv_planes.c). A unit is a row tile of one
+ * plane of results; a task is `chunk` units. */
 typedef struct conv_planes {
   cpu_planes_loop run;
   bool finishes;       /* the loop begins the epilogue */
   bool in_place;       /* the loop's results are the output */
-  int64_t rows, bands; /* of a band; of a plane */
+  int64_t rows, bands; /* of a tile; tiles of a plane */
   int64_t units, chunk, tasks;
   uint64_t worker_bytes;
 } conv_planes;
 
-enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch after lines and boxes */
+enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may access past lines and boxes */
 
 typedef struct cpu_conv {
   cpu_kernel head;
   compute_conv_attributes shape;
-  int64_t size[4]; /* the space */
+  int64_t size[4]; /* of the results */
   compute_dtype accumulate;
-  uint32_t element; /* bytes of one of it */
+  uint32_t element; /* bytes of an element of `accumulate` */
   const cpu_gemm_type *type;
   conv_operand input[2];
   uint32_t extra_count, output_count;
-  conv_operand extra[COMPUTE_MAX_OPERANDS]; /* the epilogue's inputs from its number 1 on */
+  conv_operand extra[COMPUTE_MAX_OPERANDS]; /* the epilogue's inputs, from input 1 on */
   conv_operand output[COMPUTE_MAX_OPERANDS];
   cpu_program *epilogue;
-  bool identity;      /* the epilogue only stores the sums, in their own dtype */
+  bool identity;      /* the epilogue only stores the sums, without conversion */
   bool coordinates;   /* the epilogue reads coordinates */
-  cpu_kernel *matrix; /* the product that it comes down to, or NULL */
-  bool swapped;       /* whose first factor is inputs[1] */
+  cpu_kernel *matrix; /* the equivalent matrix product, or NULL */
+  bool swapped;       /* the product's first factor is inputs[1] */
   conv_axis *axes[2]; /* height, width */
   int64_t axis_count[2];
   conv_schedule schedule;
   conv_filter_schedule filter;
-  struct conv_direct *direct; /* conv_direct.h, where that way is taken */
+  struct conv_direct *direct; /* NULL unless conv_direct.c accepted */
   conv_rows rows;
   conv_taps taps;
   conv_depthwise depthwise;
   conv_planes planes;
-  bool packed; /* launches have the filter packed, for rows or channels */
+  bool packed; /* launches receive a prepacked filter (rows, depthwise) */
   bool winograd_allowed;
   conv_winograd winograd;
 } cpu_conv;
 
-/* A box of the space: element (i0…i3) is at first + i·step, and its sum sum_stride·i after `sums`.
- */
+/* A box of the results: element (i0…i3) is result first + i·step; its sum is at sum_stride·i in
+ * `sums`. */
 typedef struct conv_box {
   int64_t first[4], count[4], step[4];
   int64_t sum_stride[4];
@@ -253,13 +255,14 @@ typedef struct conv_box {
 
 void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, const conv_box *box);
 
-/* The size of equal parts of `count`, as few as possible of at most `most`; 1 of nothing. */
+/* Size of equal parts of `count` elements: the fewest parts of at most `most`. Returns 1 if `count`
+ * is 0. */
 static inline int64_t conv_equal_parts(int64_t count, int64_t most) {
   const int64_t parts = cpu_divide_up(count, cpu_max(most, 1));
   return count > 0 ? cpu_divide_up(count, parts) : 1;
 }
 
-/* The axes of both dimensions, unless they are there. COMPUTE_ERROR_OUT_OF_MEMORY. */
+/* Finds the axes of both dimensions, unless they exist. May return COMPUTE_ERROR_OUT_OF_MEMORY. */
 compute_status conv_axes_find(cpu_conv *conv);
 
 /* The implementations: cpu_implementation.accept. */
@@ -281,10 +284,10 @@ compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descr
 compute_status conv_sweep_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                  const char **reason);
 
-/* Why results of FORWARD are not pooled, or NULL. */
+/* The reason why results of FORWARD cannot be pooled, or NULL. */
 const char *conv_rows_refuse_pool(const compute_kernel_descriptor *descriptor);
 
-/* cpu_kind.packed_bytes and pack, of the filter. */
+/* cpu_kind.packed_bytes and pack for the filter. */
 uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form);
 compute_status conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed);
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form);
@@ -294,10 +297,10 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
 
 conv_reach conv_reach_of(const conv_axis *axis, int64_t tap);
 
-/* The parts and places that the taps of the axes meet. */
+/* Finds the parts and positions that the taps of the axes read. */
 void conv_places_choose(const cpu_conv *conv, conv_places *p);
 
-/* Where a place (row, column) of a part begins, in elements. */
+/* Offset of position (row, column) of a part, in elements. */
 static inline int64_t conv_place(const conv_places *p, int64_t images, int64_t part_h,
                                  int64_t part_w, int64_t row, int64_t column) {
   const int64_t part = part_h * p->parts[1] + part_w;
@@ -307,14 +310,14 @@ static inline int64_t conv_place(const conv_places *p, int64_t images, int64_t p
 /* Elements of the copy of `images` images. */
 int64_t conv_places_elements(const conv_places *p, int64_t images);
 
-/* Copies `channels` channels of `images` images, the first of which begins at `from`. `line` has
- * room for a row of one image, where steps are not one. */
+/* Copies `channels` channels of `images` images, from the first image's data at `from`. `line` is
+ * scratch memory for a row of one image, used if a step is not 1. */
 void conv_places_copy(const cpu_conv *conv, const conv_operand *x, const conv_places *p,
                       const unsigned char *from, int64_t channels, int64_t images,
                       unsigned char *line, unsigned char *copy);
 
-/* BY_FILTER tap by tap: the schedule, if the shape suits; the packing; and one part of the sum,
- * which asks for what the epilogue reads with the sums of a whole block. */
+/* BY_FILTER tap by tap: the schedule, if the shape suits; the packing; and one part of the sum.
+ * With a whole block's sums, the last one also prefetches the epilogue's inputs. */
 void conv_filter_taps_choose(cpu_conv *conv);
 void conv_filter_taps_pack(const cpu_conv *conv, void *const *pointers, unsigned char *packed,
                            unsigned char *workers);
@@ -324,7 +327,7 @@ void conv_filter_taps_sum(const cpu_conv *conv, void *const *pointers,
 
 /* ---- Shared by sweep and pack --------------------------------------------------------------- */
 
-/* What one unit works on. */
+/* The work of one unit. */
 typedef struct conv_unit {
   const conv_axis *h, *w;
   int64_t image, images, group;
@@ -332,8 +335,8 @@ typedef struct conv_unit {
   int64_t m, m_count;                 /* result channels, within the group */
 } conv_unit;
 
-/* Copies the source of a unit, all channels of its group. Where the copy is `cleared`, it has the
- * padding already, from a unit of the same phase and band. */
+/* Copies the source of a unit, all channels of its group. If `cleared`, the copy already has the
+ * padding, from a unit of the same phase and tile. */
 void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit *unit, bool cleared,
                       unsigned char *copy);
 
@@ -341,49 +344,51 @@ void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit 
 void conv_pack_filter(const cpu_conv *conv, const void *filter, const conv_unit *unit,
                       unsigned char *packed);
 
-/* Where the rows of k of `channels` channels begin in the copy. */
+/* Lists the offsets of the rows of k in the copy, for `channels` channels. */
 void conv_list_rows(const cpu_conv *conv, const conv_unit *unit, int64_t channels, int64_t *rows);
 
 /* ---- Direct convolution ---------------------------------------------------------------------- */
 
-/* Direct convolution, inside: for groups of few channels, where the tiles of a matrix product would
- * be mostly empty. Depthwise convolution is the extreme of these.
+/* Direct convolution, for groups of few channels. The tiles of a matrix product would be mostly
+ * empty there; depthwise convolution is the extreme case.
  *
- * Planes of the data are copied with their padding, and every plane of results is a weighted sum
- * of shifted windows of them (isa/conv_table.h), or every element of the filter's gradient such a
- * window's product with a plane of y's gradient. */
+ * Planes of the data are copied with their padding. A plane of results is a weighted sum of shifted
+ * windows of them (isa/conv_table.h). An element of the filter's gradient is the product of such a
+ * window with a plane of y's gradient. */
 
-/* How the work is cut. A unit is a band of results of one image and one group. In the copy, a row
- * consists of `residues` parts: columns of one residue by the stride lie side by side, as
- * neighbouring results read them. Results of all phases (conv_axis) are made from one copy. */
+/* The schedule. A unit is a row tile of results of one image and one group. A row of the copy
+ * consists of `residues` parts: columns of one residue modulo the stride are contiguous, in the
+ * order of the neighbouring results that read them. One copy serves the results of all phases
+ * (conv_axis). */
 struct conv_direct {
   const cpu_direct_loops *loops;
-  int64_t sources, results;  /* planes of one group that are copied; that are made */
-  int64_t count[2], step[2]; /* results of the largest phase; of the source, between them */
-  int64_t low[2], reach[2];  /* a window's first place; from there to its last */
+  int64_t sources, results;             /* planes of one group: copied; computed */
+  int64_t count[2], step[2];            /* results of the largest phase; source step between them */
+  int64_t low[2], reach[2];             /* a window's first position; from there to its last */
   int64_t residues, part, pitch, plane; /* elements of a part, a row, a plane of the copy */
   int64_t rows, bands;                  /* of results of the largest phase */
   int64_t taps;                         /* of the whole filter, in all phases */
-  bool squares;                         /* 3 × 3, side by side */
+  bool squares;                         /* 3 × 3, contiguous */
   int64_t units, chunk, tasks;
-  int64_t parts; /* BY_FILTER: of the units, summed apart */
+  int64_t parts; /* BY_FILTER: of the units, summed separately */
   uint64_t copy_bytes, plane_bytes, phase_bytes, weight_bytes, worker_bytes;
-  int64_t places[]; /* of the taps in the copy: by phase, source channel, tap */
+  int64_t places[]; /* offsets of the taps in the copy: by phase, source channel, tap */
 };
 
-/* Result channels that BY_FILTER takes at a time, as the micro-kernels do. */
+/* Result channels per call of the micro-kernels in BY_FILTER. */
 #define CONV_DIRECT_TOGETHER 2
 
-/* What one unit works on; rows are of the phases. */
+/* The work of one unit; rows count within the phases. */
 typedef struct direct_unit {
   int64_t image, group, band, row, rows;
 } direct_unit;
 
-/* The schedule, or NULL when memory is short (then *fits) or the way does not fit the shape. */
+/* Makes the schedule. Returns NULL if memory is short (then *fits is true) or the shape does not
+ * suit. */
 struct conv_direct *conv_direct_schedule(const cpu_conv *conv, bool *fits);
 
-/* Copies the source planes of a unit. The padding around them is the same for all units of a band:
- * it is cleared when *cleared, a band or −1, is another one. */
+/* Copies the source planes of a unit. The padding around them is the same for all units of a tile.
+ * It is cleared if *cleared, the number of a tile or −1, differs from the unit's. */
 void conv_direct_copy(const cpu_conv *conv, const void *source, const direct_unit *unit,
                       int64_t *cleared, unsigned char *copy);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What all implementations of convolution use: the taps along one dimension, and the epilogue. */
+/* Shared by all implementations of convolution: the taps along one dimension, and the epilogue. */
 #include <string.h>
 
 #include "conv.h"
 
 /* ---- Taps along one dimension ---------------------------------------------------------------- */
 
-/* Which taps of the filter meet which data, along one dimension.
+/* Which taps of the filter read which data, along one dimension.
  *
- * FORWARD and BY_DATA come down to one form, in which result i and tap u meet the source at a place
- * linear in both. In BY_DATA a result at place h of the data is reached by those taps r for which
- * h + padding − r·dilation is a multiple of the stride: which ones depends on h modulo the stride,
- * the phase, and within a phase they, too, are evenly spaced.
+ * FORWARD and BY_DATA share one form: result i and tap u read the source at an index that is linear
+ * in both. In BY_DATA, the result at index h of the data uses all taps r such that
+ * h + padding − r·dilation is a multiple of the stride. These taps depend on the phase, h modulo
+ * the stride. Within a phase they are evenly spaced as well.
  *
- * Taps that meet no data for any result are left out: they would only widen the copy. */
+ * Taps that read no data for any result are omitted: they would only widen the copy. */
 
 static int64_t greatest_divisor(int64_t a, int64_t b) {
   while (b) {
@@ -62,7 +62,7 @@ static void make_by_data(const compute_conv_attributes *c, int d, int64_t phase,
   const int64_t stride = c->stride[d], dilation = c->dilation[d], taps = c->filter_size[d];
   const int64_t divisor = greatest_divisor(dilation, stride), apart = stride / divisor;
   const int64_t place = phase + c->padding[d];
-  int64_t tap = 0; /* the first that reaches the phase */
+  int64_t tap = 0; /* the first of this phase */
   while (tap < taps && tap < apart && (place - tap * dilation) % stride != 0) tap++;
   const int64_t count = tap < taps && tap < apart ? (taps - 1 - tap) / apart + 1 : 0;
   const int64_t last = count > 0 ? tap + (count - 1) * apart : 0;
@@ -78,7 +78,7 @@ static void make_by_data(const compute_conv_attributes *c, int d, int64_t phase,
                       .offset_step = dilation / divisor};
 }
 
-/* False when memory is short. */
+/* Returns `false` if memory is short. */
 static bool make_axes(cpu_conv *conv, int dimension) {
   const compute_conv_attributes *c = &conv->shape;
   const bool by_data = c->direction == COMPUTE_CONVOLUTION_BY_DATA;
@@ -113,12 +113,11 @@ compute_status conv_axes_find(cpu_conv *conv) {
 
 /* The epilogue over a box of finished sums, which are still in a cache of this core.
  *
- * The interpreter works on runs, and each run has a price of its own. Rows of results that follow
- * each other without a gap in every operand become one run; their sums, which have a gap between
- * rows wherever windows overlap the padding, are then moved together first. Where nothing is to be
- * computed, rows are copied. */
+ * The interpreter works on runs, and each run has a fixed cost. Rows of results that are contiguous
+ * in every operand merge into one run. Their sums have a gap between rows wherever windows overlap
+ * the padding, so they are compacted first. If the epilogue computes nothing, rows are copied. */
 
-/* An operand's steps in a box, and its first element. */
+/* The steps of an operand in a box. Returns the byte offset of its first element. */
 static int64_t box_steps(const conv_box *box, const conv_operand *operand,
                          int64_t step[CPU_BOX_RANK]) {
   int64_t first = 0;
@@ -154,8 +153,8 @@ static void find_operands(const cpu_conv *conv, void *const *pointers, const con
                      box_steps(from, &conv->output[k], box->output_step[k]);
 }
 
-/* memmove for rows, which are often so short that the call would cost more than the bytes: these
- * are all loaded before any is stored. */
+/* memmove for rows. These are often so short that the call would cost more than the bytes: all
+ * bytes are loaded before any is stored. */
 static void move_row(unsigned char *to, const unsigned char *from, int64_t bytes) {
   enum { SHORT = 16, LONG = 32 };
   unsigned char first[LONG], last[LONG];
@@ -188,8 +187,8 @@ static void move_together(const cpu_conv *conv, const conv_box *from, cpu_box *b
   box->input_step[0][2] = columns;
 }
 
-/* The dimension for runs: the last, unless it is short, or the first output's channels lie side by
- * side and there are enough of them. */
+/* The dimension for runs: the last, unless it is short, or the first output's channels are
+ * contiguous and there are enough of them. */
 static int choose_dimension(const cpu_conv *conv, const cpu_box *box, bool merged) {
   enum { LONG = 16 };
   const conv_operand *output = &conv->output[0];
@@ -205,7 +204,7 @@ static int choose_dimension(const cpu_conv *conv, const cpu_box *box, bool merge
   return best;
 }
 
-/* Rows of sums are rows of the output. */
+/* Copies rows of sums to rows of the output. */
 static void copy_rows(const cpu_conv *conv, const cpu_box *box) {
   const int64_t element = conv->element, *from_step = box->input_step[0];
   const int64_t *to_step = box->output_step[0];

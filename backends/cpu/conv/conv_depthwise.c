@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* FORWARD with one channel for each group, data and results with channels last: vectors hold
- * channels, and the data are read where they lie. */
+/* FORWARD with one channel per group, data and results with channels last: vectors hold channels,
+ * and the data are read in place. */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,8 +70,7 @@ uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* Whether the epilogue begins with adding a bias for each channel, and limits, which the loop
- * does. */
+/* `true` if the epilogue begins by adding a bias per channel, and limits: the loop can do both. */
 static bool can_finish(const cpu_conv *conv) {
   const cpu_finish *f = cpu_finish_of(conv->epilogue);
   if (!f || f->dtype != conv->input[0].dtype || f->input[0] <= 0 || f->input[1] > 0 ||
@@ -81,7 +80,7 @@ static bool can_finish(const cpu_conv *conv) {
   return stride[0] == 0 && stride[1] == 1 && stride[2] == 0 && stride[3] == 0;
 }
 
-/* How the loop finishes sums of the channels from `channel` on. */
+/* The loop's finish for the channels from `channel` on. */
 static cpu_depthwise_finish place_finish(const launch *l, int64_t channel) {
   const cpu_finish *f = cpu_finish_of(l->conv->epilogue);
   const unsigned char *bias = l->pointers[2 + f->input[0] - 1];
@@ -89,7 +88,7 @@ static cpu_depthwise_finish place_finish(const launch *l, int64_t channel) {
                                 l->conv->epilogue->rest_rows};
 }
 
-/* Runs the epilogue, or what the loop has left of it, over a row's channels from `channel` on. */
+/* Runs the epilogue, or its rest after the loop, over a row's channels from `channel` on. */
 static void end_row(const launch *l, const cpu_depthwise_line *line, int64_t image, int64_t row,
                     int64_t channel) {
   const cpu_conv *conv = l->conv;
@@ -107,7 +106,7 @@ static void end_row(const launch *l, const cpu_depthwise_line *line, int64_t ima
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
-/* How sums of bytes become bytes. */
+/* Binds the requantization of sums to bytes to the operands of this launch. */
 static cpu_requantize_lines place_requantize(const launch *l) {
   const cpu_requantize *q = &l->conv->epilogue->requantize;
   cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
@@ -119,7 +118,7 @@ static cpu_requantize_lines place_requantize(const launch *l) {
   return cpu_requantize_bind(q, operands);
 }
 
-/* Some rows of bytes at once; false where that is not possible. */
+/* Computes some rows of bytes directly. Returns `false` if that is not possible. */
 static bool make_bytes(const launch *l, int64_t image, int64_t row, int64_t rows) {
   const cpu_conv *conv = l->conv;
   const compute_conv_attributes *c = &conv->shape;
@@ -147,7 +146,7 @@ static bool make_bytes(const launch *l, int64_t image, int64_t row, int64_t rows
   return makes.blocks && conv->depthwise.bytes->run(&band);
 }
 
-/* Row `row` of the results of one image, block by block of channels. */
+/* Computes row `row` of the results of one image, by blocks of channels. */
 static void make_row(const launch *l, int64_t image, int64_t row, unsigned char *sums) {
   const cpu_conv *conv = l->conv;
   const compute_conv_attributes *c = &conv->shape;
@@ -155,7 +154,7 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
   const conv_operand *x = &conv->input[0], *y = &conv->output[0];
   const int64_t *stride = x->stride, size = x->size;
   const unsigned char *data = (const unsigned char *)l->pointers[0] + image * stride[0] * size;
-  unsigned char *results = l->pointers[2 + conv->extra_count]; /* where the loop finishes */
+  unsigned char *results = l->pointers[2 + conv->extra_count]; /* of a finishing loop */
   cpu_depthwise_finish finish;
   cpu_depthwise_line line = {.filter_rows = c->filter_size[0],
                              .filter_columns = c->filter_size[1],
@@ -231,7 +230,7 @@ static cpu_depthwise_loop bf16_loop(const cpu_isa *isa) {
   return CPU_PICK(isa, cpu_depthwise)->run_bf16;
 }
 
-/* The loop for the operands' types, or NULL. */
+/* The loop for the operands' dtypes, or NULL. */
 static cpu_depthwise_loop loop_of(const cpu_conv *conv) {
   const cpu_depthwise_table *loops = CPU_PICK(conv->head.device->isa, cpu_depthwise);
   const conv_operand *x = &conv->input[0], *f = &conv->input[1];
@@ -245,13 +244,13 @@ static cpu_depthwise_loop loop_of(const cpu_conv *conv) {
 }
 
 #ifdef CPU_DOTS_AVX512
-/* Whether an operand of the epilogue is a number, or one for each channel. */
+/* `true` if an operand of the epilogue is a scalar, or has one value per channel. */
 static bool is_of_channels(const conv_operand *operand) {
   const int64_t *stride = operand->stride;
   return stride[0] == 0 && stride[1] <= 1 && stride[1] >= 0 && stride[2] == 0 && stride[3] == 0;
 }
 
-/* The loop that makes bytes at once, or NULL. */
+/* The loop that makes bytes directly, or NULL. */
 static const cpu_depthwise_bytes_table *bytes_of(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   const cpu_isa *isa = conv->head.device->isa;
@@ -287,7 +286,8 @@ static bool suits(const cpu_conv *conv, int32_t lanes, const char **reason) {
   return c->data_channels >= lanes && c->filter_size[0] <= CPU_DEPTHWISE_MOST_ROWS;
 }
 
-/* Channels whose sums of a row stay in a close cache; no block is narrower than a vector. */
+/* Channels of a block: the sums of a row stay in a close cache, and no block is narrower than a
+ * vector. */
 static int64_t choose_block(const cpu_conv *conv, int32_t lanes) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t fit = SUMS_BYTES / (c->result_size[1] * (int64_t)sizeof(float));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Direct convolution: a plane of results at a time.
+/* Direct convolution: one plane of results at a time.
  *
- * Where the epilogue only stores, planes are made where they belong; else in a buffer that the
- * epilogue then reads. BY_DATA with a stride makes the rows and columns of each phase apart, and
- * puts them together. */
+ * If the epilogue only stores, planes are computed directly in the output; otherwise in a buffer
+ * that the epilogue then reads. BY_DATA with a stride computes the rows and columns of each phase
+ * separately and interleaves them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 typedef struct launch {
   const cpu_conv *conv;
   void *const *pointers;
-  unsigned char *workers, *sums; /* sums: of BY_FILTER */
+  unsigned char *workers, *sums; /* sums: for BY_FILTER */
 } launch;
 
 /* A worker's memory. */
@@ -30,7 +30,7 @@ static void find_unit(const cpu_conv *conv, int64_t number, direct_unit *unit) {
   unit->rows = cpu_min(s->rows, s->count[0] - unit->row);
 }
 
-/* The filter's elements for one plane of results, in the order of the places. */
+/* Packs the filter's elements for one plane of results, in the order of `places`. */
 static void pack_weights(const cpu_conv *conv, const void *filter, const direct_unit *unit,
                          int64_t result, unsigned char *weights) {
   const struct conv_direct *s = conv->direct;
@@ -55,7 +55,7 @@ static void pack_weights(const cpu_conv *conv, const void *filter, const direct_
     }
 }
 
-/* The rows of one phase of a plane. */
+/* Computes the rows of one phase of a plane. */
 static void sweep_phase(const cpu_conv *conv, const workroom *room, int64_t number,
                         const conv_axis *h, const conv_axis *w, int64_t rows, unsigned char *to,
                         int64_t to_row) {
@@ -73,7 +73,7 @@ static void sweep_phase(const cpu_conv *conv, const workroom *room, int64_t numb
   s->loops->sweep(&sweep);
 }
 
-/* Puts columns of all phases together: `rows` rows of `to`, to_row apart. */
+/* Interleaves the columns of all phases: `rows` rows of `to`, to_row apart. */
 static void join_columns(const cpu_conv *conv, const unsigned char *phases, int64_t rows,
                          unsigned char *to, int64_t to_row) {
   const struct conv_direct *s = conv->direct;
@@ -92,7 +92,7 @@ static void join_columns(const cpu_conv *conv, const unsigned char *phases, int6
   }
 }
 
-/* All phases: rows and columns of `to` from the band's first on. */
+/* Computes all phases: rows and columns of `to` from the row tile's first on. */
 static void sweep_phases(const cpu_conv *conv, const workroom *room, const direct_unit *unit,
                          unsigned char *to, int64_t to_row) {
   const struct conv_direct *s = conv->direct;
@@ -111,7 +111,8 @@ static void sweep_phases(const cpu_conv *conv, const workroom *room, const direc
   }
 }
 
-/* Whether planes can be made in the output's memory. Narrow ones are written beyond their ends. */
+/* `true` if planes can be computed in the output's memory. Narrow planes cannot: vectors would
+ * write past their ends. */
 static bool stores_in_place(const cpu_conv *conv, bool phases) {
   return conv->identity && conv->output[0].stride[3] == 1 &&
          (phases || conv->size[3] >= conv->direct->loops->lanes);
@@ -190,14 +191,14 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- BY_FILTER ------------------------------------------------------------------------------- */
 
-/* Direct convolution, BY_FILTER: each element of the filter's gradient is the product of a plane of
- * y's gradient with a window of the data, summed over images.
+/* BY_FILTER: each element of the filter's gradient is the product of a plane of y's gradient with a
+ * window of the data, summed over images.
  *
- * A vector of partial sums is kept for each element of the filter, and added up at the very end.
- * Images and bands are summed in a fixed number of parts, one after the other within a part, and
- * parts then in their order: the sums are the same bits for any number of threads. */
+ * Each element of the filter has a vector of partial sums; its lanes are added at the very end.
+ * Images and row tiles are summed in a fixed number of parts, in order within each part, and the
+ * parts are added in order. So the sums have the same bits for any number of threads. */
 
-/* Vectors of sums of one group. */
+/* Vectors of sums per group. */
 static int64_t group_sums(const cpu_conv *conv) {
   const struct conv_direct *s = conv->direct;
   return s->results * s->sources * s->taps;
@@ -207,8 +208,8 @@ static int64_t vector_bytes(const cpu_conv *conv) {
   return (int64_t)conv->direct->loops->lanes * conv->element;
 }
 
-/* Planes of y's gradient as they lie, if they are rows of the computing type wide enough to be read
- * in whole vectors; else copied. */
+/* Uses planes of y's gradient in place, if their rows have the computing type and are wide enough
+ * to be read in whole vectors; otherwise copies them. */
 static void find_factor(const cpu_conv *conv, const void *gradient, const direct_unit *unit,
                         int64_t first, int64_t count, unsigned char *room,
                         cpu_direct_correlation *c) {
@@ -258,7 +259,7 @@ static void do_unit(const launch *l, const direct_unit *unit, unsigned char *cop
   }
 }
 
-/* Sums of groups lie after each other, and within them those of parts. */
+/* Sums are ordered by group, then part. */
 static void sum_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const cpu_conv *conv = l->conv;
@@ -281,7 +282,7 @@ static void sum_task(void *argument, int64_t task, int32_t worker) {
   }
 }
 
-/* Adds lanes and parts of one group, and finishes it. The totals take the place of the first
+/* Adds the lanes and parts of one group, and runs the epilogue. The totals overwrite the first
  * sums. */
 static void finish_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
@@ -319,30 +320,30 @@ static compute_status run_filter(const cpu_kernel *kernel, void *const *pointers
 
 /* ---- The schedule and the copy --------------------------------------------------------------- */
 
-/* Direct convolution: how its work is cut, and its copy of the data. */
+/* The schedule of direct convolution, and its copy of the data. */
 
 enum {
-  COPY_BYTES = 96 << 10,      /* of a copy, where that leaves bands of a sensible height */
-  MOST_COPY_BYTES = 1 << 20,  /* more is for the ways that cut columns and channels, too */
+  COPY_BYTES = 96 << 10,      /* of a copy, if row tiles keep a sensible height */
+  MOST_COPY_BYTES = 1 << 20,  /* other implementations take larger ones */
   MOST_SUMS_BYTES = 16 << 20, /* of BY_FILTER */
   UNITS_PER_THREAD = 4,
-  UNIT_PRODUCTS = 1 << 17, /* multiplications that repay a unit of its own */
+  UNIT_PRODUCTS = 1 << 17, /* multiplications that repay a separate unit */
   TASKS_PER_THREAD = 16,
-  PARTS = 16, /* units of BY_FILTER, where there are fewer blocks of the filter */
+  PARTS = 16, /* units of BY_FILTER, if the filter has fewer blocks */
   FEW = 4
 };
 
 /* ---- Which shapes --------------------------------------------------------------------------- */
 
-/* Whether taps are 3 × 3 neighbours in the copy, which its micro-kernel is made for. */
+/* `true` if the taps are 3 × 3 neighbours in the copy, for the special micro-kernel. */
 static bool has_squares(const cpu_conv *conv) {
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   return conv->axis_count[0] * conv->axis_count[1] == 1 && h->taps == 3 && w->taps == 3 &&
          h->offset_step == h->source_step && w->offset_step == 1 && w->source_step == 1;
 }
 
-/* Whether a matrix product would waste more of its register tiles than this way loses by reading
- * every window where it lies. Planes are stored one by one, which suits an output of planes. */
+/* `true` if a matrix product would waste more of its register tiles than this implementation loses
+ * by rereading every window. Planes are stored one by one, which requires an output of planes. */
 static bool is_thin(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t data = c->data_channels / c->groups, results = c->result_channels / c->groups;
@@ -456,7 +457,7 @@ struct conv_direct *conv_direct_schedule(const cpu_conv *conv, bool *fits) {
   s.sources = (by_data ? c->result_channels : c->data_channels) / c->groups;
   s.results = (by_data ? c->data_channels : c->result_channels) / c->groups;
   if (s.sources == 0 || s.count[0] == 0 || s.count[1] == 0) return NULL;
-  /* Copies are small, and what follows must not overflow. */
+  /* Limits the copy, so that the computations below cannot overflow. */
   const double columns = (double)s.count[1] + (double)(s.reach[1] / s.step[1]);
   if (s.step[0] > MOST_COPY_BYTES || s.reach[0] > MOST_COPY_BYTES ||
       columns * (double)s.step[1] * (double)s.sources * (double)conv->element > MOST_COPY_BYTES)
@@ -485,13 +486,13 @@ struct conv_direct *conv_direct_schedule(const cpu_conv *conv, bool *fits) {
 
 /* ---- Copying -------------------------------------------------------------------------------- */
 
-/* Which of `count` rows or columns from place `base` of the source on are inside it. */
+/* Finds which of `count` rows or columns from source position `base` on are inside the source. */
 static void find_inside(int64_t base, int64_t size, int64_t count, int64_t *first, int64_t *end) {
   *first = base >= 0 ? 0 : cpu_min(-base, count);
   *end = cpu_max(cpu_min(size - base, count), *first);
 }
 
-/* The columns of one row's residue after the other. */
+/* Copies rows, the columns of one residue after the other. */
 static void copy_parts(const cpu_conv *conv, const unsigned char *from, int64_t rows, int64_t first,
                        int64_t end, unsigned char *to) {
   const struct conv_direct *s = conv->direct;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* BY_FILTER: the gradient of the filter, a sum over all results.
  *
- * For one tap it is the product of y's gradient (result channels × results) with the windows' data
- * at that tap (results × data channels), which differ from tap to tap only by where they begin. So
- * a band of data is copied once, with its padding and with the channels of one place side by side;
- * and every tap reads the micro-kernels' columns (neighbouring channels, and the channels of taps
- * whose places are neighbours) from it in place, results being listed by where they lie (b_rows).
- * Where a group has a few channels only, columns would be narrow, and sums are dot products along
- * rows. */
+ * For one tap it is the product of y's gradient (result channels × results) with the tap's data
+ * (results × data channels). The data of different taps differ only by their start. So a tile of
+ * data is copied once, with its padding and with contiguous channels per position. Every tap reads
+ * the micro-kernels' columns (neighbouring channels, and the channels of taps at neighbouring
+ * positions) from the copy in place; the results' offsets are listed (b_rows). If a group has only
+ * a few channels, columns would be narrow, and the sums are dot products along rows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ typedef struct launch {
   const cpu_conv *conv;
   void *const *pointers;
   unsigned char *sums, *workers;
-  unsigned char *packed; /* both factors, where they are multiplied tap by tap */
+  unsigned char *packed; /* both factors, for products tap by tap */
 } launch;
 
 /* Blocks are numbered by group, result channels, data channels. */
@@ -38,7 +37,7 @@ static int64_t band_count(const cpu_conv *conv) {
   return cpu_divide_up(conv->shape.batch, s->images) * s->bands_h * s->bands_w;
 }
 
-/* Bands are numbered by image, rows, columns. */
+/* Tiles are numbered by image, rows, columns. */
 static void find_band(const cpu_conv *conv, int64_t number, conv_filter_unit *unit) {
   const conv_filter_schedule *s = &conv->filter;
   unit->column = number % s->bands_w * s->columns;
@@ -52,8 +51,8 @@ static void find_band(const cpu_conv *conv, int64_t number, conv_filter_unit *un
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
-/* Where the copy's places along one dimension lie in the data: from base on; [first, end) inside.
- */
+/* Finds the data range of the copy along one dimension: it starts at `base`; [first, end) is inside
+ * the data. */
 static void find_inside(const conv_axis *axis, int64_t result, int64_t count, int64_t *base,
                         int64_t *first, int64_t *end) {
   *base = result * axis->source_step + axis->offset_first;
@@ -61,9 +60,10 @@ static void find_inside(const conv_axis *axis, int64_t result, int64_t count, in
   *end = cpu_max(cpu_min(axis->source_size - *base, count), *first);
 }
 
-/* Register tiles run along channels: places are outside, the channels of one place side by side.
- * Dot products run along places: channels are outside, and in each row the places of one residue by
- * the stride lie side by side, as neighbouring results read them. */
+/* Register tiles run along channels: positions are the outer dimension, with contiguous channels
+ * per position. Dot products run along positions: channels are the outer dimension. In each row,
+ * positions of one residue modulo the stride are contiguous, so that neighbouring results read
+ * neighbours. */
 static void copy_places(const cpu_conv *conv, const conv_filter_unit *unit,
                         const unsigned char *from, int64_t first, int64_t end, unsigned char *to) {
   const conv_operand *x = &conv->input[0];
@@ -93,8 +93,8 @@ static void copy_channels(const cpu_conv *conv, const conv_filter_unit *unit,
   }
 }
 
-/* Of filters of one element, whose results meet places apart from each other, all of them in the
- * data: only these are copied. */
+/* `true` for filters of one element whose results read separate positions, all inside the data:
+ * only these positions are copied. */
 static bool is_sparse(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   for (int d = 0; d < 2; d++)
@@ -120,7 +120,7 @@ static void copy_sparse(const cpu_conv *conv, const void *data, const conv_filte
   }
 }
 
-/* `rows` rows of results of one image. */
+/* Copies the data of `rows` rows of results of one image. */
 static void copy_image(const cpu_conv *conv, const void *data, const conv_filter_unit *unit,
                        int64_t image, int64_t rows, unsigned char *copy) {
   const conv_filter_schedule *s = &conv->filter;
@@ -159,7 +159,7 @@ static void copy_data(const cpu_conv *conv, const void *data, const conv_filter_
 
 /* ---- Products ------------------------------------------------------------------------------ */
 
-/* y's gradient for some rows of results, result channels outside. */
+/* Packs y's gradient for some rows of results; result channels are the outer dimension. */
 static void pack_factor(const cpu_conv *conv, const void *gradient, const conv_filter_unit *unit,
                         int64_t row, int64_t rows, unsigned char *packed) {
   const conv_filter_schedule *s = &conv->filter;
@@ -189,7 +189,7 @@ static void pack_factor(const cpu_conv *conv, const void *gradient, const conv_f
   }
 }
 
-/* Sums are a matrix: result channels × (row tap, column tap, data channel). */
+/* The sums are a matrix: result channels × (row tap, column tap, data channel). */
 static void multiply_tiles(const cpu_conv *conv, const conv_filter_unit *unit, int64_t row,
                            int64_t rows, const unsigned char *copy, const unsigned char *packed,
                            int64_t *list, unsigned char *sums) {
@@ -201,7 +201,7 @@ static void multiply_tiles(const cpu_conv *conv, const conv_filter_unit *unit, i
     for (int64_t j = 0; j < unit->columns; j++, k++)
       list[k] = ((i / s->rows * s->height + i % s->rows * s->step[0]) * s->width + j * s->step[1]) *
                 channels;
-  /* Taps at neighbouring places are one run of columns. */
+  /* Taps at neighbouring positions form one run of columns. */
   const int64_t run = w->offset_step == 1 ? w->taps : 1;
   cpu_gemm_block block = {
       .m = unit->m_count,
@@ -225,7 +225,7 @@ static void multiply_tiles(const cpu_conv *conv, const conv_filter_unit *unit, i
     }
 }
 
-/* Sums are a matrix: result channels × (data channel, row tap, column tap). */
+/* The sums are a matrix: result channels × (data channel, row tap, column tap). */
 static void multiply_dots(const cpu_conv *conv, const conv_filter_unit *unit, int64_t row,
                           int64_t rows, const unsigned char *copy, const unsigned char *packed,
                           unsigned char *sums) {
@@ -276,16 +276,16 @@ static void do_band(const launch *l, const conv_filter_unit *unit, unsigned char
 
 /* ---- Sums ----------------------------------------------------------------------------------- */
 
-/* Where the sums of one part of a block are built. Those of a block that is not cut are finished as
- * soon as they are there, while they are in the worker's caches, and make room for the next. */
+/* The buffer for the sums of one part of a block. A block with one part is finished as soon as it
+ * is summed, while it is in the worker's caches; its buffer then serves the next block. */
 static unsigned char *sums_of(const launch *l, int64_t block, int64_t part, int32_t worker) {
   const conv_filter_schedule *s = &l->conv->filter;
   const int64_t number = s->parts > 1 ? block * s->parts + part : worker;
   return l->sums + number * s->tile * l->conv->element;
 }
 
-/* One result channel's sums, (tap, data channel), in the filter's order, (data channel, tap): what
- * follows then runs over elements side by side. */
+/* Transposes one result channel's sums from (tap, data channel) to the filter's order, (data
+ * channel, tap), so that the epilogue runs over contiguous elements. */
 static void turn_sums(const cpu_conv *conv, int64_t channels, int64_t taps, unsigned char *sums,
                       unsigned char *turned) {
   const cpu_gemm_source source = {sums, conv->accumulate, 1, channels};
@@ -342,7 +342,7 @@ static void sum_task(void *argument, int64_t task, int32_t worker) {
   if (parts == 1) finish_block(l, &block, sums, worker);
 }
 
-/* Adds the parts of one block, in their order, and finishes it. */
+/* Adds the parts of one block, in order, and runs the epilogue. */
 static void finish_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const conv_filter_schedule *s = &l->conv->filter;
@@ -374,22 +374,21 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* How BY_FILTER cuts its work.
+/* The schedule of BY_FILTER.
  *
- * Blocks of the filter share nothing but what they read, so they are the units where there are
- * enough of them. A small filter's gradient, summed over many results, is cut along the sum
- * instead: parts are built apart and then added in their order, whichever thread built them. How
- * many there are depends on shapes alone, not on the threads, so that these do not show in the
- * sums' bits. */
+ * Blocks of the filter share only their inputs, so they are the units if there are enough of them.
+ * A small filter's gradient, summed over many results, is cut along the sum instead: parts are
+ * computed separately and then added in order. The number of parts depends on shapes alone, not on
+ * the threads, so that the sums have the same bits for any number of threads. */
 
 enum {
   TILE_BYTES = 512 << 10, /* of one unit's sums */
   TALLEST = 112,          /* result channels of a unit: eight register tiles */
   WIDEST = 128,           /* data channels */
   CLOSE_K = 320,          /* results multiplied at a time */
-  LONGEST_ROW = 512,      /* results of a row that are copied for at a time */
-  FEW = 4,                /* so few channels on both sides are dot products */
-  UNITS = 16,             /* blocks and parts, if results are enough for so many */
+  LONGEST_ROW = 512,      /* results of a row per copy */
+  FEW = 4,                /* with so few channels on both sides: dot products */
+  UNITS = 16,             /* blocks and parts, if there are enough results */
   PART_RESULTS = 256,     /* that repay a part's sums */
   PARTS_BYTES = 64 << 20
 };
@@ -398,7 +397,7 @@ static int64_t block_count(const cpu_conv *conv) {
   return conv->shape.groups * conv->filter.blocks_m * conv->filter.blocks_c;
 }
 
-/* Into how many parts sums should be cut. */
+/* The desired number of parts of the sum. */
 static int64_t wanted_parts(const cpu_conv *conv) {
   const int64_t places = conv->axes[0]->count * conv->axes[1]->count;
   const double results = (double)conv->shape.batch * (double)places;
@@ -422,7 +421,7 @@ static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
   s->tile = s->block_m * s->block_c * taps;
 }
 
-/* Bands of results whose data fit a part of the level-2 cache. */
+/* Chooses tiles of results whose data fit a part of the level-2 cache. */
 static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t size = conv->element;
@@ -449,7 +448,8 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   s->bands_w = cpu_divide_up(w->count, s->columns);
 }
 
-/* Small images, so that sums are read and written once for as many results as of large ones. */
+/* Combines small images, so that sums are read and written once for as many results as with large
+ * images. */
 static void choose_images(const cpu_conv *conv, conv_filter_schedule *s) {
   const int64_t places = cpu_max(s->rows * s->columns, 1), batch = conv->shape.batch;
   const int64_t copied = s->height * s->width * s->block_c * conv->element;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* BY_FILTER of small planes, tap by tap: the products of conv_filter.c without those that would
- * meet padding, which of a 4 × 4 plane are a third.
+/* BY_FILTER of small planes, tap by tap: the products of conv_filter.c, without the products with
+ * padding. For a 4 × 4 plane these are a third.
  *
- * Both factors are packed before, once for all blocks of the filter, place by place and at each
- * place image after image (conv_places): y's gradient into tiles of result channels, the data into
- * panels of data channels. What a tap multiplies along a row of results, or along several whole
- * rows, is then one run of both. */
+ * Both factors are packed once for all blocks of the filter, by position, image after image at each
+ * position (conv_places): y's gradient into tiles of result channels, the data into panels of data
+ * channels. The factors of one tap along a row of results, or along several whole rows, are then
+ * one run each. */
 #include <string.h>
 
 #include "conv.h"
@@ -16,7 +16,7 @@ typedef struct packing {
   unsigned char *packed, *workers;
 } packing;
 
-/* The rows of tile t of `tiles` that `count` result channels are cut into. */
+/* Rows of tile t of the `tiles` tiles for `count` result channels. */
 static int64_t tile_rows(int64_t count, int64_t tiles, int64_t t) {
   return count / tiles + (t < count % tiles);
 }
@@ -33,7 +33,7 @@ static int64_t group_panels(const cpu_conv *conv) {
   return conv->filter.blocks_c * conv->filter.panels;
 }
 
-/* The panels follow the tiles; both are numbered by group, part of the images, number. */
+/* The panels follow the tiles; both are ordered by group, part of the images, number. */
 static unsigned char *tile_at(const cpu_conv *conv, unsigned char *packed, int64_t group,
                               int64_t part, int64_t tile) {
   const conv_filter_schedule *s = &conv->filter;
@@ -113,18 +113,18 @@ void conv_filter_taps_pack(const cpu_conv *conv, void *const *pointers, unsigned
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* What the epilogue will read of a block, which comes from far away: the rows of an operand, one
- * for each result channel, then those of the next. Asking for it while the block is summed took 6 %
- * off the gradients of ResNet-18's filters (with AVX-512). */
+/* The epilogue's inputs for a block, which come from distant memory: the rows of an operand, one
+ * per result channel, then the rows of the next operand. Prefetching them while the block is summed
+ * took 6 % off the gradients of ResNet-18's filters (with AVX-512). */
 typedef struct far_rows {
   const cpu_conv *conv;
   void *const *pointers;
   const conv_filter_unit *block;
   uint32_t operand;
-  int64_t row, done; /* bytes of the row that were asked for */
+  int64_t row, done; /* prefetched bytes of the row */
 } far_rows;
 
-/* The next bytes that `steps` prefetches of a line can ask for, of rows without gaps. */
+/* The next bytes to prefetch, of rows without gaps: at most `steps` cache lines. */
 static const void *ask(far_rows *f, int64_t steps, int64_t *bytes) {
   enum { LINE = 64 };
   const conv_filter_unit *b = f->block;
@@ -149,12 +149,12 @@ static const void *ask(far_rows *f, int64_t steps, int64_t *bytes) {
   return at;
 }
 
-/* One tap of one panel, for a run of results of the band's tiles. */
+/* One tap of one panel, for a run of results of one row tile. */
 typedef struct tap_run {
   far_rows *far;              /* or NULL */
-  const unsigned char *panel; /* where the run's data begin */
-  int64_t place, count;       /* of results: the first, how many */
-  int64_t images;             /* at each */
+  const unsigned char *panel; /* the run's data */
+  int64_t place, count;       /* of results: the first, the count */
+  int64_t images;             /* per position */
   unsigned char *sums;
   int64_t columns;
 } tap_run;
@@ -184,8 +184,8 @@ static void multiply_run(const cpu_conv *conv, const conv_filter_unit *block, in
   }
 }
 
-/* One tap of one panel: rows of results from `row` up to `end`. Rows that a tap meets to their full
- * width are multiplied together, as far as the panel's part stays close. */
+/* Multiplies one tap of one panel, for result rows `row` … `end` − 1. Rows where the tap reads data
+ * at full width are multiplied together, as far as the panel's part stays in a close cache. */
 static void multiply_tap(const cpu_conv *conv, const conv_filter_unit *block, int64_t part,
                          int64_t tap_h, int64_t tap_w, int64_t row, int64_t end,
                          const unsigned char *panel, unsigned char *packed, tap_run *r) {
@@ -211,7 +211,7 @@ static void multiply_tap(const cpu_conv *conv, const conv_filter_unit *block, in
   }
 }
 
-/* A band of rows of the images of one part. */
+/* Sums a row tile of the images of one part. */
 static void multiply_band(const cpu_conv *conv, const conv_filter_unit *block, int64_t part,
                           int64_t row, int64_t end, unsigned char *packed, far_rows *far,
                           unsigned char *sums) {
@@ -250,7 +250,8 @@ void conv_filter_taps_sum(const cpu_conv *conv, void *const *pointers,
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* Packing everything before pays for small planes, or where channels are many for each of it. */
+/* `true` for small planes, and for planes with many channels: packing everything in advance
+ * pays. */
 static bool suits(const cpu_conv *conv) {
   enum { LEAST_CHANNELS = 32, MANY_CHANNELS = 128, SMALL = 64, MOST_PLACES = 1024 };
   const compute_conv_attributes *c = &conv->shape;
@@ -264,8 +265,9 @@ static bool suits(const cpu_conv *conv) {
          places <= MOST_PLACES && channels >= (places <= SMALL ? LEAST_CHANNELS : MANY_CHANNELS);
 }
 
-/* Blocks of the filter whose sums, with a band of tiles and what a panel has of it, stay in the
- * level-2 cache. Bands and parts depend on shapes alone, as they show in the sums' bits. */
+/* Chooses blocks of the filter whose sums stay in the level-2 cache. A row tile of the gradient's
+ * tiles, and the matching part of a panel, fit beside them. Row tiles and parts depend on shapes
+ * alone, because they affect the sums' bits. */
 static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
   enum { TALLEST = 72, WIDEST = 64, TILE_BYTES = 384 << 10 };
   const compute_conv_attributes *c = &conv->shape;
@@ -297,7 +299,7 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
 static void choose_memory(const cpu_conv *conv, conv_filter_schedule *s) {
   const int64_t size = conv->element, groups = conv->shape.groups, width = conv->type->columns;
   const int64_t places = conv->axes[0]->count * conv->axes[1]->count * s->images;
-  /* The last block may have fewer tiles than the others, and taller ones. */
+  /* The last block may have fewer, taller tiles than the others. */
   s->tile_bytes = cpu_round_up(places * conv->type->rows * size, 64);
   s->panel_each = cpu_round_up(conv_places_elements(&s->data, s->images) * size, 64);
   s->packed_bytes = (uint64_t)(groups * s->image_parts *

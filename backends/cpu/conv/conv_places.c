@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of small planes, place by place: for convolutions that are multiplied tap by tap. */
+/* Copies of small planes, position by position, for convolutions that are multiplied tap by tap. */
 #include <string.h>
 
 #include "conv.h"
@@ -35,8 +35,8 @@ int64_t conv_places_elements(const conv_places *p, int64_t images) {
   return p->parts[0] * p->parts[1] * p->place[0] * p->place[1] * images * p->pixel;
 }
 
-/* One row of one image: part after part, or by way of `line`, where strides above 2 are gathered
- * from planes. */
+/* Copies one row of one image, part after part. Planes with strides above 2 are gathered by way of
+ * `line`. */
 static void copy_row(const cpu_conv *conv, const conv_operand *x, const conv_places *p,
                      const unsigned char *from, int64_t row, int64_t channels, int64_t images,
                      unsigned char *line, unsigned char *copy) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* FORWARD with one channel for each group, data and results in planes: vectors hold columns, and
- * the data are read where they lie. */
+/* FORWARD with one channel per group, data and results in planes: vectors hold columns, and the
+ * data are read in place. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 enum {
   UNITS_PER_THREAD = 4,
   TASKS_PER_THREAD = 16,
-  LEAST_ROWS = 8,         /* of a band */
-  UNIT_RESULTS = 1 << 14, /* that repay a unit of its own */
+  LEAST_ROWS = 8,         /* of a row tile */
+  UNIT_RESULTS = 1 << 14, /* fewest that repay a separate unit */
   MOST_WIDTH = 1 << 20,
   MOST_TAPS = 25
 };
@@ -33,7 +33,7 @@ static void read_filter(const launch *l, int64_t channel, float *to) {
     for (int64_t s = 0; s < size[1]; s++) *to++ = from[r * f->stride[2] + s * f->stride[3]];
 }
 
-/* How the loop finishes sums: as the epilogue begins, or not at all. */
+/* Sets the loop's finish: the beginning of the epilogue, or no change at all. */
 static void set_finish(const launch *l, int64_t channel, cpu_planes_band *band) {
   const cpu_conv *conv = l->conv;
   const cpu_finish *f = conv->planes.finishes ? cpu_finish_of(conv->epilogue) : NULL;
@@ -49,7 +49,7 @@ static void set_finish(const launch *l, int64_t channel, cpu_planes_band *band) 
   band->bias = bias[channel * conv->extra[f->input[0] - 1].stride[1]];
 }
 
-/* Band `number` of one plane. */
+/* Computes row tile `number` of one plane. */
 static void make_band(const launch *l, int64_t image, int64_t channel, int64_t number,
                       float *sums) {
   const cpu_conv *conv = l->conv;
@@ -147,7 +147,7 @@ static bool suits(const cpu_conv *conv, const char **reason) {
          c->result_size[1] >= CPU_PICK(conv->head.device->isa, cpu_planes)->least_columns;
 }
 
-/* Whether the epilogue begins with adding a bias for each channel, or nothing, and limits. */
+/* `true` if the epilogue begins with limits, after an optional bias per channel. */
 static bool can_finish(const cpu_conv *conv) {
   const cpu_finish *f = cpu_finish_of(conv->epilogue);
   if (!f || f->dtype != COMPUTE_F32 || f->input[1] > 0 || f->input[2] > 0) return false;
@@ -156,7 +156,7 @@ static bool can_finish(const cpu_conv *conv) {
   return stride[0] == 0 && stride[2] == 0 && stride[3] == 0;
 }
 
-/* Whole planes, unless there are few for the threads. */
+/* Uses whole planes, unless there are too few for the threads. */
 static void choose_bands(cpu_conv *conv, conv_planes *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t planes = c->batch * c->data_channels, threads = conv->head.device->threads;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* FORWARD with channels last, or turned so: rows of windows times the filter.
+/* FORWARD with channels last, possibly after a transposition: rows of windows times the filter.
  *
- * With the channels of a pixel side by side, the part of a window that lies in one row of the data
- * is one run of memory, and the windows of neighbouring results are such runs at one distance. They
- * are the rows of a matrix as the micro-kernels of products read it; the filter, packed into panels
- * of result channels, is the other factor. So nothing is turned, vectors hold channels whatever the
- * width of a plane, and all that is copied is each unit's data, once, with their padding.
+ * With contiguous channels per pixel, the part of a window in one row of the data is one run of
+ * memory. The windows of neighbouring results are such runs at one distance: the rows of a matrix
+ * in the micro-kernels' layout. The other factor is the filter, packed into panels of result
+ * channels. So nothing is transposed, and vectors hold channels for any plane width. Only each
+ * unit's data are copied, once, with their padding.
  *
- * A unit is a band of rows of one image and group, for some panels of result channels. Units of one
- * band follow each other, and a thread that takes several of them copies the data once. A result is
- * the sum of its runs in the order of the filter's rows, whatever the unit.
+ * A unit is a row tile of one image and group, for some panels of result channels. The units of one
+ * row tile follow each other, and a thread that takes several of them copies the data once. A
+ * result is the sum of its runs in the order of the filter's rows, in every unit.
  *
- * Where blocks of results are pooled, those of a band wait for it in one panel, near the core.
+ * For pooled results, one panel of a row tile is kept near the core until it is pooled.
  *
- * Planes of f32 come to it, too, where vectors of 64 bytes turn 16 × 16 elements in registers: data
- * as they are copied, results a few rows of one panel at a time. So no vector has the tail of a row
- * of planes, and no panel is packed from the image in a run. */
+ * Planes of f32 use this implementation as well, if vectors of 64 bytes transpose 16 × 16 elements
+ * in registers: the data during the copy, the results a few rows of one panel at a time. No vector
+ * then has the tail of a row of planes, and no launch packs panels of the image. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ typedef struct launch {
   unsigned char *workers;
 } launch;
 
-/* What one unit works on. */
+/* The work of one unit. */
 typedef struct rows_unit {
   int64_t image, group, row, rows;
   int64_t panel, panels; /* within the group */
@@ -37,17 +37,18 @@ typedef struct rows_unit {
 
 /* ---- The data -------------------------------------------------------------------------------- */
 
-/* Of i8 the dot products of four bytes take x + 128 instead (gemm_pack_words.h). */
+/* The dot products of four bytes replace i8 data x by x + 128 (gemm_pack_words.h). */
 static bool is_shifted(const cpu_conv *conv) {
   return conv->type->group == 4 && conv->input[0].dtype == COMPUTE_I8;
 }
 
-/* The bytes that stand for 0. */
+/* The byte that represents 0. */
 static unsigned char padding_of(const cpu_conv *conv) {
   return is_shifted(conv) ? 128 : 0;
 }
 
-/* `count` pixels, `step` columns apart from column `first` on, those outside the data as zeros. */
+/* Copies `count` pixels, `step` columns apart, from column `first` on. Pixels outside the data are
+ * zeros. */
 static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t first, int64_t step,
                         int64_t count, unsigned char *to) {
   const conv_rows *s = &conv->rows;
@@ -59,7 +60,7 @@ static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t 
   if (before > 0) memset(to, padding_of(conv), (size_t)(before * pixel));
   const cpu_gemm_source source = {row + (first + before * step) * x->stride[3] * x->size, x->dtype,
                                   step * x->stride[3], x->stride[1]};
-  const bool whole = s->channels % conv->type->group == 0; /* words, of which none is filled up */
+  const bool whole = s->channels % conv->type->group == 0; /* no word needs filling up */
   const bool as_is = s->size == x->size && padding_of(conv) == 0 && whole;
   if (end > before && as_is && x->stride[1] == 1 && step * x->stride[3] == s->pixel)
     memcpy(to + before * pixel, source.data, (size_t)((end - before - 1) * pixel + bytes));
@@ -69,7 +70,7 @@ static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t 
   if (from < count) memset(to + from * pixel, padding_of(conv), (size_t)((count - from) * pixel));
 }
 
-/* A unit's first row of the copy in the data, and how far it is to the next. */
+/* Returns the data row of a unit's first copied row; *step is the distance to the next one. */
 static int64_t first_row(const cpu_conv *conv, const rows_unit *unit, int64_t *step) {
   const compute_conv_attributes *c = &conv->shape;
   *step = conv->rows.sparse ? c->stride[0] : 1;
@@ -83,7 +84,7 @@ static const unsigned char *data_of(const launch *l, const rows_unit *unit) {
          (unit->image * x->stride[0] + channel * x->stride[1]) * x->size;
 }
 
-/* Copies what a unit's windows meet, from row `first` of the copy to before row `end`. */
+/* Copies the data of a unit's windows: rows `first` … `end` − 1 of the copy. */
 static void copy_data(const launch *l, const rows_unit *unit, int64_t first, int64_t end,
                       unsigned char *copy) {
   const cpu_conv *conv = l->conv;
@@ -106,8 +107,8 @@ static void copy_data(const launch *l, const rows_unit *unit, int64_t first, int
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Where a unit's sums are built, and their steps in elements. Those that the micro-kernel finishes
- * are only needed until the next panel's, which take their place. */
+/* Buffer of a unit's sums, with steps in elements. Sums that the micro-kernel finishes are only
+ * needed until the next panel's, which overwrite them. */
 typedef struct rows_sums {
   unsigned char *at;
   int64_t row, pixel, panel;
@@ -123,7 +124,7 @@ static const void *addend_at(const launch *l, const rows_unit *unit, int i, int6
   return at + (unit->image * operand->stride[0] + channel * operand->stride[1]) * operand->size;
 }
 
-/* The operands of an image and group: a row of theirs is a pixel, a column a channel. */
+/* The operands of an image and group: a row is a pixel, a column is a channel. */
 static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   const cpu_conv *conv = l->conv;
   const conv_operand *y = &conv->output[0];
@@ -162,7 +163,7 @@ static cpu_gemm_requantize place_requantize(const launch *l, const rows_unit *un
   return makes;
 }
 
-/* Where the windows of a band's results begin in the copy, in elements of the micro-kernel. */
+/* Lists the offsets of a row tile's windows in the copy, in elements of the micro-kernel. */
 static void list_windows(const cpu_conv *conv, int64_t *windows) {
   const conv_rows *s = &conv->rows;
   for (int64_t row = 0; row < s->band; row++)
@@ -170,18 +171,18 @@ static void list_windows(const cpu_conv *conv, int64_t *windows) {
       *windows++ = (row * s->step[0] * s->line + i * s->step[1] * s->pixel) / conv->type->group;
 }
 
-/* What a panel's product does besides: finishes its sums with the last run, in one of two ways, and
- * asks for lines of the cache. Each may be NULL. */
+/* Extra work of a panel's product: finishes the sums with the last run, in one of two ways, and
+ * prefetches cache lines. Each pointer may be NULL. */
 typedef struct panel_extras {
   const cpu_gemm_finish *finish;
   const cpu_gemm_requantize *requantize;
   const cpu_gemm_lines *read, *written;
 } panel_extras;
 
-/* Rows of results that meet the same rows of the filter: the others are all in the padding. */
+/* Rows of results that use the same rows of the filter: its other rows are in the padding. */
 typedef struct met_rows {
   int64_t row, end;    /* of results, within a unit */
-  int64_t first, past; /* of the filter; where all are padding, the first one, for zeros */
+  int64_t first, past; /* of the filter; if all are padding, only the first, for zeros */
 } met_rows;
 
 static void meet_filter(const compute_conv_attributes *c, int64_t row, met_rows *met) {
@@ -194,9 +195,9 @@ static void meet_filter(const compute_conv_attributes *c, int64_t row, met_rows 
   met->past = 1;
 }
 
-/* The rows from `row` on: one, or with `several` as many as meet the same. */
+/* The rows from `row` on: one, or with `several` all that use the same rows of the filter. */
 static met_rows next_rows(const cpu_conv *conv, const rows_unit *unit, int64_t row, bool several) {
-  enum { NARROW = 4 }; /* so few pixels have too few sums for the latency of multiply-adds */
+  enum { NARROW = 4 }; /* so few pixels have too few sums to hide the latency of multiply-adds */
   if (several && conv->shape.result_size[1] < NARROW)
     return (met_rows){row, unit->rows, 0, conv->shape.filter_size[0]};
   met_rows met = {.row = row, .end = row + 1};
@@ -209,8 +210,8 @@ static met_rows next_rows(const cpu_conv *conv, const rows_unit *unit, int64_t r
   return met;
 }
 
-/* One panel: all runs of the windows, some together, and of each run the rows of results that meet
- * it. */
+/* Multiplies one panel: all runs of the windows, some together. Each run covers the rows of results
+ * that use it. */
 static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
                            const unsigned char *copy, const int64_t *windows, const rows_sums *sums,
                            const panel_extras *extras) {
@@ -263,12 +264,12 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
       conv->type->multiply(&block);
       block.ahead = (const unsigned char *)block.ahead + block.ahead_bytes;
       if (whole) block.ahead_bytes = 0;
-      block.read = block.written = NULL; /* once is enough */
+      block.read = block.written = NULL; /* prefetch only once */
     }
   }
 }
 
-/* Sums that need no epilogue are built where they belong. */
+/* Sums without an epilogue are built directly in the output. */
 static rows_sums place_sums(const launch *l, const rows_unit *unit, unsigned char *scratch) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
@@ -309,15 +310,14 @@ static float *first_of(const cpu_conv *conv, const rows_unit *unit, const cpu_ge
          unit->panel * conv->type->columns;
 }
 
-/* What follows the finish, over a unit's results. */
+/* Runs the epilogue's rest, after the finish, over a unit's results. */
 static void run_rest(const launch *l, const rows_unit *unit, const cpu_gemm_finish *finish) {
   const cpu_conv *conv = l->conv;
   cpu_finish_run_rest(conv_rows_finished(conv), first_of(conv, unit, finish), finish->y_row,
                       unit->rows * conv->shape.result_size[1], results_of(conv, unit));
 }
 
-/* The same finish with its results one after the other at `values`: the output may be what is added
- * to them. */
+/* The same finish with contiguous results at `values`: the output may be the addend itself. */
 static cpu_gemm_finish finish_apart(const cpu_conv *conv, const rows_unit *unit,
                                     const cpu_gemm_finish *finish, float *values) {
   cpu_gemm_finish apart = *finish;
@@ -351,7 +351,7 @@ static void add_last(const launch *l, const rows_unit *unit, const float *values
   CPU_PICK(conv->head.device->isa, cpu_finish)->run(&lines);
 }
 
-/* Units are numbered by image, group, band, block of panels. */
+/* Units are numbered by image, group, row tile, block of panels. */
 static rows_unit find_unit(const cpu_conv *conv, int64_t number) {
   const conv_rows *s = &conv->rows;
   rows_unit unit = {.panel = number % s->blocks * s->block};
@@ -365,15 +365,15 @@ static rows_unit find_unit(const cpu_conv *conv, int64_t number) {
   return unit;
 }
 
-/* No band's copy is there yet. */
+/* No row tile has been copied yet. */
 enum { NO_BAND = -1 };
 
 static int64_t *copied_band(const launch *l, int64_t worker) {
   return (int64_t *)(void *)(l->workers + (uint64_t)worker * l->conv->rows.worker_bytes);
 }
 
-/* All panels of a unit whose results are pixels of channels; `values`: room for what is added to,
- * or NULL. */
+/* Computes all panels of a unit whose results are pixels of channels. `values` is memory for the
+ * results before an addition, or NULL. */
 static void make_pixels(const launch *l, const rows_unit *unit, const unsigned char *copy,
                         const int64_t *windows, const rows_sums *sums, float *values) {
   const conv_rows *s = &l->conv->rows;
@@ -397,7 +397,7 @@ static void make_pixels(const launch *l, const rows_unit *unit, const unsigned c
 
 /* ---- Pooled results -------------------------------------------------------------------------- */
 
-/* The largest of each block of a panel's results, to the output or to `values`. */
+/* Stores the maximum of each block of a panel's results, in the output or in `values`. */
 static void pool_panel(const launch *l, const rows_unit *unit, int64_t panel, const float *results,
                        float *values) {
   const cpu_conv *conv = l->conv;
@@ -423,8 +423,8 @@ static void pool_panel(const launch *l, const rows_unit *unit, int64_t panel, co
   CPU_PICK(conv->head.device->isa, cpu_pooled)->run(&p);
 }
 
-/* The blocks from `block` on that meet the same runs, each of one row of the filter: all blocks
- * meet all runs where padding can do no harm, for no element of the filter is infinite. */
+/* Finds the blocks from `block` on that use the same runs, each of one row of the filter. If no
+ * element of the filter is infinite, padding is harmless and all blocks use all runs. */
 static void meet_runs(const cpu_conv *conv, const rows_unit *unit, bool finite, int64_t block,
                       cpu_pooled_windows *w) {
   const bool several = conv->rows.even || conv->rows.list_bytes > 0; /* as in multiply_panel */
@@ -441,7 +441,7 @@ static void meet_runs(const cpu_conv *conv, const rows_unit *unit, bool finite, 
   }
 }
 
-/* Pooled results of short windows, without any others. */
+/* Computes the pooled results of short windows, without storing the others. */
 static void convolve_pooled(const launch *l, const rows_unit *unit, const unsigned char *copy) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
@@ -476,7 +476,7 @@ static void convolve_pooled(const launch *l, const rows_unit *unit, const unsign
   }
 }
 
-/* A panel's pooled results, turned to the output's planes. */
+/* Transposes a panel's pooled results to the output's planes. */
 static void turn_pooled(const launch *l, const rows_unit *unit, int64_t panel,
                         const float *values) {
   const cpu_conv *conv = l->conv;
@@ -494,7 +494,7 @@ static void turn_pooled(const launch *l, const rows_unit *unit, int64_t panel,
   }
 }
 
-/* The epilogue of a panel's pooled results. */
+/* Runs the epilogue over a panel's pooled results. */
 static void finish_pooled(const launch *l, const rows_unit *unit, int64_t panel, float *values) {
   const cpu_conv *conv = l->conv;
   const int64_t columns = conv->type->columns, pool = conv->shape.pool;
@@ -508,7 +508,7 @@ static void finish_pooled(const launch *l, const rows_unit *unit, int64_t panel,
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
-/* A unit panel by panel: its results, in `room`, and then the largest of each block. */
+/* Computes a unit panel by panel: its results, in `room`, and then the maximum of each block. */
 static void make_pooled(const launch *l, const rows_unit *unit, const unsigned char *copy,
                         const int64_t *windows, float *room, float *values) {
   const cpu_conv *conv = l->conv;
@@ -542,13 +542,13 @@ static void make_pooled(const launch *l, const rows_unit *unit, const unsigned c
 /* Some rows of one panel's results. */
 typedef struct planes_part {
   rows_unit unit;
-  int64_t column, columns, pixels; /* the panel's first channel in the group; of the part */
+  int64_t column, columns, pixels; /* first channel of the panel in the group; size of the part */
   unsigned char *sums;             /* pixels of channels */
-  unsigned char *planes;           /* turned, for what they go through; or NULL */
-  unsigned char *result;           /* the first one's place */
+  unsigned char *planes;           /* transposed, for further processing; or NULL */
+  unsigned char *result;           /* of the first pixel and channel */
 } planes_part;
 
-/* Turns a part's results, pixels of channels, into planes. */
+/* Transposes a part's results from pixels of channels to planes. */
 static void turn_part(const cpu_conv *conv, const planes_part *p, unsigned char *to, int64_t plane,
                       int64_t row) {
   const int64_t columns = conv->type->columns, size = conv->element;
@@ -562,7 +562,7 @@ static void turn_part(const cpu_conv *conv, const planes_part *p, unsigned char 
   }
 }
 
-/* Turned results to the output: by the epilogue, or as they are. */
+/* Stores transposed results in the output, by the epilogue or by plain copies. */
 static void store_planes(const launch *l, const planes_part *p) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
@@ -584,13 +584,13 @@ static void store_planes(const launch *l, const planes_part *p) {
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
-/* The lines of some rows of a plane; none where these are not close to each other. */
+/* Cache lines of some rows of a plane; 0 if the rows are far apart. */
 static int64_t count_lines(const conv_operand *operand, int64_t rows, int64_t width) {
   const bool close = operand->stride[3] == 1 && operand->stride[2] <= 2 * width;
   return close ? cpu_divide_up(rows * operand->stride[2] * operand->size, 64) : 0;
 }
 
-/* Sums of a part, or what the micro-kernel makes of them, and then their planes. */
+/* Computes the sums or finished results of a part, and then transposes them to planes. */
 static void make_part(const launch *l, const planes_part *p, int64_t panel,
                       const unsigned char *copy, const cpu_gemm_lines *read) {
   const cpu_conv *conv = l->conv;
@@ -620,7 +620,8 @@ static void make_part(const launch *l, const planes_part *p, int64_t panel,
   }
 }
 
-/* The lines of the data's planes that rows `first` … `end` − 1 of the copy are made of. */
+/* Finds the lines of the data's planes that rows `first` … `end` − 1 of the copy read. Returns
+ * `false` if there are none. */
 static bool find_lines(const launch *l, const rows_unit *unit, int64_t first, int64_t end,
                        cpu_gemm_lines *lines) {
   const cpu_conv *conv = l->conv;
@@ -636,9 +637,9 @@ static bool find_lines(const launch *l, const rows_unit *unit, int64_t first, in
   return true;
 }
 
-/* A unit whose results are planes, a few rows of a panel at a time: their sums stay in the level-1
- * cache, and lines of the output, and of the data for the next rows, are on their way meanwhile.
- * Unless the copy is there, the first panel makes it. */
+/* Computes a unit whose results are planes, a few rows of a panel at a time. Their sums stay in the
+ * level-1 cache. Meanwhile, lines of the output, and of the data for the next rows, are prefetched.
+ * The first panel makes the copy, unless it exists. */
 static void make_planes(const launch *l, const rows_unit *unit, bool copied, unsigned char *copy,
                         unsigned char *sums, unsigned char *planes) {
   const cpu_conv *conv = l->conv;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The filter for conv_rows.c: panels of result channels, each with the runs of a window one after
- * the other. A run's elements are by (tap, channel). */
+/* Packs the filter for conv_rows.c: panels of result channels, each with the runs of a window one
+ * after the other. A run's elements are ordered by (tap, channel). */
 #include <string.h>
 
 #include "conv.h"
 
 /* ---- Elements of the computing type ---------------------------------------------------------- */
 
-/* The filter's elements for one source channel lie together, taps in order. */
+/* `true` if the filter's elements of one source channel are contiguous, with the taps in order. */
 static bool taps_follow(const cpu_conv *conv) {
   const int64_t *stride = conv->input[1].stride, *size = conv->shape.filter_size;
   return (stride[3] == 1 || size[1] == 1) && (stride[2] == size[1] || size[0] == 1) &&
          stride[1] == size[0] * size[1];
 }
 
-/* One panel, from elements that lie by (channel, tap): some channels at a time are turned as they
- * lie, and their rows put in the order of (tap, channel). */
+/* Packs one panel from elements ordered by (channel, tap): transposes some channels at a time and
+ * reorders the rows to (tap, channel). */
 static void pack_turning(const cpu_conv *conv, const unsigned char *from, int64_t columns,
                          unsigned char *packed) {
   enum { ROWS = 160, MOST_BYTES = ROWS * 64 * 2 };
@@ -36,7 +36,7 @@ static void pack_turning(const cpu_conv *conv, const unsigned char *from, int64_
   }
 }
 
-/* One panel, tap by tap. */
+/* Packs one panel, tap by tap. */
 static void pack_tapwise(const cpu_conv *conv, const unsigned char *from, int64_t columns,
                          unsigned char *packed) {
   const conv_rows *s = &conv->rows;
@@ -52,7 +52,7 @@ static void pack_tapwise(const cpu_conv *conv, const unsigned char *from, int64_
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* The columns of a run, one after the other; `size` is constant wherever this is inlined. */
+/* Gathers the columns of a run, one after the other. `size` is constant after inlining. */
 static inline void take_run(const cpu_conv *conv, const unsigned char *from, int64_t columns,
                             const size_t size, unsigned char *piece) {
   const conv_rows *s = &conv->rows;
@@ -64,7 +64,7 @@ static inline void take_run(const cpu_conv *conv, const unsigned char *from, int
                from + (j * stride[0] + c * stride[1] + tap * stride[3]) * (int64_t)size, size);
 }
 
-/* One panel, run by run, by way of `piece`, which has channels that do not exist as zeros. */
+/* Packs one panel, run by run, by way of `piece`: there, nonexistent channels are zeros. */
 static void pack_words(const cpu_conv *conv, const unsigned char *from, int64_t columns,
                        unsigned char *piece, unsigned char *packed) {
   const conv_rows *s = &conv->rows;
@@ -89,7 +89,7 @@ typedef struct packing {
   const cpu_conv *conv;
   const unsigned char *filter;
   unsigned char *packed;
-  unsigned char *pieces; /* of the workers; for words */
+  unsigned char *pieces; /* of the workers, for words */
   int64_t piece_bytes;
 } packing;
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* How FORWARD by rows (conv_rows.c) cuts its work, and for which convolutions. */
+/* The schedule of FORWARD by rows (conv_rows.c), and the convolutions that use it. */
 #include <stdio.h>
 
 #include "conv_rows.h"
 
-/* ---- What the micro-kernel finishes ---------------------------------------------------------- */
+/* ---- Epilogues of the micro-kernel ----------------------------------------------------------- */
 
-/* Whether a row of results is `width` pixels further. */
+/* `true` if two rows of results are `width` pixels apart. */
 static bool is_even(const cpu_conv *conv, const conv_operand *operand) {
   const int64_t *size = conv->shape.result_size;
   return size[0] == 1 || operand->stride[2] == size[1] * operand->stride[3];
 }
 
-/* The same for a product of bytes (cpu_gemm_requantize). */
+/* The equivalent of can_finish for a product of bytes (cpu_gemm_requantize). */
 static bool can_requantize(const cpu_conv *conv) {
   const cpu_requantize *q = &conv->epilogue->requantize;
   if (!q->loops || !is_even(conv, &conv->output[0])) return false;
@@ -25,7 +25,7 @@ static bool can_requantize(const cpu_conv *conv) {
   return true;
 }
 
-/* Whether the micro-kernel can compute the epilogue (cpu_gemm_finish). */
+/* `true` if the micro-kernel can compute the epilogue (cpu_gemm_finish). */
 static bool can_finish(const cpu_conv *conv) {
   if (conv->identity) return false;
   if (conv->type->requantizes) return can_requantize(conv);
@@ -53,20 +53,20 @@ enum {
   LEAST_RESULTS = 8,
   BANDS_PER_THREAD = 4,
   CLOSE_SETS = 2048,
-  TURNED_PIXELS = 48,       /* of a part of planes, at least; … */
-  PROGRAM_PIXELS = 512,     /* … where an interpreter follows */
-  TURNED_PANEL = 96 << 10,  /* of a panel, for results of which few wait */
-  BYTES_PANEL = 96 << 10,   /* of bytes that tall tiles multiply, as in products */
-  TURNED_PRODUCTS = 96,     /* for each element that is turned; … */
-  COMPETING_PRODUCTS = 256, /* … where planes are turned elsewhere, and copied */
+  TURNED_PIXELS = 48,       /* least pixels of a part of planes; … */
+  PROGRAM_PIXELS = 512,     /* … with an interpreted program */
+  TURNED_PANEL = 96 << 10,  /* bytes of a panel, if the results are planes */
+  BYTES_PANEL = 96 << 10,   /* bytes of a panel for tall tiles of bytes, as in products */
+  TURNED_PRODUCTS = 96,     /* per transposed element, at least; … */
+  COMPETING_PRODUCTS = 256, /* … if the planes' cache sets conflict, for the extra copy */
   SHORT_WINDOW = 64,        /* elements */
-  POOLED_PANEL = 32 << 10,  /* of a panel's results, which are pooled next */
-  TURNED_LANES = 16,        /* of vectors that turn as fast as that */
+  POOLED_PANEL = 32 << 10,  /* bytes of a panel's results that await pooling */
+  TURNED_LANES = 16,        /* least lanes of vectors that transpose fast enough */
   COMPETING_PLANES = 4096   /* bytes */
 };
 
-/* The form of the copy. Where windows would lie so far apart that they compete for the same places
- * in a cache, pixels are a line of the cache longer; the runs are then single pixels. */
+/* Chooses the layout of the copy. If windows were at a distance where they compete for the same
+ * cache sets, pixels are one cache line longer; the runs are then single pixels. */
 static void choose_copy(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   s->sparse = c->filter_size[0] == 1 && c->filter_size[1] == 1;
@@ -83,10 +83,10 @@ static void choose_copy(const cpu_conv *conv, conv_rows *s) {
   s->even = s->step[0] * s->line == c->result_size[1] * s->step[1] * s->pixel;
 }
 
-/* Runs are multiplied in one go, so that their sums stay in registers, as far as their part of a
- * panel is not larger than that of a product (gemm_schedule.c). Parts of planes are a few tiles
- * high, which makes reading and writing sums dearer than a panel from the level-2 cache; so do
- * words of bytes, whose tiles are tall. */
+/* Several runs are multiplied in one product, so that their sums stay in registers. The limit is
+ * the panel size of a product (gemm_schedule.c). Two cases allow larger panels, because reading and
+ * writing sums costs more than reading a panel from the level-2 cache: parts of planes are only a
+ * few tiles high, and the tiles for words of bytes are tall. */
 static void choose_runs(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t across = c->filter_size[1] / s->taps;
@@ -103,8 +103,8 @@ static int64_t copy_bytes(const cpu_conv *conv, int64_t rows) {
   return conv_rows_copied(conv, rows) * conv->rows.line * conv->rows.size;
 }
 
-/* Whether sums are pooled in registers: of windows so short that the micro-kernel of products has
- * more to do around them. */
+/* `true` if sums are pooled in registers: for short windows, the general micro-kernel has too much
+ * overhead around them. */
 static bool has_short_windows(const cpu_conv *conv) {
   const conv_rows *s = &conv->rows;
   const int64_t columns = conv->type->columns;
@@ -119,7 +119,8 @@ static bool has_short_windows(const cpu_conv *conv) {
          (!bias || bias->stride[1] == 1);
 }
 
-/* Rows of a band in whole blocks, as many as a panel's results may wait for. */
+/* Rows of a row tile, in whole pooling blocks: as many as keep a panel's results within
+ * POOLED_PANEL. */
 static int64_t pooled_band(const cpu_conv *conv, int64_t most) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t row = c->result_size[1] * conv->type->columns * (int64_t)conv->element;
@@ -128,9 +129,10 @@ static int64_t pooled_band(const cpu_conv *conv, int64_t most) {
   return conv_equal_parts(c->result_size[0] / c->pool, blocks) * c->pool;
 }
 
-/* Bands whose copy stays in the level-2 cache; more of them for several threads, unless the filter
- * is larger than the data and should be read as few times as possible. Then the panels are divided,
- * so that threads end at the same time: this costs little, since a band's units share its copy. */
+/* Chooses row tiles whose copy stays in the level-2 cache. Several threads get more tiles, unless
+ * the filter is larger than the data: it should then be read as few times as possible. In that case
+ * the panels are divided, so that threads finish at the same time. This costs little, because a
+ * tile's units share its copy. */
 static void choose_units(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t rows = c->result_size[0], l2 = (int64_t)conv->head.device->l2_bytes;
@@ -154,8 +156,8 @@ static void choose_units(const cpu_conv *conv, conv_rows *s) {
   s->blocks = cpu_divide_up(s->panels, s->block);
 }
 
-/* Whether tiles of the product reach from one row of results to the next although their windows are
- * not at one distance: tiles of few rows have registers for the address of each. */
+/* `true` if tiles of the product span rows of results although their windows are unevenly spaced:
+ * tiles of few rows have a register for the address of each row. */
 static bool lists_windows(const cpu_conv *conv) {
   return !conv->rows.even && conv->rows.band > 1 && conv->type->rows <= CPU_GEMM_FORESEEN;
 }
@@ -188,7 +190,7 @@ static void make_schedule(cpu_conv *conv) {
       cpu_whole_lines((uint64_t)(c->groups * s->panels * s->runs * s->lines * columns * size));
 }
 
-/* Room for a unit's values before an addition. */
+/* Adds memory for a unit's results before an addition. */
 static void add_values(cpu_conv *conv) {
   conv_rows *s = &conv->rows;
   const int64_t count = s->band * conv->shape.result_size[1] * s->block * conv->type->columns;
@@ -196,7 +198,8 @@ static void add_values(cpu_conv *conv) {
   s->worker_bytes += cpu_whole_lines((uint64_t)(count * conv->element));
 }
 
-/* Room for a panel's pooled results before the epilogue, or before they are turned to planes. */
+/* Adds memory for a panel's pooled results before the epilogue, or before the transposition to
+ * planes. */
 static void add_pooled(cpu_conv *conv) {
   conv_rows *s = &conv->rows;
   if ((s->finishes || conv->identity) && conv->output[0].stride[1] == 1) return;
@@ -205,13 +208,14 @@ static void add_pooled(cpu_conv *conv) {
                                                 conv->type->columns * (int64_t)conv->element));
 }
 
-/* Whether the output's planes compete for the same sets of a cache. */
+/* `true` if the output's planes compete for the same cache sets. */
 static bool planes_compete(const cpu_conv *conv) {
   return conv->output[0].stride[1] * conv->element % COMPETING_PLANES == 0;
 }
 
-/* Room for a part's planes where the epilogue follows, or where the output's planes compete, which
- * are then stored one by one. Here they lie an odd number of lines apart. */
+/* Adds memory for a part's planes before the epilogue, or if the output's planes compete for cache
+ * sets: these are then stored one by one. In this memory, planes are an odd number of cache lines
+ * apart. */
 static void add_planes(cpu_conv *conv) {
   conv_rows *s = &conv->rows;
   const int64_t line = 64 / conv->element, columns = conv->type->columns;
@@ -225,8 +229,8 @@ static bool is_byte(const conv_operand *operand) {
   return operand->dtype == COMPUTE_I8 || operand->dtype == COMPUTE_U8;
 }
 
-/* The micro-kernel of the operands' products, or NULL. Filters that would have to be shifted, as
- * u8 for dot products of four bytes, need sums of every window's data. */
+/* The micro-kernel for the operands' products, or NULL. A filter that must be shifted, such as u8
+ * for dot products of four bytes, would need sums of every window's data: it is not supported. */
 static const cpu_gemm_type *type_of(const cpu_conv *conv) {
   const conv_operand *x = &conv->input[0], *f = &conv->input[1];
   const cpu_gemm_table *table = conv->head.device->isa->gemm;
@@ -240,14 +244,14 @@ static const cpu_gemm_type *type_of(const cpu_conv *conv) {
   return NULL;
 }
 
-/* Whether results that are planes repay turning the data and them: by many products for each
+/* `true` if transposing the data and the results pays: there must be many products per transposed
  * element, and result channels that fill vectors. */
 static bool repays_turning(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t lanes = conv->type->lanes;
   const int64_t channels = c->data_channels / c->groups, results = c->result_channels / c->groups;
   const int64_t taps = c->filter_size[0] * c->filter_size[1];
-  const int64_t met = cpu_min(c->stride[0] * c->stride[1], taps); /* pixels for each result */
+  const int64_t met = cpu_min(c->stride[0] * c->stride[1], taps); /* pixels per result */
   const int64_t turned = channels * met + results;
   const double products = planes_compete(conv) ? COMPETING_PRODUCTS : TURNED_PRODUCTS;
   return conv->accumulate == COMPUTE_F32 && conv->output[0].dtype == COMPUTE_F32 &&
@@ -256,7 +260,8 @@ static bool repays_turning(const cpu_conv *conv) {
          (double)channels * (double)(taps * results) >= products * (double)turned;
 }
 
-/* Whether the results are pixels of channels, and there is a micro-kernel. */
+/* `true` if the results are pixels of channels, or transposing pays, and there is a
+ * micro-kernel. */
 static bool suits(const cpu_conv *conv, const char **reason) {
   const compute_conv_attributes *c = &conv->shape;
   *reason = "the results do not have channels last, and planes would not repay turning";
@@ -275,8 +280,8 @@ static void exchange(int64_t *a, int64_t *b) {
   *b = a_before;
 }
 
-/* BY_DATA without strides is FORWARD with both channels exchanged, the filter's taps in the
- * opposite order, and as much padding as is missing for windows that end at the first element. */
+/* Rewrites BY_DATA without strides as FORWARD: exchanges the channels, flips the filter, and
+ * complements the padding so that windows end at the first element. */
 static void make_forward(cpu_conv *conv) {
   compute_conv_attributes *c = &conv->shape;
   int64_t *stride = conv->input[1].stride;
@@ -291,7 +296,7 @@ static void make_forward(cpu_conv *conv) {
   }
 }
 
-/* Of planes only, and without an interpreter's program, which costs more than is gained. */
+/* Only for planes, and not for an interpreted program: it would cost more than is gained. */
 static bool is_forward_in_reverse(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   return c->direction == COMPUTE_CONVOLUTION_BY_DATA && c->groups == 1 && c->stride[0] == 1 &&

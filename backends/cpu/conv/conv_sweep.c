@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* FORWARD and BY_DATA: windows of a padded copy of the source times the filter.
  *
- * Results of one band are numbered through its rows as the copy's elements are, so that `pitch` of
- * them make a row, of which the last few (as many as windows reach beyond a row) mean nothing. The
- * micro-kernels then see one long row of columns: column f of row k of the matrix of windows is the
- * copy's element b_rows[k] + f, which they read where it lies. What means nothing is computed, too,
- * and thrown away before the epilogue. Where that would be much, rows are multiplied one by one;
- * or, of small images, panels of columns that all mean something are copied together, across the
- * rows of several images.
+ * The results of one tile are numbered like the copy's elements, so that `pitch` of them make a
+ * row. The last few of each row, as many as windows extend past a row, are meaningless. The
+ * micro-kernels thus see one long row of columns: column f of row k of the matrix of windows is the
+ * copy's element b_rows[k] + f, which they read in place. Meaningless results are computed as well,
+ * and dropped before the epilogue. If there were too many of them, rows are multiplied one by one.
+ * For small images, panels of meaningful columns are packed instead, across the rows of several
+ * images.
  *
- * BY_DATA with a stride makes the results of one phase after the other, which are apart in the
- * data: a unit has all phases of its band, and puts their sums together before the epilogue. */
+ * BY_DATA with a stride computes the results of one phase after the other; a phase's results are
+ * scattered in the data. A unit has all phases of its tile, and interleaves their sums before the
+ * epilogue. */
 #include <stdio.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ static void set_phase(const cpu_conv *conv, int64_t phase, conv_unit *unit) {
   unit->columns = cpu_min(s->columns, unit->w->count - unit->column);
 }
 
-/* Units are numbered by image, group, band of rows, band of columns, block of channels. */
+/* Units are numbered by image, group, rows of the tile, columns of the tile, block of channels. */
 static void find_unit(const cpu_conv *conv, int64_t number, conv_unit *unit) {
   const conv_schedule *s = &conv->schedule;
   const int64_t block = number % s->blocks_m;
@@ -85,8 +86,9 @@ static void find_unit(const cpu_conv *conv, int64_t number, conv_unit *unit) {
 
 enum { MOST_PIECES = 64 };
 
-/* Where the windows of `count` results, numbered densely through the rows and images of a unit from
- * `result` on, lie in the copy: as pieces of a panel's row. Returns how many these are. */
+/* Lists the windows of `count` results in the copy, as pieces of a panel's row. Results are
+ * numbered densely through the rows and images of a unit, from `result` on. Returns the number of
+ * pieces. */
 static int64_t list_pieces(const cpu_conv *conv, const conv_unit *unit, int64_t result,
                            int64_t count, int64_t *from, int64_t *to) {
   const conv_schedule *s = &conv->schedule;
@@ -102,7 +104,7 @@ static int64_t list_pieces(const cpu_conv *conv, const conv_unit *unit, int64_t 
   return pieces;
 }
 
-/* One block of k: panel by panel, of windows alone. */
+/* Multiplies one block of k, panel by panel; panels contain only windows. */
 static void multiply_dense(const cpu_conv *conv, const conv_unit *unit, cpu_gemm_block *block,
                            unsigned char *panel) {
   const cpu_gemm_type *type = conv->type;
@@ -122,7 +124,7 @@ static void multiply_dense(const cpu_conv *conv, const conv_unit *unit, cpu_gemm
   }
 }
 
-/* Sums of `rows` rows of results from `row` of the unit on. */
+/* Computes the sums of `rows` rows of results, from the unit's row `row` on. */
 static void multiply(const launch *l, const conv_unit *unit, int64_t row, int64_t rows,
                      int64_t row_step, const unsigned char *copy, int64_t *list,
                      unsigned char *sums) {
@@ -134,9 +136,9 @@ static void multiply(const launch *l, const conv_unit *unit, int64_t row, int64_
   const int64_t together = s->by_row ? 1 : rows;
   const int64_t columns = cpu_round_up((together - 1) * s->pitch + unit->columns, lanes);
   int64_t listed = 0, c = 0;
-  /* One tile high, a strip is read once. */
+  /* With a single tile of rows, a strip is read only once, so packing would not pay. */
   void *panel = unit->m_count > conv->type->rows ? (unsigned char *)list + s->list_bytes : NULL;
-  do { /* once also without channels: the sums are zeros then */
+  do { /* runs at least once: without channels, the sums are zeros */
     const int64_t channels = cpu_min(s->channels, s->source_channels - c);
     cpu_gemm_block block = {.m = unit->m_count,
                             .n = columns,
@@ -177,14 +179,14 @@ static void copy_unit(const launch *l, const conv_unit *unit, bool cleared,
   }
 }
 
-/* Elements from one row of sums to the next. */
+/* Elements between two rows of sums. */
 static int64_t row_step_of(const cpu_conv *conv, const conv_unit *unit) {
   const conv_schedule *s = &conv->schedule;
   if (s->dense) return unit->columns;
   return s->by_row ? cpu_round_up(s->columns, conv->type->lanes) : s->pitch;
 }
 
-/* One phase: chunk by chunk. */
+/* Computes a single phase, chunk by chunk. */
 static void do_single(const launch *l, const conv_unit *unit, bool cleared,
                       unsigned char *scratch) {
   const cpu_conv *conv = l->conv;
@@ -209,7 +211,7 @@ static void do_single(const launch *l, const conv_unit *unit, bool cleared,
   }
 }
 
-/* The sums of a phase to their places among those of all. */
+/* Copies a phase's sums to their positions among the sums of all phases. */
 static void put_together(const cpu_conv *conv, const conv_unit *unit, const unsigned char *sums,
                          const conv_box *all) {
   const conv_schedule *s = &conv->schedule;
@@ -226,7 +228,7 @@ static void put_together(const cpu_conv *conv, const conv_unit *unit, const unsi
       }
 }
 
-/* All phases of a band, each in one chunk. */
+/* Computes all phases of a tile, each in one chunk. */
 static void do_phases(const launch *l, conv_unit *unit, unsigned char *scratch) {
   const cpu_conv *conv = l->conv;
   const conv_schedule *s = &conv->schedule;
@@ -261,7 +263,7 @@ static void sweep_task(void *argument, int64_t task, int32_t worker) {
   conv_unit unit, last = {0};
   for (int64_t number = task * s->chunk; number < end; number++) {
     find_unit(l->conv, number, &unit);
-    /* Neighbouring images often have their padding at the same places. */
+    /* Neighbouring images often have their padding at the same positions. */
     const bool cleared =
         last.h && unit.row == last.row && unit.column == last.column && unit.images <= last.images;
     if (phase_count(l->conv) > 1)
@@ -290,16 +292,15 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-/* What FORWARD and BY_DATA multiply: a padded copy of a block of the source, and the filter in the
- * order in which the micro-kernels read it.
+/* The factors of FORWARD and BY_DATA: a padded copy of a block of the source, and the filter in the
+ * order of the micro-kernels.
  *
- * In the copy, a channel consists of splits × splits_w parts, one for each residue of row and
- * column by the source's step that some tap meets; elements of a part are neighbours for
- * neighbouring results. A window is then the same pattern of addresses for every result, whatever
- * the stride. */
+ * In the copy, a channel consists of splits × splits_w parts: one for each residue of row and
+ * column, modulo the source's step, that the taps use. Neighbouring results read neighbours in a
+ * part. So a window is the same pattern of addresses for every result, for any stride. */
 
-/* Where the copy's row (or column) i of one residue lies in the source: base + i·step; the first of
- * them inside the source, and the first after it. */
+/* Maps row (or column) i of one residue of the copy to base + i·step in the source. Indices `first`
+ * … `end` − 1 are inside the source. */
 typedef struct copied_range {
   int64_t base, step, first, end;
 } copied_range;
@@ -316,7 +317,7 @@ static copied_range find_range(const conv_axis *axis, int64_t result, int64_t sp
   return r;
 }
 
-/* Zeros around the rows and columns that are inside. */
+/* Clears the padding around the rows and columns inside the source. */
 static void clear_padding(unsigned char *part, int64_t pitch, int64_t rows, int64_t columns,
                           int64_t size, const copied_range *h, const copied_range *w) {
   memset(part, 0, (size_t)(h->first * pitch * size));
@@ -360,7 +361,7 @@ void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit 
   }
 }
 
-/* Where in the copy's channel the window of result 0 has tap (i, j). */
+/* Offset of tap (i, j) for result 0, in a channel of the copy. */
 static int64_t tap_place(const conv_schedule *s, const conv_unit *unit, int64_t i, int64_t j) {
   const conv_axis *h = unit->h, *w = unit->w;
   const int64_t part = i % h->splits * s->splits_w + j % w->splits;
@@ -379,7 +380,7 @@ void conv_list_rows(const cpu_conv *conv, const conv_unit *unit, int64_t channel
     }
 }
 
-/* `count` rows of k from the k-th of `depth` on: as slivers, tile by tile, or as rows. */
+/* Packs `count` rows of k, from the k-th of `depth` on: as slivers, tile by tile, or as rows. */
 static void pack_run(const cpu_conv *conv, unsigned char *packed, int64_t m, int64_t depth,
                      int64_t k, int64_t count, const cpu_gemm_source *source) {
   const cpu_gemm_type *type = conv->type;
@@ -433,24 +434,24 @@ void conv_pack_filter(const cpu_conv *conv, const void *filter, const conv_unit 
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* How FORWARD and BY_DATA cut their work.
+/* The schedule of FORWARD and BY_DATA.
  *
- * A unit copies its part of the source, with padding, to where it stays in the level-2 cache, and
- * multiplies all windows in it with the packed filter. So bands are as tall as that cache allows,
- * which keeps the rows that neighbouring bands both copy few; but not so tall that threads have
- * nothing to do. Where even single rows leave threads idle, result channels are shared out, too.
+ * A unit copies its part of the source, with padding, into the level-2 cache, and multiplies all
+ * its windows by the packed filter. Tiles are as tall as that cache allows: neighbouring tiles then
+ * share few rows that both copy. But they are not so tall that threads have no work. If even single
+ * rows leave threads idle, result channels are divided as well.
  *
- * Nothing here depends on who is busy: results are the same bits at every run. */
+ * The schedule depends on no timing: results have the same bits in every run. */
 
 enum {
-  SUMS_BYTES = 256 << 10, /* of finished sums that wait for the epilogue */
+  SUMS_BYTES = 256 << 10, /* of finished sums before the epilogue */
   CLOSE_K = 768,          /* rows of k per block: a strip of windows stays in the level-1 cache */
   UNITS_PER_THREAD = 4,
-  UNIT_PRODUCTS = 1 << 17, /* multiplications that repay a unit of its own */
+  UNIT_PRODUCTS = 1 << 17, /* multiplications that repay a separate unit */
   TASKS_PER_THREAD = 16
 };
 
-/* The largest of what the phases of one dimension need. */
+/* The maxima over the phases of one dimension. */
 typedef struct extent {
   int64_t count, taps, splits, reach;
 } extent;
@@ -472,7 +473,7 @@ static int64_t total_taps(const cpu_conv *conv, int dimension) {
   return last->taps_before + last->taps;
 }
 
-/* The filter's taps lie after each other as k runs, so that they are packed in one go. */
+/* `true` if the filter's taps are contiguous in the order of k, so that one call packs them. */
 static bool taps_lie_together(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;
@@ -516,8 +517,8 @@ static void choose_bands(const cpu_conv *conv, const extent *h, const extent *w,
   s->blocks_m = cpu_divide_up(s->result_channels, s->block_m);
 }
 
-/* The shape of the copy. Channels begin an odd number of cache lines apart, so that the rows of k
- * that a strip reads do not compete for the same places in a cache. */
+/* Chooses the shape of the copy. Channels are an odd number of cache lines apart, so that the rows
+ * of k in a strip do not compete for the same cache sets. */
 static void choose_copy(const cpu_conv *conv, const extent *h, const extent *w, conv_schedule *s) {
   const int64_t size = conv->element, line = 64 / size;
   s->splits_w = w->splits;
@@ -533,7 +534,8 @@ static void choose_blocks(const cpu_conv *conv, const extent *h, const extent *w
   const int64_t size = conv->element, lanes = conv->type->lanes;
   const int64_t taps = cpu_max(h->taps * w->taps, 1);
   const int64_t filter_share = (int64_t)(conv->head.device->l2_bytes / 4);
-  /* Not of block_m, which threads and images decide: sums have the same bits for any of them. */
+  /* Independent of block_m, which depends on threads and images: sums have the same bits for all of
+   * them. */
   const int64_t k = cpu_min(CLOSE_K, filter_share / (s->result_channels * size));
   s->channels = conv_equal_parts(cpu_max(s->source_channels, 1), k / taps);
   s->by_row = s->rows > 1 && cpu_round_up(s->columns, lanes) < s->pitch;
@@ -545,10 +547,10 @@ static void choose_blocks(const cpu_conv *conv, const extent *h, const extent *w
   s->panel_bytes = (uint64_t)cpu_round_up(taps * s->channels * conv->type->columns * size, 64);
 }
 
-/* Small images, of which whole ones are a unit: what lies between rows would be many of the columns
- * that are multiplied, or rows of one vector would leave the micro-kernel too few sums to hide how
- * long an addition takes. So panels are put together without it, over several images, as long as
- * there are result channels enough to repay that. */
+/* For small images, a unit has several whole images. With single images, the gaps between rows
+ * would be many of the multiplied columns. Or rows of one vector would leave the micro-kernel too
+ * few sums to hide the latency of additions. So panels are packed without gaps, over several
+ * images, if there are enough result channels to repay that. */
 static void choose_images(const cpu_conv *conv, conv_schedule *s) {
   enum { MOST = 4, LEAST_TILES = 4, LEAST_SUMS = 8 };
   const cpu_gemm_type *type = conv->type;

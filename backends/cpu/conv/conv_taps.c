@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* FORWARD and BY_DATA of small planes, tap by tap.
  *
- * Of a 4 × 4 plane with padding, a 3 × 3 filter meets the plane in 100 of 144 products; the others
- * are multiplications by zero. So each tap is multiplied by itself, for those results only whose
- * place it meets within the plane, and added to the sums of the taps before.
+ * With a 4 × 4 padded plane and a 3 × 3 filter, only 100 of 144 products read the plane; the others
+ * multiply by zero. So each tap is multiplied separately, and only for results whose position it
+ * reads within the plane. Its products are added to the sums of the preceding taps.
  *
- * The source of some images is copied with the channels of a place side by side, place by place,
- * and at each place the images after each other. Neighbouring results of all images, and the places
- * that one tap meets for them, are then rows of two matrices at one distance each; the filter,
- * packed into panels of result channels, is the other factor. With a stride, the places of one
- * residue by it are a part of the copy, in which neighbouring results have neighbours again.
+ * The source of some images is copied by position: the channels of a position are contiguous, and
+ * the images follow each other at each position. Neighbouring results of all images are then rows
+ * of a matrix at one distance, and so are the positions that one tap reads for them. The other
+ * factor is the filter, packed into panels of result channels. With a stride, the positions of one
+ * residue modulo the stride form a part of the copy, so that neighbouring results read neighbours.
  *
- * Taps in one column of the filter that meet neighbouring rows are summed in one go, as far as
- * their filters fit the cache. A result is the sum of its taps in one order, by channels within,
- * whatever the unit. */
+ * Taps in one column of the filter that read neighbouring rows are summed in one product, as far as
+ * their filters fit the cache. A result is the sum of its taps in a fixed order, by channels within
+ * each tap, in every unit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,20 +26,20 @@ typedef struct launch {
   unsigned char *packed, *workers;
 } launch;
 
-/* What one unit works on. */
+/* The work of one unit. */
 typedef struct taps_unit {
   int64_t image, images, group;
   int64_t panel, panels; /* within the group */
 } taps_unit;
 
-/* Taps of one residue, from `first` on by the axis's `splits`. */
+/* Taps of one residue, from `first` on, `splits` apart. */
 typedef struct piece {
   int64_t first, count;
 } piece;
 
 /* ---- Taps ------------------------------------------------------------------------------------ */
 
-/* A tap that meets data for every result comes first, if there is one: sums begin with it. */
+/* A tap that reads data for every result comes first, if there is one: it initializes the sums. */
 static int64_t first_tap(const conv_axis *axis) {
   for (int64_t tap = 0; tap < axis->taps; tap++) {
     const conv_reach r = conv_reach_of(axis, tap);
@@ -52,7 +52,7 @@ static int64_t ordered_tap(int64_t first, int64_t i) {
   return i == 0 ? first : i - (i <= first);
 }
 
-/* The taps along the height, in the order in which they are summed. */
+/* Lists the taps along the height in the order of summation. */
 static int32_t list_pieces(const conv_axis *axis, int64_t together, piece *pieces) {
   const int64_t first = first_tap(axis);
   int32_t count = 0;
@@ -70,7 +70,7 @@ static int32_t list_pieces(const conv_axis *axis, int64_t together, piece *piece
   return count;
 }
 
-/* The taps of a piece that meet data for a row of results: from *begin up to *end. */
+/* Finds the taps of a piece that read data for a row of results: from *begin up to *end. */
 static void find_taps(const conv_axis *axis, const piece *p, int64_t row, int64_t *begin,
                       int64_t *end) {
   int64_t i = 0;
@@ -90,7 +90,7 @@ static void find_taps(const conv_axis *axis, const piece *p, int64_t row, int64_
 
 typedef struct filter_steps {
   int64_t result, source;
-  bool follow; /* a source channel's taps lie together, and after them the next one's */
+  bool follow; /* a source channel's taps are contiguous and adjacent to the next channel's */
   bool together;
 } filter_steps;
 
@@ -103,8 +103,8 @@ static filter_steps steps_of(const cpu_conv *conv) {
   return f;
 }
 
-/* Some source channels of a panel: turned as they lie, (channel, tap) after (channel, tap), and
- * then put in order. */
+/* Packs some source channels of a panel: transposes them by (channel, tap), and then reorders the
+ * rows. */
 static void pack_channels(const cpu_conv *conv, const unsigned char *from, int64_t first,
                           int64_t channels, int64_t columns, unsigned char *turned,
                           unsigned char *panel) {
@@ -155,7 +155,8 @@ static void pack_task(void *argument, int64_t task, int32_t worker) {
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* One column tap and one piece of row taps, whose filters begin at `filter`, for one panel. */
+/* Multiplies one column tap and one piece of row taps for one panel; their filters begin at
+ * `filter`. */
 static void multiply_piece(const cpu_conv *conv, const conv_axis *h, const conv_axis *w,
                            int64_t images, const piece *p, int64_t tap_w, int64_t columns,
                            const unsigned char *copy, const unsigned char *filter, bool accumulate,
@@ -201,7 +202,7 @@ static void multiply_piece(const cpu_conv *conv, const conv_axis *h, const conv_
   }
 }
 
-/* Whether every result of a phase is among those that the first product makes. */
+/* `true` if the first product initializes every result of a phase. */
 static bool begins_with_all(const conv_axis *h, const conv_axis *w, const piece *p) {
   if (h->taps == 0 || w->taps == 0) return false;
   const conv_reach across = conv_reach_of(w, first_tap(w));
@@ -245,7 +246,7 @@ static int64_t results_of(const cpu_conv *conv, const taps_unit *unit) {
                  conv->taps.results - unit->panel * conv->type->columns);
 }
 
-/* Sums of one phase, with channels last. */
+/* Runs the epilogue over the sums of one phase, with channels last. */
 static void finish_phase(const launch *l, const taps_unit *unit, const conv_axis *h,
                          const conv_axis *w, unsigned char *sums) {
   const conv_taps *s = &l->conv->taps;
@@ -259,7 +260,7 @@ static void finish_phase(const launch *l, const taps_unit *unit, const conv_axis
   conv_epilogue_run(l->conv, l->pointers, &box);
 }
 
-/* The sums of an image's phases in the order of its places. */
+/* Copies the sums of an image's phases into the order of its positions. */
 static void put_in_order(const cpu_conv *conv, const taps_unit *unit, int64_t image,
                          const unsigned char *sums, unsigned char *places) {
   const conv_taps *s = &conv->taps;
@@ -278,7 +279,7 @@ static void put_in_order(const cpu_conv *conv, const taps_unit *unit, int64_t im
     }
 }
 
-/* Turns an image's sums, `place` elements from place to place, to planes. */
+/* Transposes an image's sums, `place` elements between positions, to planes. */
 static void finish_planes(const launch *l, const taps_unit *unit, int64_t image,
                           const unsigned char *sums, int64_t place, unsigned char *planes) {
   const cpu_conv *conv = l->conv;
@@ -390,7 +391,7 @@ enum {
   UNITS_PER_THREAD = 4,
 };
 
-/* The filter's taps in the order of multiply_phase. */
+/* Numbers the filter's taps in the order of multiply_phase. */
 static void choose_order(const cpu_conv *conv, conv_taps *s) {
   const int64_t width = conv->shape.filter_size[1];
   const int64_t bytes = s->channels * conv->type->columns * (int64_t)conv->element;
@@ -413,8 +414,8 @@ static void choose_order(const cpu_conv *conv, conv_taps *s) {
     }
 }
 
-/* As many images as the level-2 cache has room for; more parts for several threads. Sums have the
- * same bits for any of these. */
+/* Chooses as many images as fit in the level-2 cache; several threads get more parts. Sums have the
+ * same bits for any choice. */
 static void choose_units(const cpu_conv *conv, conv_taps *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t l2 = (int64_t)conv->head.device->l2_bytes, threads = conv->head.device->threads;
@@ -460,14 +461,15 @@ static int64_t phase_places(const cpu_conv *conv) {
   return count[0] * count[1];
 }
 
-/* Planes whose channels lie a multiple of this apart compete for few sets of the level-1 cache. */
+/* `true` if the distance between channels is a multiple of CLOSE_SETS: such planes compete for few
+ * sets of the level-1 cache. */
 static bool compete(const cpu_conv *conv, const int64_t size[2]) {
   enum { CLOSE_SETS = 4096 };
   return size[0] * size[1] * (int64_t)conv->element % CLOSE_SETS == 0;
 }
 
-/* Whether the planes are so small, or so wide for vectors of places, or the channels so many, that
- * turning planes to channels and back pays. */
+/* `true` if transposing planes to channels and back pays: the planes are small, or do not fill
+ * vectors of positions, or there are many channels. */
 static bool pays(const cpu_conv *conv) {
   enum { MANY_CHANNELS = 128, SMALL = 256, MOST_PLACES = 1024, LINE = 64 };
   const compute_conv_attributes *c = &conv->shape;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* FORWARD and BY_DATA of 3 × 3 filters by Winograd's minimal filtering, where the descriptor allows
+/* FORWARD and BY_DATA of 3 × 3 filters by Winograd's minimal filtering, if the descriptor allows
  * its rounding: a quarter of the products (isa/conv_table.h).
  *
- * The tiles of all images are numbered in one row: by image, row of tiles, column. A unit is a run
- * of them, for one group and some or all of its result channels. It turns the patches of its tiles
- * into positions, channel by channel, multiplies each position with that of the filters, which is a
- * matrix product, and turns the sums into results, some channels at a time, which the epilogue then
- * reads from the cache. Runs are as long as lets all this stay in the level-2 cache, for the turned
- * filters pass through it once per unit.
+ * The tiles of all images are numbered in one sequence: by image, row of tiles, column. A unit is a
+ * run of them, for one group and some or all of its result channels. It transforms the patches of
+ * its tiles into positions, channel by channel, and multiplies each position by the filters'
+ * position, which is a matrix product. It transforms the sums into results, some channels at a
+ * time, which the epilogue then reads from the cache. Runs are as long as the level-2 cache allows,
+ * because the transformed filters pass through it once per unit.
  *
- * The results of a run are up to three boxes per image: a part of a row of tiles, whole rows,
- * another part. BY_DATA is the same with the filter turned around and its channels exchanged.
+ * The results of a run are up to three boxes per image: a partial row of tiles, whole rows, another
+ * partial row. BY_DATA flips the filter and exchanges its channels.
  *
- * Of what depends on the number of threads, the length of runs and the result channels of a unit,
- * nothing changes a sum. */
+ * The length of runs and the result channels of a unit depend on the number of threads. Neither
+ * affects a sum. */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,12 +41,12 @@ typedef struct unit {
   float *source, *sums, *planes, *results, *line;
 } unit;
 
-/* Consecutive tiles that make a box of results: `rows` rows of `columns` tiles. */
+/* Consecutive tiles that form a box of results: `rows` rows of `columns` tiles. */
 typedef struct piece {
   int64_t image, row, column, rows, columns;
 } piece;
 
-/* The next piece of the tiles from `first` to before `end`. */
+/* The next piece of the tiles `first` … `end` − 1. */
 static piece next_piece(const conv_winograd *w, int64_t first, int64_t end) {
   const int64_t per_image = w->tiles_h * w->tiles_w;
   piece p = {.image = first / per_image, .rows = 1};
@@ -61,14 +61,14 @@ static piece next_piece(const conv_winograd *w, int64_t first, int64_t end) {
 
 /* ---- Filters ------------------------------------------------------------------------------- */
 
-/* Filters lie by group, block of result channels, position; then as `multiply` reads slivers, a
- * block of source channels after the other. */
+/* Filters are ordered by group, block of result channels, position; then as slivers for `multiply`,
+ * one block of source channels after the other. */
 static float *filters_of(const launch *l, int64_t group, int64_t m) {
   const conv_winograd *w = &l->conv->winograd;
   return l->filters + (group * w->blocks_m + m / w->block_m) * POSITIONS * w->filter_position;
 }
 
-/* One register tile of one block of result channels of one group. */
+/* Transforms the filters of one register tile of one block of result channels of one group. */
 static void filter_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const cpu_conv *conv = l->conv;
@@ -100,7 +100,7 @@ static void filter_task(void *argument, int64_t task, int32_t worker) {
 
 /* ---- Source -------------------------------------------------------------------------------- */
 
-/* Elements first … first + count of a row of the source, zeros where it has none. */
+/* Copies elements first … first + count − 1 of a source row, with zeros outside. */
 static void take_line(const float *row, int64_t size, int64_t first, int64_t count, float *line) {
   const int64_t before = cpu_min(cpu_max(-first, 0), count);
   const int64_t end = cpu_max(cpu_min(size - first, count), before);
@@ -109,7 +109,7 @@ static void take_line(const float *row, int64_t size, int64_t first, int64_t cou
   for (int64_t i = end; i < count; i++) line[i] = 0;
 }
 
-/* Patches of one channel of the unit's tiles to planes. */
+/* Splits the patches of one channel of the unit's tiles into planes. */
 static void take_patches(const unit *u, const float *channel) {
   const cpu_conv *conv = u->launch->conv;
   const conv_winograd *w = &conv->winograd;
@@ -151,7 +151,7 @@ static void turn_source(const unit *u) {
 
 /* ---- Products ------------------------------------------------------------------------------ */
 
-/* All positions for `count` result channels from m on, a block of the filters. */
+/* Multiplies all positions for `count` result channels from m on, a block of the filters. */
 static void multiply(const unit *u, int64_t m, int64_t count) {
   const cpu_conv *conv = u->launch->conv;
   const conv_winograd *w = &conv->winograd;
@@ -176,7 +176,7 @@ static void multiply(const unit *u, int64_t m, int64_t count) {
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-/* Row by row: what vectors store after one row is overwritten by the next. */
+/* Joins tiles row by row: the next row overwrites the elements that vectors store past a row. */
 static void join_piece(const conv_winograd *w, const piece *p, const float *planes, float *results,
                        int64_t row_step) {
   for (int64_t row = 0; row < p->rows; row++)
@@ -202,8 +202,8 @@ static void finish_piece(const unit *u, const piece *p, int64_t m, int64_t count
   conv_epilogue_run(conv, u->launch->pointers, &box);
 }
 
-/* `count` channels, the first of which has its sums at `sums`. Each piece has its results of all
- * channels together. */
+/* Transforms the sums of `count` channels, from `sums` on, into results. Each piece has the results
+ * of all channels together. */
 static void turn_results(const unit *u, int64_t m, int64_t count, const float *sums) {
   const conv_winograd *w = &u->launch->conv->winograd;
   const int64_t end = u->first + u->count, tiles = cpu_round_up(u->count, w->loops->lanes);
@@ -273,16 +273,16 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* Whether Winograd's minimal filtering is allowed, possible and worth its transforms, and how it
- * cuts its work (conv_winograd.c). */
+/* Checks that Winograd's minimal filtering is allowed, possible and worth its transforms, and makes
+ * its schedule. */
 
 enum {
-  LEAST_CHANNELS = 16, /* fewer products would not repay turning patches and sums */
-  LEAST_TILES = 40,    /* fewer would not repay turning the filters */
+  LEAST_CHANNELS = 16, /* fewer products would not repay the transforms of patches and sums */
+  LEAST_TILES = 40,    /* fewer would not repay the transform of the filters */
   MOST_CHANNELS = 64,  /* result channels of a block */
   LONGEST_RUN = 128,
-  DEEP = 384,          /* channels that are multiplied at a time */
-  ODD = 16,            /* elements that keep positions from competing for places in a cache */
+  DEEP = 384,          /* channels per product */
+  ODD = 16,            /* elements that keep positions in different cache sets */
   RESULT_BYTES = 32768 /* of results between two calls of the epilogue */
 };
 
@@ -295,7 +295,7 @@ static bool is_possible(const cpu_conv *conv) {
          conv->input[0].stride[3] == 1;
 }
 
-/* The dimensions, in terms of what is read and what comes out. */
+/* Sets the dimensions in terms of source and result. */
 static void read_shape(const cpu_conv *conv, conv_winograd *w) {
   const compute_conv_attributes *c = &conv->shape;
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
@@ -311,8 +311,8 @@ static void read_shape(const cpu_conv *conv, conv_winograd *w) {
   w->tiles = c->batch * w->tiles_h * w->tiles_w;
 }
 
-/* Runs are as long as the level-2 cache lets them be, and short enough to give every thread one;
- * then result channels are shared out, too. */
+/* Chooses runs as long as the level-2 cache allows, and short enough to give every thread one. If
+ * threads still have no run, result channels are divided as well. */
 static void choose_runs(const cpu_conv *conv, conv_winograd *w) {
   const cpu_device *device = conv->head.device;
   const int64_t panel = conv->type->columns;

@@ -9,10 +9,12 @@
 
 #include <stdio.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/cpu.h"
 
 enum {
-  RUN_PIXELS = 1 << 17, /* of one task: about a millisecond */
+  RUN_PIXELS = 1 << 17, /* per task: about a millisecond */
   TASKS_PER_THREAD = 4,
   FIT_INPUTS = 10
 };
@@ -21,13 +23,13 @@ typedef struct fit_kernel {
   cpu_kernel head;
   compute_fit_problem problem;
   const cpu_fit_loops *loops;
-  int64_t count, run;        /* ROIs: all, and of one task */
-  uint64_t workspace;        /* bytes, for one thread */
+  int64_t count, run;        /* ROIs: in total, and per task */
+  uint64_t workspace;        /* bytes per thread */
   cpu_fit_job job;           /* without addresses */
-  int32_t input[FIT_INPUTS]; /* number of the input that each bit of problem.inputs names, or −1 */
+  int32_t input[FIT_INPUTS]; /* the input number of each bit of problem.inputs, or −1 */
 } fit_kernel;
 
-/* In the order of the bits. */
+/* The operands in the order of the bits. */
 static cpu_fit_operand *input_of(cpu_fit_job *job, int bit) {
   cpu_fit_operand *const operands[FIT_INPUTS] = {
       &job->corners, &job->offset, &job->gain,  &job->variance, &job->mask,
@@ -67,7 +69,7 @@ static compute_status fit_run(const cpu_kernel *head, void *const *pointers) {
   l.job.record = pointers[inputs];
   const int64_t tasks = (kernel->count - 1) / kernel->run + 1;
   const int64_t workers = tasks < device->threads ? tasks : device->threads;
-  /* Numbers of workers are below the number of threads, not below that of the tasks. */
+  /* Worker numbers are below the number of threads, not below the number of tasks. */
   const uint64_t bytes = kernel->workspace * (uint64_t)(workers > 1 ? device->threads : 1);
   l.workspaces = cpu_workspace_acquire(device, bytes);
   if (!l.workspaces) return cpu_out_of_memory(device, bytes);
@@ -81,7 +83,7 @@ static compute_status fit_run(const cpu_kernel *head, void *const *pointers) {
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
 
-/* Cells that ROIs read; the coefficients are the last input. */
+/* Checks the spline's cells and coefficients; the coefficients are the last input. */
 static const char *refuse_spline(const compute_kernel_descriptor *descriptor) {
   const compute_fit_problem *problem = &compute_fit_of(descriptor)->problem;
   const bool given = (problem->inputs & COMPUTE_FIT_WITH_SPLINE) != 0;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* SPOTS: spots of frames, or the filtered frames. isa/spots.c searches; this file distributes
- * frames over the threads, whole if there are enough of them, otherwise in bands. */
+/* SPOTS: finds spots of frames, or filters the frames. isa/spots.c searches; this file distributes
+ * the work over the threads: whole frames if there are enough of them, otherwise row tiles. */
 #include "fit/isa/fit_table.h"
 
 #include <math.h>
 #include <stdio.h>
+
+#include "compute/backend/fit_kinds.h"
 
 #include "core/cpu.h"
 #include "core/nest.h"
 
 enum {
   TASKS_PER_THREAD = 4,
-  LEAST_BAND = 4 /* times the rows that neighbouring bands filter twice */
+  LEAST_BAND = 4 /* factor on the rows that neighbouring tiles both filter */
 };
 
 typedef struct spots_kernel {
@@ -20,8 +22,8 @@ typedef struct spots_kernel {
   cpu_spots_job job; /* without addresses */
   int64_t frames;
   int64_t bands, band; /* of a frame; rows of one */
-  uint64_t workspace;  /* bytes, for one thread */
-  float *weights;      /* both filters', then those of the edges */
+  uint64_t workspace;  /* bytes per thread */
+  float *weights;      /* of both filters, then of the edges */
 } spots_kernel;
 
 /* ---- A launch ------------------------------------------------------------------------------- */
@@ -30,7 +32,7 @@ typedef struct launch {
   const spots_kernel *kernel;
   cpu_spots_job job;
   unsigned char *workspaces;
-  float *variance; /* of the tiles of all frames */
+  float *variance; /* of the noise tiles of all frames */
 } launch;
 
 static void *workspace_of(const launch *l, int32_t worker) {
@@ -95,8 +97,8 @@ static void spots_clear(cpu_kernel *head) {
   cpu_release(head->device, ((spots_kernel *)head)->weights);
 }
 
-/* What the core has checked already, unless the caller is another: nothing here may be wrong
- * without memory being at risk. */
+/* The core has already checked this, but other callers may not have: errors here would corrupt
+ * memory. */
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_spots_attributes *o = compute_spots_of(descriptor);
   if (descriptor->rank != 3 || descriptor->input_count != 1 || descriptor->output_count != 1)
@@ -114,7 +116,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-/* exp(−i²/2σ²) over the sum of all, or 1 for a box. */
+/* exp(−i²/2σ²), without normalization; 1 for a box. */
 static double weight_of(bool boxes, double sigma, int32_t at) {
   return boxes ? 1 : exp(-0.5 * at * at / (sigma * sigma));
 }
@@ -134,7 +136,7 @@ static int32_t reach_of(const compute_spots_attributes *o) {
   return o->filter == 1 ? o->wide_radius : o->radius + o->wide_radius;
 }
 
-/* Both parts of the filter along an axis, as compute_spots_edges wants them. */
+/* Computes both parts of the filter along an axis, in the form for compute_spots_edges. */
 static void make_parts(const compute_spots_attributes *o, double *a, double *b) {
   const bool boxes = o->filter == 1;
   const int32_t reach = reach_of(o), radius = o->radius, wide = o->wide_radius;
@@ -149,8 +151,8 @@ static void make_parts(const compute_spots_attributes *o, double *a, double *b) 
   }
 }
 
-/* compute_spots_edges of an axis over `unit`, sum by sum. Of a longer axis only the ends and one
- * pixel between them are computed. */
+/* Computes compute_spots_edges of an axis, divided by `unit`, sum by sum. For a longer axis it
+ * computes only the ends and one pixel between them. */
 static void make_edges(const double *a, const double *b, int32_t reach, int64_t pixels, double unit,
                        double *sums, float *edge) {
   const int64_t whole = 2 * (int64_t)reach + 1, rows = pixels < whole ? pixels : whole;
@@ -209,7 +211,7 @@ static compute_status read_descriptor(const compute_kernel_descriptor *descripto
   return read_edges(kernel, wide + o->wide_radius + 1);
 }
 
-/* Bands recompute the rows around them, so whole frames are preferred. */
+/* Chooses row tiles. These recompute the rows around them, so whole frames are preferred. */
 static void choose_bands(spots_kernel *kernel) {
   const compute_spots_attributes *o = &kernel->job.search;
   const int64_t threads = kernel->head.device->threads, height = kernel->job.height;

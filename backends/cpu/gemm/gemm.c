@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes the kernel of a matrix multiplication: reads the descriptor, prepares the epilogue and asks
- * the implementations in order of preference. The first that accepts runs it; the reasons of those
- * that refused go to the log. */
+/* Creates the kernel of a matrix multiplication: reads the descriptor, prepares the epilogue and
+ * asks the implementations in order of preference. The first one that accepts runs the kernel; the
+ * log gets the reasons of those that refuse. */
 #include <stdio.h>
 #include <string.h>
 
 #include "gemm.h"
 
-/* Measured against OpenBLAS 0.3.21, the own kernels are ahead wherever they have vectors of their
- * own. OpenBLAS comes first where ours are only the baseline's, or where COMPUTE_BLAS asks for a
- * library by name. */
+/* In measurements against OpenBLAS 0.3.21, our own kernels are faster wherever they use vector
+ * instructions. OpenBLAS comes first if ours are only the baseline's, or if COMPUTE_BLAS names a
+ * library. */
 static const cpu_implementation own_first[] = {{"own", gemm_own_accept}, {NULL, NULL}};
 static const cpu_implementation blas_first[] = {
     {"OpenBLAS", gemm_blas_accept}, {"own", gemm_own_accept}, {NULL, NULL}};
@@ -18,8 +18,9 @@ static void clear(cpu_kernel *kernel) {
   cpu_program_release(kernel->device, ((cpu_gemm *)kernel)->epilogue);
 }
 
-/* outputs[0] may hold the sums when it has their dtype and dense rows that do not overlap. With
- * several outputs the epilogue might store the first before it has read the sums for the second. */
+/* outputs[0] may hold the sums if it has their dtype and dense rows that do not overlap. With
+ * several outputs, the epilogue might store the first before it has read the sums for the
+ * second. */
 static bool sums_may_be_in_place(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *c = &problem->output[0];
@@ -109,7 +110,8 @@ const cpu_kind cpu_even_gemm_kind = {.name = "gemm",
 
 /* ---- The epilogue --------------------------------------------------------------------------- */
 
-/* The elements and steps of an operand in a block from (row, column) on. */
+/* Returns the byte offset of (row, column) in an operand, and its steps from row to row and column
+ * to column. */
 static int64_t block_steps(const gemm_operand *operand, int64_t row, int64_t column,
                            int64_t step[CPU_BOX_RANK]) {
   step[0] = operand->row;
@@ -146,7 +148,7 @@ void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const vo
   for (uint32_t k = 0; k < problem->output_count; k++)
     box.output[k] =
         matrix->output[k] + block_steps(&problem->output[k], row, column, box.output_step[k]);
-  /* Whole blocks where every operand is dense, else rows, or columns if they are much longer. */
+  /* Whole blocks if every operand is dense; else rows, or columns if they are much longer. */
   const bool along_rows = columns >= 32 || columns >= rows;
   if (along_rows) cpu_box_merge(&box);
   cpu_box_run(&box, along_rows ? box.rank - 1 : 0);
@@ -154,13 +156,15 @@ void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const vo
 
 /* ---- Reading the descriptor ------------------------------------------------------------------ */
 
-/* The normal form of a matrix multiplication.
+/* The normal form of a matrix multiplication. Two rewrites save a large multiple of their cost:
  *
- * Two rewritings pay for themselves many times over. Batch dimensions that A and C walk as if they
- * were further rows, with one B for all of them, become rows: [64,128,784]·[784,512] is one product
- * of 8192 rows instead of 64 products that each read all of B. And rows and columns change places
- * when C's columns, not its rows, lie side by side, or when n is small: the implementations may
- * then rely on a dense row of C and on m being the short side. */
+ * - Batch dimensions become rows if A and C step through them as through further rows, and one B
+ *   serves
+ * all of them. [64,128,784]·[784,512] is then one product of 8192 rows instead of 64 products that
+ * each read all of B.
+ * - Rows and columns are swapped if C's columns are contiguous instead of its rows, or if n is
+ *   small.
+ * The implementations can then rely on dense rows of C, and on m as the short side. */
 
 static void read_operand(const compute_kernel_descriptor *descriptor, const compute_operand *from,
                          const gemm_problem *problem, gemm_operand *to) {
@@ -172,7 +176,7 @@ static void read_operand(const compute_kernel_descriptor *descriptor, const comp
     to->batch[d] = from->stride[problem->batch_dimension[d]];
 }
 
-/* Batch dimensions without those of size 1. */
+/* Collects the batch dimensions, without those of size 1. */
 static void read_batches(const compute_kernel_descriptor *descriptor, gemm_problem *problem) {
   const int32_t rank = descriptor->rank;
   problem->batches = 1;
@@ -191,7 +195,7 @@ static void read_batches(const compute_kernel_descriptor *descriptor, gemm_probl
   }
 }
 
-/* Whether batch dimension d of an operand continues its rows. */
+/* True if batch dimension d of an operand continues its rows. */
 static bool continues_rows(const gemm_problem *problem, const gemm_operand *operand, int32_t d) {
   return problem->m == 1 || operand->batch[d] == operand->row * problem->m;
 }
@@ -263,7 +267,7 @@ static bool is_of_bytes(const compute_kernel_descriptor *descriptor) {
   return bytes;
 }
 
-/* Where B is computed as it is packed, it is of the type of the sums. */
+/* False if B is computed while it is packed: such a B has the accumulate type. */
 static bool is_of_bf16(const compute_kernel_descriptor *descriptor, bool filled) {
   return descriptor->accumulate == COMPUTE_F32 && !filled &&
          descriptor->inputs[0].dtype == COMPUTE_BF16 && descriptor->inputs[1].dtype == COMPUTE_BF16;

@@ -2,10 +2,9 @@
 /* The implementation that calls OpenBLAS: single-threaded, from our threads, on disjoint tiles of
  * C.
  *
- * Every call packs its part of A and B again, so tiles are as large as they can be: C is cut once
- * per thread, along its longer side. Within a task C is made in panels of rows that stay in a
- * cache, so that the epilogue finds them there; a panel is high enough that packing B again for
- * each costs little. */
+ * Every call packs its part of A and B again, so tiles are as large as possible: C is cut once per
+ * thread, along its longer side. A task computes C in panels of rows that stay in the cache for the
+ * epilogue. A panel is so high that packing B again for each costs little. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -30,7 +29,7 @@ typedef struct blas_launch {
   uint64_t worker_bytes;
 } blas_launch;
 
-/* One operand as CBLAS sees it. */
+/* One operand in CBLAS terms. */
 typedef struct blas_operand {
   const unsigned char *data;
   int transpose, leading;
@@ -44,7 +43,7 @@ static blas_operand describe_operand(const gemm_operand *operand, const unsigned
   return (blas_operand){
       .data = data + (row * operand->row + column * operand->column) * operand->size,
       .transpose = plain ? CPU_BLAS_PLAIN : CPU_BLAS_TRANSPOSED,
-      /* A single row's stride may be anything; CBLAS wants it to be a row long. */
+      /* A single row's stride may be anything; CBLAS requires at least a row's length. */
       .leading = (int)cpu_max(leading, least)};
 }
 
@@ -116,14 +115,14 @@ static compute_status refuse(const char **reason, const char *text) {
   return COMPUTE_OK;
 }
 
-/* CBLAS wants one stride to be 1, the other at least as long as what it skips. */
+/* CBLAS requires one stride to be 1, and the other at least the length of a row or column. */
 static bool operand_fits(const gemm_operand *operand, int64_t rows, int64_t columns) {
   const int64_t leading = operand->column == 1 ? operand->row : operand->column;
   if (operand->column == 1) return leading <= INT_MAX && (leading >= columns || rows == 1);
   return operand->row == 1 && leading <= INT_MAX && (leading >= rows || columns == 1);
 }
 
-/* Tasks: one per thread, along the longer side, as long as they are worth a call. */
+/* One task per thread, along the longer side, if each is large enough to repay a call. */
 static void choose_tiles(cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t threads = gemm->head.device->threads;

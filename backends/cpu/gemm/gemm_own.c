@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The own implementation: cache blocking around the micro-kernels of isa/gemm_tile.c.
+/* Our own GEMM implementation: cache blocking around the micro-kernels of isa/gemm_tile.c.
  *
- * One unit is one tile of C. For each block of k: B's part is packed into panels (or read in
- * place), then block by block of rows A's part is copied to where it stays in the level-2 cache (or
- * read in place), and the micro-kernels add the product to the sums. The sums live in outputs[0]
- * wherever that has their dtype and dense rows, else in scratch memory; after the last block of k
- * the epilogue runs over some columns of a block of rows at a time, while they are in the cache. */
+ * A unit is one tile of C. For each block of k, B's part is packed into panels (or read in place).
+ * Then for each block of rows, A's part is copied into the L2 cache (or read in place), and the
+ * micro-kernels add the product to the sums. The sums are in outputs[0] if it has their dtype and
+ * dense rows, otherwise in scratch memory. After the last block of k the epilogue runs over a group
+ * of columns of a block of rows, while they are in the cache. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +17,9 @@ typedef struct own_launch {
   const cpu_gemm *gemm;
   const gemm_schedule *schedule;
   void *const *pointers;
-  const gemm_source *source; /* of B; or NULL */
+  const gemm_source *source; /* of B, or NULL */
   bool direct;
-  unsigned char *scratch; /* of all workers; after it the parts of split sums */
+  unsigned char *scratch; /* of all workers, followed by the parts of split sums */
   uint64_t worker_bytes;
   unsigned char *parts;
 } own_launch;
@@ -31,36 +31,36 @@ typedef struct own_unit {
   int64_t k_first, k_count;
   unsigned char *packed_a, *packed_b;
   int32_t worker;
-  unsigned char *sums; /* of the unit's first element */
+  unsigned char *sums; /* the unit's first element */
   int64_t sums_row;
   bool finish;                        /* the epilogue follows the last block of k … */
   bool in_kernel;                     /* … in the micro-kernel */
-  cpu_gemm_finish ends;               /* of types that finish */
-  cpu_gemm_requantize makes;          /* of types that requantize */
-  uint32_t *row_terms, *column_terms; /* of their rows and columns, of the whole matrix */
-  uint8_t *bytes;                     /* room for bytes to which others are added */
+  cpu_gemm_finish ends;               /* if the type finishes */
+  cpu_gemm_requantize makes;          /* if the type requantizes */
+  uint32_t *row_terms, *column_terms; /* requantize terms by row and column of the whole matrix */
+  uint8_t *bytes;                     /* result bytes that wait for a residual */
 } own_unit;
 
-/* The elements along k of `count` words from word p on. */
+/* The elements along k in `count` words from word p on. */
 static int64_t elements_of(const gemm_problem *problem, int64_t p, int64_t count) {
   return cpu_min(count * problem->type->group, problem->elements - p * problem->type->group);
 }
 
-/* A packed B has the terms after each block of k: the lines of a panel before that of p, which
- * begins a block or ends k. */
+/* The lines before line p of a panel of a packed B, including the terms after each block of k. p
+ * must begin a block or end k. */
 static int64_t packed_lines(const gemm_problem *problem, int64_t p) {
   const int64_t block = gemm_packed_block(problem);
   return p + cpu_divide_up(p, block) * problem->type->terms;
 }
 
-/* Whether words of A are packed as rows: what lies by rows is quicker to convert so. Only slivers
- * have the terms that shifted bytes of B need (gemm_pack_words.h). */
+/* True if words of A are packed as rows: A contiguous along k is converted faster that way. Only
+ * slivers have the terms for shifted bytes of B (gemm_pack_words.h). */
 static bool packs_word_rows(const gemm_problem *problem) {
   return problem->a.column == 1 && problem->type->word_rows &&
          !(problem->type->group == 4 && problem->b.dtype == COMPUTE_U8);
 }
 
-/* The part of A that a block of rows and k needs, in place or copied. */
+/* The part of A for a block of rows and k, in place or copied. */
 static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
                    cpu_gemm_block *block) {
   const gemm_problem *problem = &unit->launch->gemm->problem;
@@ -110,7 +110,7 @@ static const unsigned char *b_at(const own_unit *unit, int64_t p, int64_t column
          (p * problem->type->group * b->row + (unit->column + column) * b->column) * b->size;
 }
 
-/* Packs columns of a B that is computed meanwhile, panel by panel. */
+/* Packs columns of a B that is computed at the same time, panel by panel. */
 static void fill_b(const own_unit *unit, int64_t p, int64_t count, int64_t column,
                    int64_t columns) {
   const gemm_schedule *schedule = unit->launch->schedule;
@@ -141,9 +141,9 @@ static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t colum
     problem->type->pack_panels(unit->packed_b, count, columns, &source);
 }
 
-/* Of a packed B, what is read after the columns before `column` and the lines of k before p: the
- * unit's next columns, its next block of k, or what the next unit begins with, which is usually its
- * thread's. */
+/* The address in a packed B that is read after the columns before `column` and the lines before p:
+ * the unit's next columns, its next block of k, or the start of the next unit, which usually
+ * belongs to the same thread. */
 static const unsigned char *next_panel(const own_unit *unit, int64_t p, int64_t column) {
   const gemm_schedule *schedule = unit->launch->schedule;
   const gemm_problem *problem = &unit->launch->gemm->problem;
@@ -161,8 +161,8 @@ static const unsigned char *next_panel(const own_unit *unit, int64_t p, int64_t 
          (column * lines + packed_lines(problem, p) * problem->type->columns) * problem->size;
 }
 
-/* Register tiles over B's columns from `column` of the unit on: over all (block->n says how many),
- * or one panel, or, where B is read in place, the full panels. */
+/* Runs register tiles over B's columns from `column` of the unit on, and returns their number in
+ * block->n: all columns, one panel, or the full panels if B is read in place. */
 static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64_t column,
                            int64_t columns, cpu_gemm_block *block) {
   const gemm_packing packing = unit->launch->schedule->pack_b;
@@ -200,7 +200,7 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
   problem->type->multiply(block);
 }
 
-/* The methods for few rows, on B in place or on some columns of it, converted. */
+/* The methods for few rows, on B in place or on some of its columns after conversion. */
 static void multiply_few(const own_unit *unit, int64_t p, int64_t count, int64_t column,
                          int64_t columns, cpu_gemm_block *block) {
   const gemm_schedule *schedule = unit->launch->schedule;
@@ -231,7 +231,8 @@ static bool has_residual(const cpu_gemm *gemm) {
   return gemm->finishes && gemm->epilogue->bytes;
 }
 
-/* Where the micro-kernel leaves the bytes of some columns of a block of rows, for an addition. */
+/* Redirects the micro-kernel's bytes for a block of rows and columns to a buffer, for a
+ * residual. */
 static cpu_gemm_requantize makes_near(const own_unit *unit, int64_t row, int64_t column,
                                       int64_t columns) {
   cpu_gemm_requantize makes = unit->makes;
@@ -240,7 +241,7 @@ static cpu_gemm_requantize makes_near(const own_unit *unit, int64_t row, int64_t
   return makes;
 }
 
-/* Adds the other bytes to them. */
+/* Adds the residual to the bytes in the buffer. */
 static void add_residual(const own_unit *unit, int64_t row, int64_t rows, int64_t column,
                          int64_t columns) {
   const cpu_gemm *gemm = unit->launch->gemm;
@@ -262,7 +263,7 @@ static void add_residual(const own_unit *unit, int64_t row, int64_t rows, int64_
                               .y_row = y->row});
 }
 
-/* One block of rows against one block of k. */
+/* One block of rows times one block of k. */
 static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
                     bool finish) {
   const cpu_gemm *gemm = unit->launch->gemm;
@@ -315,7 +316,7 @@ static void do_unit(const own_unit *unit) {
   const gemm_schedule *schedule = unit->launch->schedule;
   const int64_t end = unit->k_first + unit->k_count;
   int64_t p = unit->k_first;
-  do { /* once also for k = 0: the sums are zeros then */
+  do { /* runs once for k = 0 too: the sums are then zeros */
     const int64_t count = cpu_min(schedule->block_k, end - p);
     if (schedule->pack_b == GEMM_PACK_BLOCK) pack_b(unit, p, count, 0, unit->columns);
     for (int64_t row = 0; row < unit->rows; row += schedule->block_m)
@@ -325,7 +326,7 @@ static void do_unit(const own_unit *unit) {
   } while (p < end);
 }
 
-/* Where a unit's sums are built: those of each part of k by themselves. */
+/* Chooses where a unit's sums are built. Each part of a split k has separate sums. */
 static void place_sums(own_unit *unit, unsigned char *scratch, int64_t part) {
   const own_launch *launch = unit->launch;
   const gemm_problem *problem = &launch->gemm->problem;
@@ -344,15 +345,14 @@ static void place_sums(own_unit *unit, unsigned char *scratch, int64_t part) {
   unit->finish = launch->schedule->splits == 1 && !(launch->direct && launch->gemm->identity);
 }
 
-/* ---- Finishing in the micro-kernel ------------------------------------------------------------
- */
+/* ---- Finishing in the micro-kernel ----------------------------------------------------------- */
 
 static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
   const int16_t input = cpu_finish_applied(gemm->epilogue)->input[i];
   return input > 0 ? &gemm->problem.extra[input - 1] : NULL;
 }
 
-/* How the epilogue makes bytes of sums, or NULL. */
+/* How the epilogue requantizes sums to bytes, or NULL. */
 static const cpu_requantize *requantize_of(const cpu_gemm *gemm) {
   const cpu_program *epilogue = gemm->epilogue->bytes ? gemm->epilogue->bytes : gemm->epilogue;
   return epilogue->requantize.loops                 ? &epilogue->requantize
@@ -370,7 +370,8 @@ static bool has_terms(const cpu_gemm *gemm) {
          requantize_of(gemm) == &terms_of(gemm)->makes;
 }
 
-/* Whether the epilogue makes bytes of sums, and its operands' columns lie side by side. */
+/* True if the epilogue requantizes sums to bytes, and its operands' columns are contiguous or
+ * constant. */
 static bool can_requantize(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const cpu_requantize *q = requantize_of(gemm);
@@ -392,8 +393,8 @@ static bool can_requantize(const cpu_gemm *gemm) {
   return true;
 }
 
-/* Whether the micro-kernel can compute the epilogue: if that adds and limits only, and its
- * operands' columns lie side by side; or see above. */
+/* True if the micro-kernel can compute the epilogue: either it requantizes (see can_requantize), or
+ * it only adds and clamps, and its operands' columns are contiguous. */
 static bool can_finish(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   if (gemm->identity) return false;
@@ -434,14 +435,14 @@ static void place_requantize(own_unit *unit) {
   unit->makes.lines.y_row = gemm->problem.output[0].row;
 }
 
-/* Adds a term's numbers for rows or columns from `first` on. */
+/* Adds a term's values for the rows or columns from `first` on. */
 static void add_term(const cpu_requantize_term_i32 *term, const int32_t *from, int64_t step,
                      int64_t first, int64_t count, uint32_t *to) {
   for (int64_t i = first; i < first + count; i++)
     to[i] += term->factor * (uint32_t)from[i * step] + term->constant;
 }
 
-/* What the epilogue adds to the rows and columns of a unit. */
+/* Computes the terms that the epilogue adds to a unit's rows and columns. */
 static void place_terms(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
   const cpu_requantize_product *terms = terms_of(gemm);
@@ -461,7 +462,7 @@ static void place_terms(own_unit *unit) {
   unit->makes.lines.offset_along = true;
 }
 
-/* For a batch entry; nothing where the sums are finished later. */
+/* Sets up finishing for a batch entry; does nothing if sums are finished later. */
 static void place_finish(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
   unit->in_kernel = gemm->finishes && unit->launch->schedule->method == GEMM_TILES;
@@ -485,12 +486,12 @@ static void place_finish(own_unit *unit) {
   unit->ends.after = gemm->epilogue->rest_rows;
 }
 
-/* A part of scratch memory; NULL if there is none. */
+/* The address `bytes` after scratch; NULL if there is no scratch memory. */
 static unsigned char *after(unsigned char *scratch, uint64_t bytes) {
   return scratch ? scratch + bytes : NULL;
 }
 
-/* Units are numbered by batch entry, tile row, tile column, part of k. */
+/* Runs a task's units. Units are numbered by batch entry, tile row, tile column and part of k. */
 static void own_task(void *argument, int64_t task, int32_t worker) {
   const own_launch *launch = argument;
   const gemm_schedule *schedule = launch->schedule;
@@ -506,7 +507,7 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
   unit.row_terms = (uint32_t *)(void *)after(scratch, schedule->a_bytes + schedule->b_bytes +
                                                           schedule->sums_bytes);
   unit.column_terms = unit.row_terms ? unit.row_terms + problem->m : NULL;
-  unit.bytes = (uint8_t *)unit.row_terms; /* there are either terms or a residual */
+  unit.bytes = (uint8_t *)unit.row_terms; /* never used together with terms */
   for (int64_t index = first; index < end; index++) {
     const int64_t tile = index % per_batch / schedule->splits, split = index % schedule->splits;
     if (index == first || index % per_batch == 0) {
@@ -526,7 +527,7 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
   }
 }
 
-/* Adds the parts of one batch entry and finishes it. The sum replaces the first part. */
+/* Adds the parts of one batch entry and runs the epilogue. The sum replaces the first part. */
 static void sum_task(void *argument, int64_t task, int32_t worker) {
   const own_launch *launch = argument;
   const cpu_gemm *gemm = launch->gemm;
@@ -581,12 +582,12 @@ static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
 /* ---- A constant B ---------------------------------------------------------------------------- */
 
 enum {
-  LEAST_TILES = 4, /* so that there is work for some threads without parts of k */
+  LEAST_TILES = 4, /* so that several threads have work without splitting k */
   TASK_PANELS = 4
 };
 
-/* One B for all batch entries: of the computing type, whose panels should be many, as it can also
- * be read as it lies; or words, which cannot. */
+/* True if prepacking B pays. B must be the same for all batch entries. A B of the accumulate type
+ * can also be read in place, so it needs many panels; words cannot be read in place. */
 static bool packing_pays(const gemm_problem *problem) {
   for (int32_t d = 0; d < problem->batch_rank; d++)
     if (problem->b.batch[d] != 0) return false;
@@ -615,7 +616,7 @@ typedef struct packing {
   unsigned char *packed;
 } packing;
 
-/* One panel as words, block by block. */
+/* Packs one panel as words, block by block. */
 static void pack_blocks(const gemm_problem *problem, unsigned char *to, int64_t columns,
                         cpu_gemm_source source) {
   const int64_t panel = problem->type->columns;

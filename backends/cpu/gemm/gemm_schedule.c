@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/* How the own implementation cuts its work.
+/* Cuts the work of our own GEMM implementation into tiles, units and tasks.
  *
- * Tasks share nothing: each packs what it needs of A and B for itself. That costs a little packing
- * twice, but needs no barrier and no second parallel loop, which at n = 128 would take as long as
- * the product itself; and the sums of every element are built in the order of k whoever builds
- * them. Only where C is small and k long are there several parts of k, as many for any number of
- * threads, and a second loop adds them in their order.
+ * Tasks share nothing: each packs the parts of A and B it needs. This packs some elements twice,
+ * but avoids a barrier and a second parallel loop, which at n = 128 would take as long as the
+ * product itself. Each element is summed in the order of k, so its bits do not depend on the task.
+ * k is split only if C is small and k is long. The number of parts is then the same for any number
+ * of threads, and a second parallel loop adds them in order.
  *
- * The number and shape of tiles comes from a model in units of one vector operation's time: the
- * multiplications, with tiles rounded up to whole register tiles; packing; a start-up per unit; and
- * a share of one unit for the thread that finishes last. */
+ * A cost model chooses the number and shape of tiles. Its unit is the time of one vector operation.
+ * It counts the multiplications (with tiles rounded up to whole register tiles), packing, a
+ * start-up cost per unit, and a share of one unit for the thread that finishes last. */
 #include "gemm.h"
 
 enum {
-  SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
-  FEW_ROWS = 16,           /* so few rows do not repay packing B */
-  TALL_BLOCKS = 3,         /* of k that tall tiles read in one go, out of the level-2 cache; */
-  WORD_BLOCKS = 4,         /* the same of words of bf16, */
-  BYTE_BLOCKS = 2,         /* and of words of bytes, whose sums need not be apart */
-  DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
-  NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
-  UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
-  RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
-  STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
-  FILLED_PANELS = 16,      /* of a tile whose B is computed: the rest of its source stays close; */
-  FILLED_STEP = 128,       /* blocks of k begin where its words and blocks usually do */
-  SPLIT_LIMIT = 256 << 10, /* bytes of C up to which k may be split, */
-  SPLIT_TILES = 64,        /* … and register tiles, if more of these can be divided instead */
-  SPLIT_TILED = 1024,      /* so long is a part of k at least (MOST_POINT_CHANNELS of bands), */
-  SPLIT_STREAM = 2048,     /* of a large C, whose sums then pass between the threads' caches, */
-  STREAM_PART = 128,       /* of k whose sums are apart (gemm_few.h) */
-  SPLIT_N = 512,           /* and so wide a piece of its rows */
+  SUMS_LIMIT = 1 << 20,    /* bytes of sums in scratch memory per thread */
+  FEW_ROWS = 16,           /* up to this many rows do not repay packing B */
+  TALL_BLOCKS = 3,         /* L1 blocks of k that tall tiles read in one pass, from the L2 cache */
+  WORD_BLOCKS = 4,         /* the same for words of bf16 */
+  BYTE_BLOCKS = 2,         /* the same for words of bytes: exact sums need no parts */
+  DIRECT_B = 40 << 10,     /* bytes; a B up to this size is read in place if its rows are close */
+  NEAR_STRIDE = 2048,      /* bytes; rows of A further apart compete for cache sets */
+  UNIT_OPERATIONS = 800,   /* cost of starting a unit */
+  RUN_OPERATIONS = 120,    /* cost of starting the epilogue on a row of a tile */
+  STEP_OPERATIONS = 30,    /* cost of each of its instructions per program tile */
+  FILLED_PANELS = 16,      /* most panels of a tile whose B is computed; its source stays close */
+  FILLED_STEP = 128,       /* k blocks are multiples of this if B is computed, as its blocks are */
+  SPLIT_LIMIT = 256 << 10, /* most bytes of C if k is split */
+  SPLIT_TILES = 64,        /* with this many register tiles of C, tiles are divided, not k */
+  SPLIT_TILED = 1024,      /* least length of a part of k (see MOST_POINT_CHANNELS) */
+  SPLIT_STREAM = 2048,     /* the same for GEMM_STREAM, whose sums pass between cores' caches */
+  STREAM_PART = 128,       /* length of k that is summed separately (gemm_few.h) */
+  SPLIT_N = 512,           /* least width of a column piece if k is split */
   MOST_SPLITS = 8,
-  NEAR_OPERATIONS = 30,     /* of an addition to a row of bytes */
-  NEAR_BYTES = 32 << 10,    /* of results that wait for an addition, … */
-  MOST_NEAR_COLUMNS = 1024, /* of so many columns, or … */
-  NEAR_COLUMNS = 256        /* … of these, if B is large */
+  NEAR_OPERATIONS = 30,     /* cost of adding a residual to a row of bytes */
+  NEAR_BYTES = 32 << 10,    /* bytes of results that wait for a residual */
+  MOST_NEAR_COLUMNS = 1024, /* columns of them … */
+  NEAR_COLUMNS = 256        /* … and if B is large */
 };
 
-/* Multiplications that pay for one thread more. */
+/* Multiplications that justify one more thread. */
 #define THREAD_PRODUCTS (64.0 * 64.0 * 64.0)
 
-/* Of one unit's time, what the thread that ends last costs: they rarely run at the same speed, and
- * end evenly spread over a unit's time; half of that for constant weights, whose units all cost the
- * same. */
+/* The share of a unit's time lost to the thread that finishes last. Threads rarely run at the same
+ * speed, so their finishing times spread evenly over one unit. Constant weights halve the share,
+ * because their units all cost the same. */
 static double late_share(const cpu_gemm *gemm, int64_t threads) {
   return (gemm->packed_b ? 0.25 : 0.5) * (1.0 - 1.0 / (double)threads);
 }
 
-/* The length of blocks of k that come from cutting it into equal parts of at most `most`. */
+/* The block length if k is cut into equal parts of at most `most`. */
 static int64_t equal_blocks(int64_t k, int64_t most) {
   const int64_t cuts = cpu_max(cpu_divide_up(k, most), 1);
   return cpu_max(cpu_divide_up(k, cuts), 1);
 }
 
-/* Whether vectors have 64 bytes. */
+/* True if vectors have 64 bytes. */
 static bool fills_vectors(const gemm_problem *problem) {
   return problem->type->lanes * (int64_t)problem->size == 64;
 }
@@ -77,8 +77,8 @@ static bool is_native(const gemm_problem *problem, const gemm_operand *operand) 
   return operand->dtype == problem->accumulate;
 }
 
-/* Whether A's elements, or neighbours along k as words, can be read where they lie. Words need no
- * shift then (gemm_pack_words.h), and rows begin whole words apart. */
+/* True if A, or words of its neighbours along k, can be read in place. For words, A must need no
+ * shift (gemm_pack_words.h) and its rows must begin a whole number of words apart. */
 static bool can_read_a(const gemm_problem *problem) {
   const gemm_operand *a = &problem->a;
   const int32_t group = problem->type->group;
@@ -88,14 +88,14 @@ static bool can_read_a(const gemm_problem *problem) {
   return as_is && a->column == 1 && a->row % group == 0 && problem->elements % group == 0;
 }
 
-/* Whether register tiles are tall, of 64-byte vectors of numbers. */
+/* True for the tall register tiles of unpacked numbers in 64-byte vectors. */
 static bool is_tall(const gemm_problem *problem) {
   return problem->type->group == 1 && fills_vectors(problem);
 }
 
-/* Whether the rows of A that a tile reads do not get into each other's way. Tall tiles, of 64-byte
- * vectors, take so long for each k that runs of memory which the hardware does not foresee arrive
- * in time from the level-2 cache: only many rows that compete for few cache sets are copied. */
+/* True if the rows of A in a tile do not compete for cache sets. Tall tiles take so long per step
+ * of k that rows which the hardware prefetcher misses still arrive in time from the L2 cache. They
+ * copy A only if there are many rows and these compete for few cache sets. */
 static bool lies_well(const gemm_problem *problem) {
   const gemm_operand *a = &problem->a;
   const int64_t bytes = cpu_max(a->row, a->column) * (int64_t)a->size;
@@ -104,7 +104,7 @@ static bool lies_well(const gemm_problem *problem) {
                                   (problem->m <= CPU_GEMM_FORESEEN || bytes % NEAR_STRIDE != 0));
 }
 
-/* Threads that this much work keeps busy. */
+/* The number of threads this product can keep busy. */
 static int64_t useful_threads(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const double products = (double)problem->batches * (double)problem->m * (double)problem->n *
@@ -126,7 +126,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
     schedule->block_k = 1024;
     schedule->piece = 8;
   } else if (words && b->column == 1 && problem->m <= CPU_GEMM_STREAMED) {
-    schedule->method = GEMM_STREAM; /* of any size: panels are not packed as fast as read */
+    schedule->method = GEMM_STREAM; /* of any size: packing panels is slower than reading B */
     schedule->pack_a = !can_read_a(problem) || a->column != 1;
     schedule->block_k = STREAM_PART;
     schedule->piece = 2048;
@@ -143,7 +143,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   return true;
 }
 
-/* What does not depend on the tiles. */
+/* Chooses everything that does not depend on the tiles. */
 static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *b = &problem->b;
@@ -160,7 +160,7 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   schedule->pack_a = !can_read_a(problem) || (!lies_well(problem) && problem->n >= 8 * columns);
 }
 
-/* Cache blocks: A's block fills a part of the level-2 cache; k is cut into equal parts. */
+/* Cache blocks: A's block fills part of the L2 cache, and k is cut into equal parts. */
 static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
@@ -177,8 +177,8 @@ static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
       cpu_round_up(cpu_divide_up(schedule->tile_m, blocks), problem->type->rows), schedule->tile_m);
 }
 
-/* What the epilogue's runs cost besides the work on their elements: a wide tile has fewer. What the
- * micro-kernel computes has none. */
+/* Cost of the epilogue's rows besides the work on their elements: a wide tile has fewer rows. An
+ * epilogue in the micro-kernel costs nothing extra. */
 static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
   const cpu_program *program = gemm->finishes ? gemm->epilogue->rest : gemm->epilogue;
   if (gemm->finishes && gemm->epilogue->bytes) return (double)tile_m * NEAR_OPERATIONS;
@@ -187,13 +187,13 @@ static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
   return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * program->passes);
 }
 
-/* The model's time of one unit. */
+/* The model's time for one unit. */
 static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int64_t tile_m,
                         int64_t tile_n) {
   const gemm_problem *problem = &gemm->problem;
   const double columns = problem->type->columns, k = (double)problem->k;
   const double m = (double)tile_m, n = (double)cpu_round_up(tile_n, problem->type->columns);
-  /* Two multiply-adds on vectors per time step; tiles of few rows wait for their own sums. */
+  /* Two vector multiply-adds per time step; tiles of few rows wait for their own sums. */
   const double height = m / (double)cpu_divide_up(tile_m, problem->type->rows);
   double cost = m * n * k / columns * (height < 4 ? 4 / height : 1);
   const double copied = columns / 2;
@@ -202,7 +202,7 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
   if (schedule->pack_b != GEMM_PACK_NONE && schedule->pack_b != GEMM_PACKED)
     cost += n * k * 4 / copied * (as_it_lies ? 1 : gemm->filled ? 4 : 2);
   if (schedule->pack_a) cost += m * k * (gemm->packed_b ? 20 : 8) / copied;
-  /* What does not fit the level-2 cache comes from farther away once per unit. */
+  /* Operands that exceed the L2 cache are fetched from further away once per unit. */
   const double l2 = (double)gemm->head.device->l2_bytes, line = k * (double)problem->size;
   if ((double)problem->m * line > l2) cost += m * line / 16;
   if (gemm->packed_b)
@@ -213,14 +213,14 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
   return cost + run_cost(gemm, tile_m, tile_n) + UNIT_OPERATIONS;
 }
 
-/* Half of one thread's share of the last cache: for packed B, and for sums in outputs[0], which are
- * read again for each block of k. */
+/* Half of a thread's share of the last-level cache. It bounds packed B, and sums in outputs[0],
+ * which each block of k reads again. */
 static int64_t cache_share(const cpu_gemm *gemm) {
   const cpu_device *device = gemm->head.device;
   return cpu_max((int64_t)device->share_bytes / 2 / device->threads, SUMS_LIMIT);
 }
 
-/* The widest tile of this height that scratch memory and caches allow, in whole panels of B. */
+/* The widest tile of this height that fits scratch memory and caches, in whole panels of B. */
 static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, bool direct,
                            int64_t tile_m) {
   const gemm_problem *problem = &gemm->problem;
@@ -232,9 +232,9 @@ static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, 
   return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
 }
 
-/* The rows of each of some tiles. Tall register tiles of one row less lose nothing, and equal tiles
- * keep threads equally busy; but with six rows, or where each unit packs B, whole register tiles
- * are worth more. */
+/* The tile height if m is cut into `tiles` tiles. Equal heights keep threads equally busy, and tall
+ * register tiles lose nothing with one row less. Other tiles are rounded up to whole register
+ * tiles, which matters more with six rows, or if each unit packs B. */
 static int64_t tile_height(const cpu_gemm *gemm, int64_t tiles) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t rows = cpu_divide_up(problem->m, tiles);
@@ -242,7 +242,7 @@ static int64_t tile_height(const cpu_gemm *gemm, int64_t tiles) {
   return cpu_min(cpu_round_up(rows, problem->type->rows), problem->m);
 }
 
-/* Tries every grid of up to some units per thread and keeps the cheapest. */
+/* Tries every grid of up to GEMM_UNITS_PER_THREAD units per thread and keeps the cheapest. */
 static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
                          gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
@@ -275,13 +275,13 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
   }
 }
 
-/* In how many parts k is summed: several where C has too few tiles for many threads, or where B is
- * read as it lies, by whole rows. Neither threads nor batch entries count: an element of C has the
- * same bits for any number of them. */
+/* The number of parts into which k is split. k is split if C has too few tiles for many threads, or
+ * if B is read in place by whole rows. The number ignores threads and batch entries, so an element
+ * of C has the same bits for any number of them. */
 static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  if (gemm->even) return 1;                     /* the number of rows must not count */
-  if (gemm->packed_b || gemm->filled) return 1; /* of which there are enough panels */
+  if (gemm->even) return 1;                     /* must not depend on the number of rows */
+  if (gemm->packed_b || gemm->filled) return 1; /* has enough panels */
   const int64_t elements = problem->m * problem->n;
   if (elements > SPLIT_LIMIT / (int64_t)problem->size) return 1;
   const int64_t tiles = cpu_divide_up(problem->m, problem->type->rows) *
@@ -293,8 +293,8 @@ static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
   return worth < (double)most ? cpu_max((int64_t)worth, 1) : cpu_max(most, 1);
 }
 
-/* Units of a part of k are the whole of C; or pieces of its rows, where the parts cannot be divided
- * among the threads. */
+/* Shapes units if k is split. A unit is one part of k over all of C, or over a piece of its columns
+ * if the parts do not divide evenly among the threads. */
 static void choose_splits(const cpu_gemm *gemm, int64_t threads, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   schedule->splits = parts_of_k(gemm, schedule);
@@ -330,8 +330,9 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
           : (uint64_t)cpu_round_up(schedule->tile_m * schedule->tile_n * size, 64);
 }
 
-/* With one block of rows each panel is used once and may as well be packed then, in a close cache.
- * But a large B that is not turned is read in longer runs when it is packed as a whole. */
+/* Chooses when B is packed. With one block of rows each panel is used once, so it is packed right
+ * before use, in a near cache. A large B with contiguous rows is packed as a whole instead, because
+ * that reads longer runs. */
 static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   if (schedule->pack_b != GEMM_PACK_BLOCK || schedule->tile_m > schedule->block_m) return;
@@ -340,15 +341,16 @@ static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
     return;
   }
   const double bytes = (double)problem->k * (double)problem->n * problem->size;
-  const bool words = problem->type->group > 1; /* turned into them in runs, too */
+  const bool words = problem->type->group > 1; /* packed in runs as well */
   if (problem->b.column != 1 || (!is_native(problem, &problem->b) && !words))
     schedule->pack_b = GEMM_PACK_PANEL;
   else if (!words && bytes <= (double)gemm->head.device->l2_bytes)
     schedule->pack_b = GEMM_PACK_ON_USE;
 }
 
-/* Words of bf16 are made from pairs of rows of B as they lie, for a few rows of A just once:
- * long runs of each row arrive faster than short ones, which jump from page to page. */
+/* Widens tiles for bf16 words of a row-major B. Words are made from pairs of rows, and with few
+ * rows of A only once. Long runs of a row arrive faster than short ones, which jump from page to
+ * page. */
 static void widen_tiles(const cpu_gemm *gemm, int64_t threads, gemm_schedule *schedule) {
   enum { RUN = 1024 };
   const gemm_problem *problem = &gemm->problem;
@@ -359,8 +361,8 @@ static void widen_tiles(const cpu_gemm *gemm, int64_t threads, gemm_schedule *sc
   schedule->tile_n = cpu_min(cpu_max(schedule->tile_n, cpu_min(share, RUN)), problem->n);
 }
 
-/* Bytes to which others are added stay near the core meanwhile. Whole rows of them are best, which
- * are read and written as one run; a large B should not be read too often, though. */
+/* Blocks for a residual: result bytes wait for the addition near the core. Whole rows are best,
+ * since they are read and written as one run; but a large B should not be read too often. */
 static void choose_near(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t rows = problem->type->rows, columns = problem->type->columns;

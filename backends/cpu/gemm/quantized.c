@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* QUANTIZED_GEMM: products with weights of a few bits.
  *
- * With few rows, weights are read once, and expanded in registers, or, where blocks are too short
- * for vectors, some columns at a time. With more, the own implementation of GEMM packs panels of
- * what they stand for, which as many rows repay. */
+ * With few rows, the weights are read once and expanded in registers; if blocks are too short for
+ * vectors, they are expanded a few columns at a time. With more rows, the GEMM implementation of
+ * gemm_own.c packs panels of dequantized weights, and the rows repay the packing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,13 +11,13 @@
 #include "gemm/isa/quantized_table.h"
 
 enum {
-  FEW_ROWS = 32,      /* rows that do not repay panels … */
-  FEW_EXPANDED = 4,   /* … of weights that are not expanded in registers */
-  TASKS = 8,          /* of a thread, at most */
+  FEW_ROWS = 32,      /* up to this many rows do not repay panels … */
+  FEW_EXPANDED = 4,   /* … if weights are not expanded in registers */
+  TASKS = 8,          /* at most, per thread */
   TASK_BYTES = 16384, /* of weights, at least */
-  PIECE = 8,          /* columns that are expanded at a time */
-  DOT_PART = 1024,    /* of k, which is summed by itself */
-  MOST_REST = 32      /* numbers after the last whole group of the loops */
+  PIECE = 8,          /* columns expanded at a time */
+  DOT_PART = 1024,    /* length of k that is summed separately */
+  MOST_REST = 32      /* most numbers after the last whole group of the loops */
 };
 
 enum { A, NUMBERS, SCALE, ZERO };
@@ -30,27 +30,28 @@ typedef struct weight_operand {
 } weight_operand;
 
 typedef struct quantized_kernel {
-  cpu_gemm gemm; /* its problem has B as if it were dense */
+  cpu_gemm gemm; /* its problem has a dense B */
   const cpu_quantized_table *loops;
   weight_operand numbers, scale, zero;
   bool zeros;
   int32_t bits;
-  int64_t block, blocks; /* numbers of a block; blocks of a column */
-  int64_t bytes;         /* of a column */
+  int64_t block, blocks; /* numbers in a block; blocks in a column */
+  int64_t bytes;         /* in a column */
   uint32_t own, inputs, outputs;
   bool few, in_registers;
-  int64_t group;                                        /* of the loops in registers */
+  int64_t group;                                        /* numbers per step of the loops in
+                                                         * registers */
   int64_t chunk, tasks;                                 /* columns of a task */
   uint64_t a_bytes, copy_bytes, piece_bytes, row_bytes; /* scratch memory */
 } quantized_kernel;
 
 typedef struct launch {
-  gemm_source source; /* first */
+  gemm_source source; /* must be first */
   const quantized_kernel *kernel;
   const unsigned char *numbers, *scale, *zero;
-  unsigned char *copies; /* of each worker's columns, where they cannot be read in place */
+  unsigned char *copies; /* each worker's columns that cannot be read in place */
   gemm_matrix matrix;
-  const float *a; /* rows as f32, arranged where the loops want it */
+  const float *a; /* rows as f32, in the loops' order */
   unsigned char *pieces, *sums;
 } launch;
 
@@ -69,7 +70,7 @@ static uint64_t blocks_bytes(const part *p) {
   return cpu_whole_lines((uint64_t)(p->columns * p->blocks) * sizeof(float));
 }
 
-/* Scales or zero points as f32, in place or in `copy`; the distance between columns. */
+/* Finds scales or zero points as f32, in place or in `copy`, and the distance between columns. */
 static const float *find_blocks(const quantized_kernel *k, const weight_operand *o,
                                 const unsigned char *from, const part *p, float *copy,
                                 int64_t *column) {
@@ -87,13 +88,13 @@ static const float *find_blocks(const quantized_kernel *k, const weight_operand 
   return copy;
 }
 
-/* Bytes that blocks have of a column; the last may be cut short. */
+/* Bytes of a column in a part's blocks; the last block may be partial. */
 static int64_t count_bytes(const quantized_kernel *k, const part *p) {
   const int64_t each = k->block * k->bits / 8;
   return cpu_min(p->blocks * each, k->bytes - p->block * each);
 }
 
-/* A part, in place where that is possible, else in `copy` (copy_bytes). */
+/* Finds the data of a part, in place if possible, otherwise in `copy` (copy_bytes). */
 static cpu_quantized_columns find_columns(const launch *l, const part *p, unsigned char *copy) {
   const quantized_kernel *k = l->kernel;
   float *scale = (void *)copy, *zero = (void *)(copy + blocks_bytes(p));
@@ -126,7 +127,7 @@ static uint64_t copy_bytes(const quantized_kernel *k, int64_t columns) {
   return cpu_whole_lines(2 * blocks_bytes(&all) + (uint64_t)bytes);
 }
 
-/* `count` numbers of each of `columns` columns, the first of which is number p of the part. */
+/* Expands `count` numbers of each of `many` columns, from number p of the part on. */
 static void expand(const quantized_kernel *k, const cpu_quantized_columns *columns, int64_t p,
                    int64_t count, int64_t column, int64_t many, float *to) {
   for (int64_t j = column; j < column + many; j++) {
@@ -140,14 +141,15 @@ static void expand(const quantized_kernel *k, const cpu_quantized_columns *colum
 
 /* ---- Many rows ------------------------------------------------------------------------------- */
 
-/* Whether the loop for panels takes `count` numbers from p on, and their blocks find room. */
+/* True if the panel loop accepts `count` numbers from p on, and there is room for their scales and
+ * zero points. */
 static bool makes_panel(const quantized_kernel *k, int64_t p, int64_t count, const part *needed) {
   const int64_t columns = needed->columns;
   return k->loops->panel && columns == k->gemm.problem.type->columns && p * k->bits % 32 == 0 &&
          k->block * k->bits % 32 == 0 && 2 * needed->blocks <= count;
 }
 
-/* Scales or zero points of each block side by side. */
+/* Transposes scales or zero points: the values of each block become contiguous. */
 static const float *turn_blocks(const quantized_kernel *k, const float *from, int64_t column,
                                 const part *p, float *to) {
   const cpu_gemm_source source = {(const void *)from, COMPUTE_F32, 1, column};
@@ -179,12 +181,12 @@ static void fill(const gemm_source *source, int64_t p, int64_t count, int64_t co
 
 /* ---- Few rows -------------------------------------------------------------------------------- */
 
-/* The part of k that the loops take. */
+/* The length of k that the loops cover. */
 static int64_t whole_groups(const quantized_kernel *k) {
   return k->gemm.problem.k / k->group * k->group;
 }
 
-/* What they leave: numbers after the last whole group. */
+/* Adds the numbers after the last whole group, which the loops leave out. */
 static void add_rest(const launch *l, const cpu_quantized_columns *c, int64_t columns,
                      int64_t first, float *sums, int64_t sums_row) {
   const gemm_problem *problem = &l->kernel->gemm.problem;
@@ -251,7 +253,7 @@ static void few_task(void *argument, int64_t task, int32_t worker) {
   gemm_epilogue_run(&k->gemm, &l->matrix, sums, columns, 0, problem->m, first, columns);
 }
 
-/* A as dense rows of f32, in the order that the loops want. */
+/* Copies A to dense rows of f32, in the loops' order. */
 static void take_rows(const launch *l, float *a) {
   const quantized_kernel *k = l->kernel;
   const gemm_problem *problem = &k->gemm.problem;
@@ -318,7 +320,7 @@ static void choose_few(quantized_kernel *k) {
   if (!k->in_registers) k->piece_bytes = cpu_whole_lines((uint64_t)(PIECE * problem->k) * element);
 }
 
-/* The product as GEMM has it, with dense columns of B. */
+/* Prepares the product as a GEMM with dense columns of B. */
 static compute_status prepare_dense(quantized_kernel *k, const compute_kernel_descriptor *d) {
   compute_operand inputs[COMPUTE_MAX_OPERANDS];
   compute_kernel_descriptor dense = *d;
@@ -374,7 +376,7 @@ static void clear(cpu_kernel *kernel) {
   cpu_program_release(kernel->device, ((cpu_gemm *)kernel)->epilogue);
 }
 
-/* Weights in f64 are expanded by the graph. */
+/* Refuses other accumulate types: the graph expands weights in f64. */
 static const char *refuse(const compute_kernel_descriptor *d) {
   return d->accumulate == COMPUTE_F32 ? NULL : "sums are only f32";
 }

@@ -2,8 +2,8 @@
 /* GATHER: slices or single elements of an axis, selected by an index tensor.
  *
  * If the index is constant along some dimension, the innermost loop runs along that dimension and
- * copies whole slices, for example the rows of an embedding. Otherwise it runs along one in which
- * the index varies and copies single elements. Elements are only copied, so only their size
+ * copies whole slices, for example the rows of an embedding. Otherwise it runs along a dimension of
+ * varying indices and copies single elements. Elements are only copied, so only their size
  * matters. Indices outside the axis are skipped and reported after the launch. */
 #include <stddef.h>
 #include <stdio.h>

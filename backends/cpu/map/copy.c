@@ -275,8 +275,8 @@ static void clear_copy(cpu_kernel *kernel) {
   cpu_kernel_destroy(((copy_kernel *)kernel)->cast);
 }
 
-/* The dimension, other than the last, in which the input is contiguous; −1 if transposing blocks
- * does not pay. */
+/* The dimension of the input with stride 1, if it is not the last; −1 if transposing blocks does
+ * not pay. */
 static int32_t find_turn(const cpu_nest *nest) {
   const int32_t last = cpu_nest_last(nest);
   if (nest->stride[1][last] != 1 || nest->stride[0][last] == 1 || nest->size[last] < 4) return -1;

@@ -6,8 +6,8 @@
  * tasks stays on the calling thread.
  *
  * Operands may have conflicting memory orders, as in x + transpose(y). Then consecutive tiles
- * follow the dimension in which those operands are contiguous, so that every cache line fetched by
- * a strided read also serves the next tiles. The inputs among them are transposed into a buffer,
+ * follow the contiguous dimension of those operands, so that every cache line fetched by a strided
+ * read also serves the next tiles. The inputs among them are transposed into a buffer,
  * some rows at a time, because lines that are a power of two apart do not stay in a cache. */
 #include <stdio.h>
 
@@ -20,7 +20,7 @@
 enum { TILE_COST = 400, STEP_COST = 80, LINE_COST = 50, DENSE_COST = 1, STRIDED_COST = 8 };
 enum { TASK_COST = 40000, TASKS_PER_THREAD = 8 };
 
-/* The stride from which operands count as crossing. Rows of a unit, and rows transposed at once. */
+/* The least stride of crossing operands. Rows of a unit, and rows transposed at once. */
 enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
 
 /* A program of one operation, on one tile of contiguous elements and numbers: it needs only its
@@ -282,7 +282,7 @@ static double choose_tiles(map_kernel *map) {
   return lowest;
 }
 
-/* The dimension in which operands are contiguous that are not contiguous along the tile, or −1. */
+/* The contiguous dimension of operands that are not contiguous along the tile, or −1. */
 static int32_t find_crossing(const map_kernel *map) {
   const cpu_nest *nest = &map->nest;
   const int32_t last = cpu_nest_last(nest);

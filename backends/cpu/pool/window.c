@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* WINDOW: pooling. Makes the kernel and shares it out; window.h says how it works. */
+/* WINDOW: pooling. Makes the kernel and schedules it; window.h has the algorithm. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +8,10 @@
 #include "program/program.h"
 
 enum {
-  WORK = 1 << 14, /* elements below which another thread does not pay */
+  WORK = 1 << 14, /* elements that repay another thread */
   UNITS_PER_THREAD = 4,
-  LONGEST_LINE = 4096, /* elements of a line's part: it should stay in the level-1 cache */
-  MOST_TAPS = 1 << 28  /* of a window whose taps are numbered: their numbers fit any type */
+  LONGEST_LINE = 4096, /* elements of a part of a line: it should stay in the level-1 cache */
+  MOST_TAPS = 1 << 28  /* of a window with numbered taps: the numbers fit any type */
 };
 
 /* ---- Geometry ------------------------------------------------------------------------------ */
@@ -29,7 +29,7 @@ int64_t window_count(const compute_window_attributes *w, int d, int64_t i) {
   int64_t first, end;
   window_taps(w, d, i, &first, &end);
   if (w->count_padding) {
-    int64_t left; /* enough is enough */
+    int64_t left; /* saturates */
     if (__builtin_add_overflow(w->data_size[d] + w->padding[d] + w->padding_more[d],
                                w->padding[d] - i * w->stride[d], &left))
       left = INT64_MAX;
@@ -73,7 +73,7 @@ window_lines window_read(const window_launch *l, int which, const window_unit *u
   lines.pitch = columns * kernel->lanes;
   int64_t length = lines.pitch;
   if (kernel->lanes == 1 && in->stride[2] == columns * in->stride[3]) {
-    length *= rows; /* one line after the other */
+    length *= rows; /* all rows form one contiguous line */
     rows = 1;
   }
   for (int64_t i = 0; i < rows; i++) {
@@ -135,13 +135,13 @@ static window_operand read_operand(const compute_operand *from) {
   return to;
 }
 
-/* Whether lines of this operand are lines of the computing type where they lie. */
+/* `true` if lines of this operand need no conversion to be lines of the computing type. */
 static bool is_dense(const cpu_window *kernel, const window_operand *o) {
   return o->dtype == kernel->type && o->stride[3] == kernel->lanes &&
          (kernel->lanes == 1 || o->stride[1] == 1);
 }
 
-/* The inputs that are not the epilogue's. */
+/* The number of inputs before the epilogue's. */
 static uint32_t own_inputs(const compute_kernel_descriptor *descriptor) {
   const compute_window_attributes *w = compute_window_of(descriptor);
   return w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
@@ -199,13 +199,13 @@ static void choose_lines(cpu_window *kernel) {
                   cpu_gemm_type_of(kernel->head.device->isa->gemm, kernel->type);
 }
 
-/* Whether the epilogue stores what it gets. */
+/* `true` if the epilogue stores its input unchanged. */
 static bool passes_through(const compute_program *p) {
   return p->count == 0 || (p->count == 1 && p->instructions[0].code == COMPUTE_I_LOAD &&
                            p->instructions[0].immediate.i64 == 0);
 }
 
-/* The largest of bytes across channels is found without making them wider. */
+/* Max pooling of bytes across channels works on the bytes themselves, without widening. */
 static void choose_bytes(const compute_kernel_descriptor *descriptor, cpu_window *kernel) {
   const window_operand *in = &kernel->input[0], *out = &kernel->output[0];
   const compute_dtype dtype = in->dtype;
@@ -223,7 +223,7 @@ static void choose_bytes(const compute_kernel_descriptor *descriptor, cpu_window
   kernel->turns = false;
 }
 
-/* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
+/* Chooses row tiles whose data fit a part of the level-2 cache; threads may need more of them. */
 static void choose_units(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
   const int64_t planes = kernel->size[0] * kernel->groups, threads = kernel->head.device->threads;
@@ -246,8 +246,8 @@ static void choose_units(cpu_window *kernel) {
     kernel->rows = cpu_min(kernel->rows, cpu_divide_up(kernel->size[2], bands));
   }
   if (w->by_data) {
-    /* Windows that reach into two bands are searched twice: few should, none that do not overlap.
-     */
+    /* Windows across two tiles are searched twice. There should be few of them, and none if windows
+     * do not overlap. */
     const int64_t least = 2 * ((w->size[0] - 1) * w->dilation[0] + 1);
     kernel->rows = cpu_min(cpu_max(kernel->rows, least), kernel->size[2]);
     if (w->stride[0] < kernel->rows && kernel->rows < kernel->size[2])
@@ -260,7 +260,7 @@ static void choose_units(cpu_window *kernel) {
   kernel->tasks = cpu_divide_up(kernel->units, kernel->per_task);
 }
 
-/* Data rows or columns that `results` windows reach, at most. */
+/* Most data rows or columns that `results` windows cover. */
 static int64_t reach_of(const compute_window_attributes *w, int d, int64_t results) {
   return cpu_min((results - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1,
                  w->data_size[d]);
@@ -301,7 +301,7 @@ static void choose_memory(cpu_window *kernel) {
 
 static compute_status count_columns(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
-  /* Gradients have a loop that reads as many as there are pairs of columns (window_threes.c). */
+  /* A loop for gradients reads one count per pair of columns (window_threes.c). */
   const int64_t room =
       cpu_max(w->result_size[1], cpu_divide_up(w->data_size[1], 2)) + CPU_WINDOW_WHOLE;
   const uint64_t bytes = (uint64_t)room * kernel->element;
@@ -397,7 +397,8 @@ unsigned char *window_output(const window_launch *l, const window_unit *unit, in
   return (unsigned char *)l->pointers[kernel->input_count + kernel->extra_count] + at * o->size;
 }
 
-/* An operand's steps along rows, columns and lanes, and its first element in the unit. */
+/* An operand's steps along rows, columns and lanes. Returns the byte offset of the unit's first
+ * element. */
 static int64_t unit_steps(const window_unit *unit, const window_operand *o,
                           int64_t step[CPU_BOX_RANK]) {
   step[0] = o->stride[2];
@@ -408,8 +409,8 @@ static int64_t unit_steps(const window_unit *unit, const window_operand *o,
          (int64_t)o->size;
 }
 
-/* Lines of channels to planes, as products turn their rows: pixel by pixel the interpreter would
- * store each channel by itself. */
+/* Transposes lines of channels to planes, like the rows of products. The interpreter would instead
+ * store each channel of each pixel separately. */
 static void turn(const window_launch *l, const window_unit *unit, const unsigned char *values) {
   const cpu_window *kernel = l->kernel;
   const window_operand *to = &kernel->output[0];
@@ -461,13 +462,13 @@ void window_finish(const window_launch *l, const window_unit *unit, unsigned cha
 
 /* ---- Merging planes -------------------------------------------------------------------------- */
 
-/* Planes one below the other.
+/* Merges planes one below the other.
  *
- * Networks pool thousands of small planes. Where planes follow each other in memory and windows
- * neither leave a plane nor lie across two, all planes are one tall plane: units of work are then
- * as large as caches and threads want them, not as small as a plane. */
+ * Networks pool thousands of small planes. If planes are contiguous, and windows neither extend
+ * past a plane nor span two, all planes form one tall plane. The size of units then suits caches
+ * and threads instead of being limited to a plane. */
 
-/* Whether rows of all planes are equally far from each other; *step is how far. */
+/* `true` if the rows of all planes are evenly spaced; *step is the distance. */
 static bool rows_follow(const window_operand *o, int64_t images, int64_t channels, int64_t rows,
                         int64_t *step) {
   *step = rows > 1 ? o->stride[2] : channels > 1 ? o->stride[1] : o->stride[0];
@@ -478,7 +479,7 @@ static bool rows_follow(const window_operand *o, int64_t images, int64_t channel
 static bool may_merge(const cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
   const int64_t span = (w->size[0] - 1) * w->dilation[0] + 1;
-  /* What an epilogue computes from a coordinate would change; positions stay. */
+  /* Merging would change an epilogue's coordinates, but not its positions. */
   return (cpu_program_places(kernel->epilogue) & ~CPU_PLACES_POSITION) == 0 &&
          w->operation != COMPUTE_WINDOW_ARGMAX && kernel->size[0] * kernel->size[1] > 1 &&
          kernel->size[2] > 0 && kernel->size[3] > 0 && w->padding[0] == 0 &&
@@ -528,7 +529,7 @@ static bool is_one_line(const cpu_window *kernel, const window_operand *o, int64
 
 void window_find_dense(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
-  const uint32_t last = kernel->input_count - 1; /* by data: the gradient */
+  const uint32_t last = kernel->input_count - 1; /* with by_data, the gradient */
   kernel->dense[0] = kernel->input[0].direct &&
                      is_one_line(kernel, &kernel->input[0], w->data_size[0], w->data_size[1]);
   kernel->dense[1] =
@@ -548,7 +549,7 @@ void window_find_short_halves(cpu_window *kernel) {
   for (int d = 0; d < 2; d++)
     is_short = is_short && w->size[d] == 2 && w->stride[d] == 2 && w->dilation[d] == 1 &&
                w->padding[d] == 0;
-  /* Data that are converted come in dense lines; gradients are converted line by line. */
+  /* Converted data are in dense lines; gradients are converted line by line. */
   const window_operand *data = &kernel->input[0], *gradient = &kernel->input[1];
   is_short = is_short && (!data->direct || data->stride[2] == 2 * count);
   if (w->by_data) is_short = is_short && gradient->direct && gradient->stride[2] == count;

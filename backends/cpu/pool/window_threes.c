@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients of windows of 3 × 3 with stride 2, of planes, and of averages of 2 × 2.
+/* Gradients of planes for 3 × 3 windows with stride 2, and for 2 × 2 averages.
  *
- * A row of windows t begins with row 2t of the data, counted from the padding. Windows of three
- * rows share it with those above: with every row of windows two rows of the data are complete, and
- * written once, as sums in the order in which window_unit.c would add to them. All loops take whole
- * vectors. What they write too far, the next rows overwrite; only the last rows of a task's planes,
- * and rows with gaps, take a way by the side, as do rows that may not be read too far. */
+ * Row t of windows begins with row 2t of the data, counted from the padding. Windows of three rows
+ * share this row with the windows above. So every row of windows completes two rows of the data.
+ * These are written once, as sums in the same order as in window_unit.c. All loops process whole
+ * vectors. The next rows overwrite elements written past a row. Only the last rows of a task's
+ * planes, and rows with gaps, use scratch lines; so do rows that must not be read past their
+ * end. */
 #include <string.h>
 
 #include "window.h"
@@ -16,19 +17,20 @@ typedef struct threes {
   const window_lines *lines;
   unsigned char *target;
   int64_t pitch;
-  const unsigned char *gradients; /* the unit's plane of them */
-  /* How far may be read and written. */
+  const unsigned char *gradients; /* of the unit's plane */
+  /* The limits of reading and writing. */
   const unsigned char *data_end, *gradient_end, *target_end;
   int64_t reach; /* bytes of whole vectors */
   cpu_window_threes windows;
-  unsigned char *room[3], *written[2], *gradient; /* lines of scratch */
+  unsigned char *room[3], *written[2], *gradient; /* scratch lines */
 } threes;
 
 static int64_t whole(int64_t count) {
   return (count + CPU_WINDOW_WHOLE - 1) & -(int64_t)CPU_WINDOW_WHOLE;
 }
 
-/* Columns before the one in which loops begin: the middle of a window of 3, the first one of 2. */
+/* Columns before the start of the loops. They start at the middle of the first window of 3, or at
+ * the first column of a window of 2. */
 static int64_t columns_before(const compute_window_attributes *w) {
   return w->size[1] == 3 ? 1 - w->padding[1] : 0;
 }
@@ -45,7 +47,7 @@ bool window_has_threes(const cpu_window *kernel) {
     suits = w->size[d] == size && w->stride[d] == 2 && w->dilation[d] == 1 && w->padding[d] >= 0 &&
             w->padding[d] <= size - 2 && w->data_size[d] > 1 && w->result_size[d] > 0 &&
             2 * (w->result_size[d] - 1) + 1 - w->padding[d] < w->data_size[d];
-  return suits && pairs_of(w) < INT32_MAX / 2; /* they are numbered in lanes */
+  return suits && pairs_of(w) < INT32_MAX / 2; /* vectors of ELEMENT-sized integers number them */
 }
 
 static uint64_t line_bytes(const cpu_window *kernel) {
@@ -67,14 +69,14 @@ static void share_room(threes *k, unsigned char *room) {
                                    &k->written[0], &k->written[1], &k->gradient};
   k->windows.state = room;
   room += state_bytes(kernel);
-  memset(room, 0, 6 * bytes);                 /* also what is read behind a line */
-  room += CPU_WINDOW_WHOLE * kernel->element; /* room for a column before */
+  memset(room, 0, 6 * bytes);                 /* also the elements read past a line */
+  room += CPU_WINDOW_WHOLE * kernel->element; /* for a column before */
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++, room += bytes) *lines[i] = room;
   memset(k->windows.state, kernel->shape.operation == COMPUTE_WINDOW_MAX ? 0xff : 0,
          state_bytes(kernel));
 }
 
-/* Row `row` of the data, from the column on in which loops begin. */
+/* Row `row` of the data, from the start column of the loops on. */
 static const void *find_row(const threes *k, int64_t row, unsigned char *room) {
   const cpu_window *kernel = k->launch->kernel;
   const int64_t element = kernel->element, before = columns_before(&kernel->shape) * element;
@@ -96,14 +98,14 @@ static const void *find_gradient(const threes *k, int64_t t) {
   return k->gradient;
 }
 
-/* window_count of rows t, without its divisions. */
+/* window_count of row t of windows, without its divisions. */
 static int64_t count_rows(const compute_window_attributes *w, int64_t t) {
   const int64_t first = 2 * t - w->padding[0], end = first + w->size[0];
   return first >= 0 && end <= w->data_size[0] ? w->size[0] : window_count(w, 0, t);
 }
 
-/* Windows t, if there are such, and the rows of the data that are complete with them; `is_first`
- * if the unit begins with them. */
+/* Processes row t of windows, if it exists, and the data rows that it completes. `is_first`: the
+ * unit begins with this row. */
 static void spread_row(threes *k, int64_t t, bool is_first, bool writes) {
   const cpu_window *kernel = k->launch->kernel;
   const compute_window_attributes *w = &kernel->shape;

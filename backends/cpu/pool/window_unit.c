@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pooling forward: a unit is a band of rows of results, some columns of them, of one image and one
- * group of lanes. */
+/* Computes a unit of pooling. Forward, a unit is a row tile of results, with some of their columns,
+ * of one image and one group of channels. */
 #include <string.h>
 
 #include "window.h"
@@ -13,7 +13,7 @@ static fold_loop loop_of(const cpu_window *kernel) {
                                                        : kernel->loops->sum;
 }
 
-/* Of integers. */
+/* The least integer of a dtype. */
 static int64_t least_of(compute_dtype dtype) {
   switch (dtype) {
   case COMPUTE_I8: return INT8_MIN;
@@ -24,7 +24,7 @@ static int64_t least_of(compute_dtype dtype) {
   }
 }
 
-/* The fold of no elements. */
+/* Stores the fold of no elements. */
 static void clear(const cpu_window *kernel, unsigned char *values, int64_t count) {
   if (kernel->shape.operation == COMPUTE_WINDOW_AVERAGE) {
     memset(values, 0, (size_t)(count * kernel->element));
@@ -45,7 +45,7 @@ static void clear(const cpu_window *kernel, unsigned char *values, int64_t count
   }
 }
 
-/* A single result column near the edge. `line` begins at data column `left`. */
+/* Folds a single result column near the edge. `line` begins at data column `left`. */
 static void fold_column(const cpu_window *kernel, int64_t q, const unsigned char *line,
                         int64_t left, unsigned char *to) {
   const compute_window_attributes *w = &kernel->shape;
@@ -77,7 +77,8 @@ static void fold_columns(const cpu_window *kernel, const window_unit *unit,
     fold_column(kernel, q, line, left, to + (q - unit->column) * bytes);
 }
 
-/* Data that windows first … first + count − 1 of dimension d reach, cut to what there is. */
+/* The data that windows first … first + count − 1 of dimension d cover, clipped to the existing
+ * ones. */
 static void find_reach(const compute_window_attributes *w, int d, int64_t first, int64_t count,
                        int64_t *from, int64_t *size) {
   const int64_t begin = first * w->stride[d] - w->padding[d];
@@ -117,7 +118,7 @@ void window_fold_unit(const window_launch *l, int64_t number, unsigned char *scr
     const int64_t row = (unit.row + p) * w->stride[0] - w->padding[0] + first * w->dilation[0];
     const unsigned char *line = lines.data + (row - top) * lines.pitch * kernel->element;
     if (end - first > 1) {
-      /* Element by element: a tap is a line. */
+      /* This fold is element by element: a tap is a whole line. */
       loop_of(kernel)(column_folds, line, width * kernel->lanes, 1, end - first,
                       w->dilation[0] * lines.pitch, 1);
       line = column_folds;
@@ -132,13 +133,13 @@ void window_fold_unit(const window_launch *l, int64_t number, unsigned char *scr
   if (!kernel->in_place) window_finish(l, &unit, values);
 }
 
-/* ---- Places of maxima ------------------------------------------------------------------------ */
+/* ---- Positions of maxima --------------------------------------------------------------------- */
 
 static void columns_of_tap(const compute_window_attributes *w, int64_t s, int64_t *first,
                            int64_t *end);
 
-/* A row of windows: each tap of all of them after the other, as in gradients. `best` and `tap` are
- * lines of results. */
+/* Finds the maxima of a row of windows, tap by tap over all windows, as in gradients. `best` and
+ * `tap` are lines of results. */
 static void find_maxima(const cpu_window *kernel, const window_unit *unit, int64_t p,
                         const window_lines *lines, unsigned char *best, unsigned char *tap) {
   const compute_window_attributes *w = &kernel->shape;
@@ -196,24 +197,24 @@ void window_find_unit_maxima(const window_launch *l, int64_t number, unsigned ch
 
 /* ---- The gradient ---------------------------------------------------------------------------- */
 
-/* The gradient of pooling's data: a unit is a band of rows of the data, of one image and one group
- * of lanes. It looks at every window that reaches into its rows, in order, and keeps what belongs
- * to them: what an element is the sum of does not depend on how rows are cut into bands. */
+/* The gradient by data: a unit is a row tile of the data, of one image and one group of channels.
+ * It visits every window that overlaps its rows, in order, and keeps only their share. So an
+ * element's sum does not depend on the division into row tiles. */
 
-enum { FEW_TAPS = 16 /* of a window: more take less time one result after the other */ };
+enum { FEW_TAPS = 16 /* of a window; with more, one result at a time is faster */ };
 
-/* What one unit works with. */
+/* The work of one unit. */
 typedef struct job {
   const window_launch *launch;
   window_unit unit;
   unsigned char *target;        /* lines of sums */
-  int64_t pitch;                /* elements from one to the next */
+  int64_t pitch;                /* elements between two of them */
   unsigned char *line, *second; /* scratch lines */
   unsigned char *gradients;     /* one line of the results' gradients */
   int64_t *offset;              /* by tap */
 } job;
 
-/* Columns of results whose element under tap s lies in the data: all from *first to *end − 1. */
+/* Finds the result columns whose tap s is inside the data: *first … *end − 1. */
 static void columns_of_tap(const compute_window_attributes *w, int64_t s, int64_t *first,
                            int64_t *end) {
   const int64_t ahead = w->padding[1] - s * w->dilation[1];
@@ -223,9 +224,8 @@ static void columns_of_tap(const compute_window_attributes *w, int64_t s, int64_
   *first = cpu_min(*first, *end);
 }
 
-/* Taps s and, side by side, s + 1: gradients are given to both at once where both lie in the data,
- * and singly at the borders. Tap s + 1 comes into the data no later than s and leaves it no later.
- */
+/* The neighbouring taps s and s + 1: both receive gradients together if both are inside the data,
+ * and singly at the borders. Tap s + 1 enters the data no later than s and leaves it no later. */
 static int32_t share_pair(const cpu_window *kernel, int64_t s, window_share *to) {
   const window_share a = kernel->taps[s], b = kernel->taps[s + 1];
   const int64_t first = cpu_max(a.first, b.first), end = cpu_min(a.end, b.end);
@@ -275,7 +275,8 @@ static const unsigned char *read_gradients(const job *j, int64_t p) {
       .data;
 }
 
-/* Every element of a window gets the same share: along columns once, then for each row. */
+/* Every element of a window gets the same share: computed along columns once, then added to each
+ * row. */
 static void spread_average(const job *j, int64_t p) {
   const cpu_window *kernel = j->launch->kernel;
   const compute_window_attributes *w = &kernel->shape;
@@ -300,8 +301,8 @@ static void spread_average(const job *j, int64_t p) {
   }
 }
 
-/* The gradients of a line go where the winning taps say, tap by tap: each is a loop without a
- * branch over the whole line. */
+/* Adds the gradients of a line at the winning taps, tap by tap: each tap is a branch-free loop over
+ * the whole line. */
 static void deliver_line(const job *j, int64_t p) {
   const cpu_window *kernel = j->launch->kernel;
   const compute_window_attributes *w = &kernel->shape;
@@ -323,7 +324,7 @@ static void deliver_line(const job *j, int64_t p) {
   }
 }
 
-/* Where gradients go whose windows have their largest element in row `own` of the unit. */
+/* Notes the target offsets of gradients whose window has its maximum in row `own` of the unit. */
 static void note_offsets(const job *j, int64_t own, int64_t tap) {
   const compute_window_attributes *w = &j->launch->kernel->shape;
   const int64_t lanes = j->launch->kernel->lanes;
@@ -334,7 +335,8 @@ static void note_offsets(const job *j, int64_t own, int64_t tap) {
             : CPU_WINDOW_ELSEWHERE;
 }
 
-/* Finds every window's first largest element, and gives its gradient to that. `lines` are data. */
+/* Finds every window's first maximum, and adds the window's gradient there. `lines` are the
+ * data. */
 static void spread_maximum(const job *j, int64_t p, const window_lines *lines) {
   const cpu_window *kernel = j->launch->kernel;
   const compute_window_attributes *w = &kernel->shape;
@@ -362,7 +364,8 @@ static void spread_maximum(const job *j, int64_t p, const window_lines *lines) {
                            w->stride[1], lanes);
 }
 
-/* Whether the unit has both rows of result p, whose windows can be halved. */
+/* `true` if result row p uses the loop for 2 × 2 windows, and the unit has both of its data
+ * rows. */
 static bool is_halved(const job *j, int64_t p) {
   const cpu_window *kernel = j->launch->kernel;
   return kernel->halves && p < kernel->shape.result_size[0] && 2 * p >= j->unit.row &&
@@ -378,7 +381,8 @@ static void halve(const job *j, int64_t p, const window_lines *lines) {
                        kernel->shape.result_size[1]);
 }
 
-/* Results first … end − 1 whose windows are halved all at once: none unless lines are short. */
+/* Finds the result rows first … end − 1 that one call for short lines computes; none if lines are
+ * not short. */
 static void find_short(const job *j, int64_t *first, int64_t *end) {
   const cpu_window *kernel = j->launch->kernel;
   *first = cpu_divide_up(j->unit.row, 2);
@@ -392,12 +396,12 @@ static void halve_short(const job *j, int64_t first, int64_t end, const window_l
       lines->data + (2 * first - lines->row) * lines->pitch * kernel->element;
   const unsigned char *gradients =
       window_read(j->launch, 1, &j->unit, first, end - first, 0, kernel->shape.result_size[1], NULL)
-          .data; /* where they lie */
+          .data; /* in place */
   kernel->loops->halve_short(j->target + (2 * first - j->unit.row) * j->pitch * kernel->element,
                              from, gradients, end - first, kernel->shape.result_size[1]);
 }
 
-/* Zeros wherever something is added, and where nothing arrives. */
+/* Clears the elements that receive sums, or no gradient at all. */
 static void clear_target(const job *j) {
   const cpu_window *kernel = j->launch->kernel;
   const int64_t line = kernel->shape.data_size[1] * kernel->lanes;

@@ -74,7 +74,7 @@ static const struct {
 } instructions[COMPUTE_I_END] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   [number] = {COST_##cost, ASKS_##rule},
-#include "compute/instructions.def"
+#include "compute/backend/instructions.def"
 };
 
 static void mark_needed(preparation *p) {

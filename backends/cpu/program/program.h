@@ -100,7 +100,7 @@ void cpu_box_run(const cpu_box *box, int32_t along);
 static inline int cpu_operand_count(uint8_t code) {
   static const uint8_t counts[COMPUTE_I_END] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text) [number] = operands,
-#include "compute/instructions.def"
+#include "compute/backend/instructions.def"
   };
   return code < COMPUTE_I_END ? counts[code] : 0;
 }

@@ -46,7 +46,7 @@ void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
                              const compute_dtype *outputs, cpu_requantize_sum *sum);
 
 /* Reads a program that converts input 0 (i32 sums) to bytes and then adds an input to them in such
- * a sum. Returns false if it has another form. Otherwise returns the sum, whose input 0 stands for
+ * a sum. Returns false if it has another form. Otherwise returns the sum, whose input 0 represents
  * the bytes, the value that becomes bytes, and their dtype. */
 bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *program,
                                   const compute_dtype *inputs, uint32_t output_count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel generator: from a descriptor, a target and parameters to source text and launches
- * (compute/generator.h). All functions are pure: no state stays between calls. */
+ * (compute/backend/generator.h). All functions are pure: no state stays between calls. */
 #ifndef GENERATE_GENERATE_H
 #define GENERATE_GENERATE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
- * 2011), with the counter layout of COMPUTE_I_RANDOM in compute/kernel_descriptor.h. */
+ * 2011), with the counter layout of COMPUTE_I_RANDOM in compute/backend/kernel_descriptor.h. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

@@ -21,8 +21,7 @@ char *real_decimal(double value, int digits, char text[REAL_TEXT_BYTES]);
  * 10^20. Returns `text`. */
 char *real_fixed(double value, int decimals, char text[REAL_TEXT_BYTES]);
 
-/* ---- Letters of ASCII -------------------------------------------------------------------------
- */
+/* ---- Letters of ASCII ------------------------------------------------------------------------ */
 
 static inline bool ascii_is_digit(char c) {
   return c >= '0' && c <= '9';

@@ -189,8 +189,7 @@ bool device_give_up(compute_device *device) {
   return true;
 }
 
-/* ---- Losses that the backend reports ----------------------------------------------------------
- */
+/* ---- Losses that the backend reports --------------------------------------------------------- */
 
 compute_status device_note(const compute_queue *queue, compute_status status) {
   compute_device *device = queue->device;

@@ -29,7 +29,7 @@ static inline void *kernel_attributes_in(kernel_attributes *storage, compute_ker
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-/* Checks any descriptor against the contract in compute/kernel_descriptor.h, so that no backend has
+/* Checks any descriptor against the contract in compute/backend/kernel_descriptor.h, so that no backend has
  * to. If it is malformed, `reason` has the cause. */
 bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes);
 

@@ -20,7 +20,7 @@ bool dtype_is_narrow(compute_dtype dtype);
  * integers, and for floats to u64, because i64 cannot represent the upper half of u64. */
 bool dtype_casts_in_store(compute_dtype from, compute_dtype to);
 
-/* The type in which programs compute elements of this dtype: f16, bf16 → F32; u8 → I32. */
+/* The type that programs use to compute elements of this dtype: f16, bf16 → F32; u8 → I32. */
 compute_dtype dtype_compute_type(compute_dtype dtype);
 
 uint16_t dtype_f32_to_f16(float value);

@@ -152,7 +152,7 @@ static inline const compute_window_attributes *network_window(const graph_node *
 }
 
 /* A convolution node with this geometry, in its direction. a and b are the factors of that
- * direction (compute/kernel_descriptor.h), with matching shapes. */
+ * direction (compute/backend/kernel_descriptor.h), with matching shapes. */
 compute_node network_convolve(compute_graph *graph, const char *operation,
                               const compute_conv_attributes *geometry, compute_node a,
                               compute_node b);

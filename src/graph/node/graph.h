@@ -3,6 +3,7 @@
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
+#include "compute/backend/fit_kinds.h"
 #include "compute/backend.h"
 #include "compute/call.h"
 #include "compute/graph.h"

@@ -145,7 +145,7 @@ compute_layer *layer_finish(compute_layer *layer, const char *operation, compute
 /* Fills layer->all. The lists of the parts are already complete. */
 compute_status layer_list(compute_layer *layer, const char *operation);
 
-/* ---- Arguments of constructors: the status is that of an error that has been set ------------- */
+/* ---- Arguments of constructors: a failed check sets the error -------------------------------- */
 
 compute_status layer_check_device(compute_device *device, const char *operation);
 compute_status layer_check_size(compute_context *context, const char *operation, const char *name,

@@ -27,8 +27,7 @@ struct train_bucket {
   compute_group_request *request;
 };
 
-/* ---- Division ---------------------------------------------------------------------------------
- */
+/* ---- Division -------------------------------------------------------------------------------- */
 
 static void count_elements(compute_trainer *trainer) {
   size_t count = 0;
@@ -119,8 +118,7 @@ void train_buckets_release(compute_trainer *trainer) {
   base_release(trainer->places);
 }
 
-/* ---- On their way -------------------------------------------------------------------------------
- */
+/* ---- On their way ---------------------------------------------------------------------------- */
 
 static compute_status begin(compute_trainer *trainer) {
   train_bucket *bucket = &trainer->buckets[trainer->buckets_begun++];

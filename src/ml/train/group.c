@@ -46,8 +46,7 @@ compute_status train_group_open(compute_trainer *trainer) {
                    batch, (int)info.size, trainer->replica_count);
 }
 
-/* ---- Agreement --------------------------------------------------------------------------------
- */
+/* ---- Agreement ------------------------------------------------------------------------------- */
 
 static void add_port(text_buffer *text, const char *name, const compute_batch_port *port) {
   char shape[128];
@@ -176,8 +175,7 @@ compute_status train_group_collect_sums(compute_trainer *trainer) {
   return status ? status : train_group_clear_sums(trainer);
 }
 
-/* ---- Tensors and outcomes -----------------------------------------------------------------------
- */
+/* ---- Tensors and outcomes -------------------------------------------------------------------- */
 
 compute_status train_group_spread(const compute_trainer *trainer, bool statistics) {
   compute_status status = COMPUTE_OK;

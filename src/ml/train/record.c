@@ -67,8 +67,7 @@ void train_plan_release(train_plan *plan) {
   *plan = (train_plan){0};
 }
 
-/* ---- Gradients from several places ------------------------------------------------------------
- */
+/* ---- Gradients from several places ----------------------------------------------------------- */
 
 compute_node train_record_shares(train_record *record, size_t count) {
   compute_trainer *trainer = record->trainer;

@@ -17,8 +17,7 @@
 
 #define HERE "compute_trainer_step"
 
-/* ---- Numbers ----------------------------------------------------------------------------------
- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 /* Mixes two numbers with the final steps of SplitMix64 (Steele et al. 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {

@@ -285,7 +285,7 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
 compute_status train_check_path(const compute_trainer *trainer, const char *operation,
                                 const char *path);
 
-/* ---- group.c: what is different in a group of processes -------------------------------------- */
+/* ---- group.c: training in a group of processes ----------------------------------------------- */
 
 /* Sets the trainer's share of each batch. */
 compute_status train_group_open(compute_trainer *trainer);
@@ -311,8 +311,7 @@ compute_status train_group_clear_sums(compute_trainer *trainer);
 compute_status train_group_outcome(const compute_trainer *trainer, const char *operation,
                                    compute_status status, train_outcome *outcome);
 
-/* ---- buckets.c: gradients that are reduced while the backward pass continues -------------------
- */
+/* ---- buckets.c: gradients that are reduced while the backward pass continues ----------------- */
 
 /* Finds the places of the weights in a flat gradient vector. */
 compute_status train_buckets_divide(compute_trainer *trainer);
@@ -336,8 +335,7 @@ void train_bucket_block(const compute_trainer *trainer, size_t bucket, int32_t r
 /* Gathers every block of trainer->sum on all ranks. */
 compute_status train_buckets_gather(compute_trainer *trainer);
 
-/* ---- shards.c: the optimizer's state divided over the ranks; nothing if it is not -------------
- */
+/* ---- shards.c: the optimizer's state divided over the ranks; nothing if it is not ------------ */
 
 compute_status train_shards_create(compute_trainer *trainer);
 compute_status train_shards_compile(compute_trainer *trainer);

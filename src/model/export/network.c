@@ -213,7 +213,7 @@ export_value export_attention(exporter *to, const export_call *call) {
 
 /* ---- Recurrent layers ------------------------------------------------------------------------ */
 
-/* Takes the next optional input, in the order of compute/kernel_descriptor.h. */
+/* Takes the next optional input, in the order of compute/backend/kernel_descriptor.h. */
 static export_value next_input(const export_call *call, bool there, uint32_t *next) {
   return there ? call->inputs[(*next)++] : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Types that graphs do not have are computed in a wider dtype; what makes a value of such a type
- * rounds or wraps it. */
+/* Conversions between ONNX types. A type without a dtype is computed in a wider dtype: casting to
+ * such a type rounds or wraps the values. */
 #include "model/operators/cast.h"
 
 #include <math.h>
@@ -21,8 +21,8 @@ static double largest_of(const type_row *row) {
   return largest;
 }
 
-/* Divides *x, at least 0 and below 2^(2 · highest), by powers of two until it is below 2, and
- * multiplies *unit by them. */
+/* Divides *x by powers of two until it is below 2, and multiplies *unit by the same powers. *x must
+ * be at least 0 and below 2^(2 · highest). */
 static void divide_exponent(model_call *call, int highest, compute_node *x, compute_node *unit) {
   compute_graph *graph = call->graph;
   for (int step = highest; step > 0; step /= 2) {
@@ -34,8 +34,8 @@ static void divide_exponent(model_call *call, int highest, compute_node *x, comp
   }
 }
 
-/* |x| rounded to the digits of the type, to even, as if exponents had no end. Beyond twice the
- * largest number, anything above that. */
+/* Rounds |x| to even, to the digits of the type, as if exponents had no upper limit. Magnitudes
+ * above twice the largest number become twice the largest number. */
 static compute_node round_magnitude(model_call *call, compute_node x, const small_float *form,
                                     double largest) {
   compute_graph *graph = call->graph;
@@ -68,7 +68,7 @@ static compute_node to_small_float(model_call *call, compute_node x, const type_
   return form->special == ALL_FINITE ? compute_select(graph, compute_is_nan(graph, x), zero, y) : y;
 }
 
-/* A power of two from 2^−127 to 2^127. */
+/* Rounds x to a power of two from 2^−127 to 2^127. */
 static compute_node to_exponent(model_call *call, compute_node x, const cast_options *options) {
   compute_graph *graph = call->graph;
   const double least = ldexp(1, -127), most = ldexp(1, 127);
@@ -166,7 +166,7 @@ static compute_status copy_bytes(void *user, const compute_call_arguments *argum
   return COMPUTE_OK;
 }
 
-/* Between integers of one width a cast keeps the bits; so does one between those of few bits. */
+/* A cast between integers of the same width keeps the bits, also for 4 and 2 bits. */
 static bool keeps_bits(const type_row *row) {
   return row->dtype != COMPUTE_BOOL && !op_is_float(row->dtype);
 }

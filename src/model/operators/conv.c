@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions along 1 … 3 axes: data of one axis gets another of size 1. */
+/* Convolutions along 1 … 3 axes. Data with one spatial axis gets a second axis of size 1. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,23 +11,23 @@
 #include "model/operators/sample.h"
 #include "model/operators/window.h"
 
-/* A convolution, or transposed convolution, that is being made one along two axes. */
+/* A convolution or transposed convolution. One along a single axis becomes one along two axes. */
 typedef struct convolution {
   model_call *call;
   compute_graph *graph;
   compute_node x, filter, bias; /* bias may be {0} */
-  int32_t axes;                 /* spatial, of the node */
+  int32_t axes;                 /* spatial axes of the node */
   int64_t groups;
   window windows[3]; /* depth (axes 3), rows and columns */
   int64_t more[3];   /* transposed: output_padding */
 } convolution;
 
-/* Where the node's first spatial axis is among the three. */
+/* The index of the node's first spatial axis in `windows` and `more`. */
 static int32_t first_axis(const convolution *c) {
   return 3 - c->axes;
 }
 
-/* The filter's sizes, which kernel_shape may only repeat. */
+/* Checks the ranks. The attribute kernel_shape may only repeat the filter's sizes. */
 static compute_status check_filter(model_call *call, compute_shape x, compute_shape filter) {
   const int64_t *sizes;
   if (x.rank < 3 || x.rank != filter.rank)
@@ -90,7 +90,7 @@ static compute_conv3d_options steps(const convolution *c) {
   return o;
 }
 
-/* Those of rows and columns. */
+/* The options for rows and columns, without depth. */
 static compute_conv2d_options last_two(const compute_conv3d_options *o) {
   compute_conv2d_options made = {.groups = o->groups};
   for (int i = 0; i < 2; i++) {
@@ -145,7 +145,7 @@ static compute_status conv(model_call *call) {
   return status ? status : call_output(call, 0, y);
 }
 
-/* ONNX Runtime's: with an addend (input 3) and an activation. */
+/* ONNX Runtime's FusedConv: a convolution with an addend (input 3) and an activation. */
 static compute_status fused_conv(model_call *call) {
   compute_node y;
   size_t count;
@@ -159,12 +159,12 @@ static compute_status fused_conv(model_call *call) {
 
 /* ---- ConvTranspose --------------------------------------------------------------------------- */
 
-/* Elements of the whole result, before padding takes some of it away. */
+/* The size of the whole result, before padding crops it. */
 static int64_t whole_size(const window *w) {
   return (w->data - 1) * w->stride + window_reach(w);
 }
 
-/* Padding from the size that the result shall have. */
+/* Chooses the padding for a result of the given size. */
 static void pad_for(window *w, int64_t more, int64_t size, bool upper) {
   int64_t total = whole_size(w) + more - size;
   if (total < 0) total = 0;
@@ -173,7 +173,7 @@ static void pad_for(window *w, int64_t more, int64_t size, bool upper) {
   w->count = size;
 }
 
-/* `count` becomes the size of the result. */
+/* Sets the padding, and stores the size of the result in `count`. */
 static compute_status size_result(convolution *c, const int64_t *pads, const int64_t *sizes) {
   model_call *call = c->call;
   const char *automatic = call_attribute_s(call, "auto_pad", "NOTSET");
@@ -214,14 +214,14 @@ static compute_status begin_transposed(model_call *call, convolution *c) {
   if (status) return status;
   size_t given;
   call_attribute_ints(call, "output_shape", &given);
-  /* Some exporters count batch and channels in. */
+  /* Some exporters include batch and channels. */
   const size_t leading = given == axes + 2 ? 2 : 0;
   status = window_list(call, "output_shape", axes + leading, &sizes);
   for (size_t i = 0; more && i < axes; i++) c->more[(size_t)first_axis(c) + i] = more[i];
   return status ? status : size_result(c, pads, sizes ? sizes + leading : NULL);
 }
 
-/* Elements of the result behind what windows and padding make of it. */
+/* The number of elements that the result has beyond the windows and padding. */
 static int64_t further(const window *w) {
   return w->count - (whole_size(w) - w->before - w->after);
 }
@@ -231,7 +231,8 @@ static bool is_direct(const window *w) {
   return w->before >= 0 && w->after >= 0 && more >= 0 && (more < w->stride || more < w->dilation);
 }
 
-/* What the padding leaves of the whole result; beyond it nothing reaches. */
+/* Crops the whole result by the padding. Elements beyond the whole result are zeros, because no
+ * window reaches them. */
 static compute_node cut_result(const convolution *c, compute_node y, int32_t axis,
                                const window *w) {
   return op_pad(c->call, y, axis, -w->before, w->count - (whole_size(w) - w->before), 0);
@@ -276,11 +277,12 @@ typedef struct deformed {
   compute_shape x, filter;
   int32_t axes;
   int64_t batch, groups, offset_groups;
-  int64_t taps, points; /* elements of a window; windows */
+  int64_t taps, points; /* elements of a window; number of windows */
   window windows[WINDOW_MOST];
 } deformed;
 
-/* Coordinates along an axis where windows begin, or of their elements from there. */
+/* Coordinates along an axis: the starts of the windows, or the offsets of the elements in a
+ * window. */
 static compute_node grid(const deformed *d, int32_t axis, bool starts) {
   const int64_t count = starts ? d->points : d->taps;
   int64_t inner = 1;
@@ -296,7 +298,7 @@ static compute_node grid(const deformed *d, int32_t axis, bool starts) {
                     starts ? COMPUTE_SHAPE(1, count) : COMPUTE_SHAPE(count, 1), values);
 }
 
-/* Where the data is read: [n · offset groups, taps · points] along each axis. */
+/* The positions to sample: [n · offset groups, taps · points] for each axis. */
 static void find_points(const deformed *d, compute_node *at) {
   compute_graph *graph = d->graph;
   const int64_t images = d->batch * d->offset_groups;
@@ -368,7 +370,7 @@ static compute_status deform_conv(model_call *call) {
 
 /* ---- CausalConvWithState --------------------------------------------------------------------- */
 
-/* x [n, c, l] with filter [c, 1, k] and the k − 1 positions before it. */
+/* Convolves x [n, c, l], with the k − 1 positions before it, with a filter [c, 1, k]. */
 static compute_status causal_conv_with_state(model_call *call) {
   const compute_shape x = call_shape(call, 0), filter = call_shape(call, 1);
   if (x.rank != 3 || filter.rank != 3 || shape_at(filter, 0) != shape_at(x, 1) ||

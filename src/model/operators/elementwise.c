@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that compute each element by itself. */
+/* Elementwise operators. */
 #include <math.h>
 #include <string.h>
 
@@ -94,8 +94,7 @@ static compute_status is_inf(model_call *call) {
   return call_output(call, 0, call_zeros(call, COMPUTE_BOOL, call_shape(call, 0)));
 }
 
-/* ---- Activations ------------------------------------------------------------------------------
- */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
 static compute_status leaky_relu(model_call *call) {
   const double alpha = call_attribute_f(call, "alpha", (double)0.01f);
@@ -240,8 +239,7 @@ static compute_status bias_split_gelu(model_call *call) {
   return call_output(call, 0, compute_mul(graph, compute_slice(graph, x, -1, 0, half, 1), gate));
 }
 
-/* ---- Limits -----------------------------------------------------------------------------------
- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 /* Up to version 10 the limits are attributes. */
 static compute_status clip_by_attributes(model_call *call) {
@@ -251,7 +249,7 @@ static compute_status clip_by_attributes(model_call *call) {
       call, 0, compute_clamp(call->graph, call_input(call, 0), low < high ? low : high, high));
 }
 
-/* The only element of input i, in a tensor of whatever rank. */
+/* The only element of input i, a tensor of any rank. */
 static compute_status read_limit(model_call *call, size_t i, const char *name,
                                  compute_node *limit) {
   const compute_shape shape = call_shape(call, i);
@@ -278,8 +276,7 @@ static compute_status clip(model_call *call) {
   return status ? status : call_output(call, 0, x);
 }
 
-/* ---- Two operands -----------------------------------------------------------------------------
- */
+/* ---- Two operands ---------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;
@@ -336,7 +333,7 @@ static compute_status bit_shift(model_call *call) {
                    "attribute 'direction' is '%s'; it must be LEFT or RIGHT", direction);
 }
 
-/* A single exponent of no higher rank than the base, if it is known. */
+/* Returns true if the exponent is a known single number whose rank is not above the base's. */
 static bool known_exponent(model_call *call, double *exponent) {
   int64_t count;
   return call_has(call, 1) && call->inputs[1]->host &&
@@ -353,8 +350,7 @@ static compute_status power(model_call *call) {
   return call_output(call, 0, number_power(call, base, call_input(call, 1)));
 }
 
-/* ---- Equal ------------------------------------------------------------------------------------
- */
+/* ---- Equal ----------------------------------------------------------------------------------- */
 
 static bool broadcast_shape(compute_shape a, compute_shape b, compute_shape *shape) {
   const compute_shape longer = a.rank > b.rank ? a : b, shorter = a.rank > b.rank ? b : a;
@@ -368,7 +364,7 @@ static bool broadcast_shape(compute_shape a, compute_shape b, compute_shape *sha
   return true;
 }
 
-/* Where the element `at` of a tensor of `shape` comes from in one of shape `from`. */
+/* The index, in a tensor of shape `from`, of element `at` after broadcasting to `shape`. */
 static int64_t broadcast_source(compute_shape shape, compute_shape from, int64_t at) {
   int64_t source = 0, stride = 1;
   for (int32_t i = 1; i <= shape.rank; i++) {
@@ -401,8 +397,7 @@ static compute_status equal(model_call *call) {
   return call_output(call, 0, compute_equal(call->graph, call_input(call, 0), call_input(call, 1)));
 }
 
-/* ---- Any number of operands --------------------------------------------------------------------
- */
+/* ---- Any number of operands ------------------------------------------------------------------ */
 
 static compute_node add_two(model_call *call, compute_node a, compute_node b) {
   return compute_add(call->graph, a, b);
@@ -439,8 +434,7 @@ static compute_status where(model_call *call) {
       compute_select(call->graph, call_input(call, 0), call_input(call, 1), call_input(call, 2)));
 }
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define MICROSOFT "com.microsoft"
 

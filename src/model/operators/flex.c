@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* FlexAttention: attention whose scores, and weights, pass through graphs of the model's own. */
+/* FlexAttention: attention with graphs in the model that change its scores and its weights. */
 #include "core/type/shape.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
 
-/* Has the graph that attribute `name` is change x. False if there is none. */
+/* Applies the graph in attribute `name` to x; `finish` gets the outputs. False without a graph. */
 static bool modify(model_call *call, const char *name, compute_node x, frame_finish finish,
                    compute_status *status) {
   const onnx_attribute *attribute = call_attribute(call, name);
@@ -23,7 +23,7 @@ static bool modify(model_call *call, const char *name, compute_node x, frame_fin
   return true;
 }
 
-/* The one output of such a graph, which must be like its input. */
+/* The one output of such a graph: a float tensor of rank 4, as the input. */
 static compute_status modified(model_call *call, model_value *const *outputs, size_t count,
                                compute_node *x) {
   if (count != 1 || outputs[0]->kind != VALUE_TENSOR || outputs[0]->shape.rank != 4 ||
@@ -33,7 +33,7 @@ static compute_status modified(model_call *call, model_value *const *outputs, si
   return COMPUTE_OK;
 }
 
-/* Weights [batch, heads, queries, keys] by values that groups of heads share. */
+/* Multiplies weights [batch, heads, queries, keys] by values that groups of heads share. */
 static compute_status weigh(model_call *call, compute_node weights) {
   compute_graph *graph = call->graph;
   const compute_shape w = compute_node_shape(graph, weights), v = call_shape(call, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that read and write elements at places which another tensor tells.
+/* Gather and scatter operators: they read and write elements at positions from another tensor.
  *
- * What has several indices becomes one: rows of a tensor, counted through. */
+ * A tuple of indices becomes one index into flattened rows. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,8 +19,7 @@ static compute_node indices_input(model_call *call, size_t i) {
   return op_cast(call, call_input(call, i), COMPUTE_I64);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static compute_status gather(model_call *call) {
   int32_t axis;
@@ -40,7 +39,7 @@ static compute_status gather_elements(model_call *call) {
       call, compute_gather_elements(call->graph, call_input(call, 0), call_input(call, 1), axis));
 }
 
-/* Columns of the last axis: of a vector as of a matrix with one row. */
+/* Gathers columns of the last axis. A vector counts as a matrix with one row. */
 static compute_status array_feature_extractor(model_call *call) {
   compute_graph *graph = call->graph;
   compute_node x = call_input(call, 0);
@@ -51,7 +50,8 @@ static compute_status array_feature_extractor(model_call *call) {
   return output_like(call, compute_gather(graph, x, at, -1));
 }
 
-/* Indices of an axis with `size` elements, from 0 on; *outside are those that have no element. */
+/* Makes negative indices of an axis with `size` elements count from its start. *outside marks the
+ * indices out of range. */
 static compute_node count_from_start(model_call *call, compute_node at, int64_t size,
                                      compute_node *outside) {
   compute_graph *graph = call->graph;
@@ -62,8 +62,8 @@ static compute_node count_from_start(model_call *call, compute_node at, int64_t 
   return at;
 }
 
-/* One index into axes `first` … of the data for each k-tuple of indices along the last axis of
- * `at`. Those outside become `rows`, the end, where they fail the run. */
+/* Joins each k-tuple along the last axis of `at` into one index into the data's axes `first` ….
+ * An index out of range becomes the number of rows, so that it fails the run. */
 static compute_node join_indices(model_call *call, compute_node at, compute_shape shape,
                                  int32_t first, int32_t k) {
   compute_graph *graph = call->graph;
@@ -97,7 +97,7 @@ static compute_status check_tuples(model_call *call, int32_t batch, int32_t *k) 
   return COMPUTE_OK;
 }
 
-/* A batch's rows come after those of the batches before it. */
+/* Adds the offset of each batch: its rows follow the rows of the batches before it. */
 static compute_node add_batch(model_call *call, compute_node at, int64_t batches, int64_t rows) {
   compute_graph *graph = call->graph;
   const compute_shape shape = compute_node_shape(graph, at);
@@ -133,8 +133,7 @@ static compute_status gather_nd(model_call *call) {
   return output_like(call, compute_reshape(graph, x, result));
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static compute_status read_mode(model_call *call, compute_scatter_mode *mode) {
   static const char *const names[] = {
@@ -150,7 +149,7 @@ static compute_status read_mode(model_call *call, compute_scatter_mode *mode) {
   return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "reduction '%s'", reduction);
 }
 
-/* u64 as i64 of the same order; twice, as i64 of the same bits. */
+/* Converts u64 to i64 with the same order. Applied twice, it gives i64 with the original bits. */
 static compute_node turn_order(model_call *call, compute_node x) {
   const compute_node sign = number_i64(call, INT64_MIN);
   return compute_bit_xor(call->graph, compute_cast(call->graph, x, COMPUTE_I64), sign);
@@ -160,7 +159,7 @@ typedef compute_node (*scatter_builder)(compute_graph *graph, compute_node data,
                                         compute_node updates, compute_node indices, int32_t axis,
                                         compute_scatter_mode mode);
 
-/* Graphs do not order u64. */
+/* Graphs do not compare u64, so minimum and maximum of u64 are computed as i64. */
 static compute_node scatter_as(model_call *call, scatter_builder build, compute_node data,
                                compute_node updates, compute_node indices, int32_t axis,
                                compute_scatter_mode mode) {
@@ -216,10 +215,9 @@ static compute_status scatter_elements(model_call *call) {
                                       call_input(call, 2), indices_input(call, 1), axis, mode));
 }
 
-/* ---- TensorScatter -----------------------------------------------------------------------------
- */
+/* ---- TensorScatter --------------------------------------------------------------------------- */
 
-/* The axes of a cache: [batch, outer, size, inner], and as many rows of an update. */
+/* The shape of a cache, [batch, outer, size, inner], and the number of rows in an update. */
 typedef struct cache_axes {
   int64_t batch, outer, size, inner, update;
 } cache_axes;
@@ -236,8 +234,8 @@ static compute_status read_cache(model_call *call, compute_shape cache, compute_
   return COMPUTE_OK;
 }
 
-/* Places of the update's rows along the cache's axis, [batch, outer, update]; one that is outside
- * fails the run. */
+/* Positions of the update's rows along the cache's axis, [batch, outer, update]. A position out of
+ * range fails the run. */
 static compute_node cache_places(model_call *call, const cache_axes *c, compute_node starts,
                                  bool circular) {
   compute_graph *graph = call->graph;
@@ -289,8 +287,7 @@ static compute_status tensor_scatter(model_call *call) {
   return status ? status : output_like(call, y);
 }
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static const operator_row rows[] = {
     {"", "Gather", 1, gather},

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Overwriting rows of a cache, which several operators share. */
 #ifndef MODEL_OPERATORS_INDEX_H
 #define MODEL_OPERATORS_INDEX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses of classifiers. */
+/* Losses for classifiers. */
 #include "model/operators/operators.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ typedef struct class_loss {
   model_call *call;
   compute_graph *graph;
   compute_shape labels_shape;
-  compute_node chosen;  /* [n, 1, …]: the labels, 0 for those that are ignored */
-  compute_node counted; /* [n, 1, …]: bool, or {0}: all count */
+  compute_node chosen;  /* [n, 1, …]: the labels; 0 for an ignored label */
+  compute_node counted; /* [n, 1, …]: bool; {0} if no label is ignored */
 } class_loss;
 
 static void read_labels(class_loss *l) {
@@ -29,7 +29,7 @@ static void read_labels(class_loss *l) {
       compute_select(l->graph, l->counted, l->chosen, compute_scalar_i64(l->graph, COMPUTE_I64, 0));
 }
 
-/* The weight of each label, of the labels' shape with an axis of classes; {0} if all are 1. */
+/* The weight of each label, in the labels' shape with an axis of classes; {0} if all are 1. */
 static compute_node weights_of_labels(const class_loss *l, compute_dtype dtype) {
   model_call *call = l->call;
   compute_graph *graph = l->graph;
@@ -75,7 +75,7 @@ static compute_status negative_log_likelihood(model_call *call) {
   return reduce_loss(call, call_input(call, 0));
 }
 
-/* The library's own loss has a kernel of its own. */
+/* Returns true if the node equals the library's own loss, which has a dedicated kernel. */
 static bool is_plain(const model_call *call) {
   const compute_dtype labels = call_dtype(call, 1);
   return call_shape(call, 0).rank == 2 && call_shape(call, 1).rank == 1 && !call_has(call, 2) &&

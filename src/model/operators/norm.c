@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Normalisations. */
+/* Normalisations: over batches, over the last axes, over images and over channels. */
 #include "model/operators/operators.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ static double epsilon_of(const model_call *call, double usual) {
 
 /* ---- Over batches ---------------------------------------------------------------------------- */
 
-/* What was kept, and a part of what is seen. */
+/* A running statistic: momentum · the kept value + (1 − momentum) · the value of this batch. */
 static compute_node keep_running(model_call *call, size_t input, compute_node seen) {
   compute_graph *graph = call->graph;
   const double momentum = call_attribute_f(call, "momentum", 0.9);
@@ -69,7 +69,7 @@ typedef struct layer {
   compute_graph *graph;
   compute_node x, scale, bias; /* scale and bias may be {0} */
   compute_shape shape;
-  int32_t axis; /* the first that is normalised over */
+  int32_t axis; /* first normalised axis */
   double epsilon;
 } layer;
 
@@ -86,7 +86,8 @@ static compute_axes layer_axes(const layer *l) {
   return op_axes(l->axis, l->shape.rank);
 }
 
-/* Whether `vector` has one element for each of those that are normalised together. */
+/* Returns true if `vector` has one element for each element of a row (the axes normalised
+ * together). */
 static bool fits_layer(const layer *l, compute_node vector) {
   const compute_shape shape = compute_node_shape(l->graph, vector);
   if (!compute_node_is_valid(vector)) return true;
@@ -108,7 +109,7 @@ static compute_node scale_and_shift(const layer *l, compute_node y) {
   return compute_node_is_valid(l->bias) ? compute_add(l->graph, y, l->bias) : y;
 }
 
-/* One row for all that is normalised together. */
+/* Flattens the elements that are normalised together into one row. */
 static compute_node normalize_layer(const layer *l) {
   const compute_node rows = compute_reshape(
       l->graph, l->x,
@@ -122,7 +123,7 @@ static compute_node normalize_layer(const layer *l) {
   return scale_and_shift(l, compute_reshape(l->graph, y, l->shape));
 }
 
-/* 1 / sqrt(mean of the squares of x + epsilon), times *range, for x divided by it (*scaled). */
+/* *range / sqrt(mean of the squares of x + epsilon); *scaled is x / *range. */
 static compute_node inverse_root(const layer *l, compute_node x, compute_node *range,
                                  compute_node *scaled) {
   *range = op_range(l->call, x, layer_axes(l), 2, l->epsilon == 0, scaled);
@@ -134,7 +135,7 @@ static compute_node inverse_root(const layer *l, compute_node x, compute_node *r
   return compute_rsqrt(l->graph, compute_add(l->graph, mean, epsilon));
 }
 
-/* Outputs 1 and 2. */
+/* Outputs 1 and 2: the mean and the inverse standard deviation. */
 static void output_statistics(const layer *l) {
   model_call *call = l->call;
   const bool narrow = call_attribute_i(call, "stash_type", ONNX_FLOAT) == ONNX_BFLOAT16;
@@ -163,7 +164,7 @@ static compute_status layer_normalization(model_call *call) {
   return COMPUTE_OK;
 }
 
-/* Without the mean: x / sqrt(mean of squares + epsilon) · scale + bias. *inverse: the factor. */
+/* x / sqrt(mean of squares + epsilon) · scale + bias. *inverse is 1 / the root. */
 static compute_node root_mean_square(const layer *l, compute_dtype dtype, compute_node *inverse) {
   model_call *call = l->call;
   const compute_node x = op_wide(call, l->x);
@@ -185,7 +186,7 @@ static compute_status rms_normalization(model_call *call) {
   return call_output(call, 1, inverse);
 }
 
-/* ---- ONNX Runtime's, of a sum ---------------------------------------------------------------- */
+/* ---- ONNX Runtime: normalisations of a sum --------------------------------------------------- */
 
 /* input + skip + bias */
 static compute_node add_skip(model_call *call, size_t bias) {
@@ -218,7 +219,7 @@ static compute_status skip_rms_normalization(model_call *call) {
 
 /* ---- Over images ----------------------------------------------------------------------------- */
 
-/* x [n, c, …], each of `groups` groups of channels of an image normalised by itself. */
+/* Normalises each of `groups` groups of channels of each image in x [n, c, …]. */
 static compute_node normalize_groups(model_call *call, compute_node x, int64_t groups,
                                      double epsilon) {
   const compute_shape shape = compute_node_shape(call->graph, x);
@@ -229,7 +230,7 @@ static compute_node normalize_groups(model_call *call, compute_node x, int64_t g
   return compute_reshape(call->graph, compute_normalize(call->graph, rows, epsilon), shape);
 }
 
-/* Of x's dtype, one for each channel. */
+/* Casts a vector with one number per channel to `dtype`, and reshapes it to broadcast. */
 static compute_node per_channel(model_call *call, compute_node vector, compute_dtype dtype,
                                 int32_t rank) {
   return op_along(call, op_cast(call, vector, dtype), 1, rank);
@@ -253,7 +254,7 @@ static compute_status check_groups(model_call *call, int64_t channels, int64_t g
                    channels);
 }
 
-/* One for each group as one for each channel. */
+/* Repeats a vector with one number per group to one number per channel. */
 static compute_node spread(model_call *call, compute_node vector, int64_t groups,
                            int64_t channels) {
   if (shape_at(compute_node_shape(call->graph, vector), 0) != groups || groups == channels)
@@ -283,7 +284,7 @@ static compute_status group_normalization(model_call *call) {
   return call_output(call, 0, y);
 }
 
-/* ONNX Runtime's: channels last, and perhaps x · sigmoid(x) behind it. */
+/* ONNX Runtime's GroupNorm: channels last, and an optional x · sigmoid(x) after it. */
 static compute_status group_norm(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);
@@ -307,7 +308,7 @@ static compute_status group_norm(model_call *call) {
   return call_output(call, 0, y);
 }
 
-/* x / (bias + alpha · mean of the squares of `size` channels around)^beta */
+/* x / (bias + alpha · mean of the squares of the `size` nearest channels)^beta */
 static compute_status local_response(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* u64 is computed as i64 with corrections; see each section. */
 #include "model/operators/numbers.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static compute_node integer_like(model_call *call, compute_node x, int64_t value
 
 /* ---- Order ----------------------------------------------------------------------------------- */
 
-/* i64 in the order of u64: with the highest bit inverted. */
+/* Converts u64 to i64 with the same order: the highest bit is inverted. */
 static compute_node order_of(model_call *call, compute_node x) {
   if (!is_u64(call, x)) return x;
   x = compute_cast(call->graph, x, COMPUTE_I64);
@@ -59,8 +60,8 @@ static compute_node shift_right_u64(model_call *call, compute_node a, compute_no
                         compute_cast(graph, half, COMPUTE_U64));
 }
 
-/* Half of a by b as i64, doubled, is the quotient or one less. A divisor of 2^63 and more, which
- * is negative as i64, is in a once at most. */
+/* (a / 2) / b as i64, doubled, is the quotient or one less. A divisor of 2^63 or more is negative
+ * as i64; then the quotient is 0 or 1. */
 static compute_node divide_u64(model_call *call, compute_node a, compute_node b) {
   compute_graph *graph = call->graph;
   const compute_node one = integer_like(call, a, 1), zero = integer_like(call, a, 0);
@@ -102,8 +103,8 @@ compute_node number_shift_right(model_call *call, compute_node a, compute_node b
 
 /* ---- Powers ---------------------------------------------------------------------------------- */
 
-/* By squares, as i64. Of exponents of 64 and more only the parity counts: bases other than −1, 0
- * and 1 have overflowed by then. Negative ones leave 0, or ±1 for a base of ±1. */
+/* Exponentiation by squaring in i64. From an exponent of 64 on only its parity counts: bases other
+ * than −1, 0 and 1 have overflowed. A negative exponent gives 0, or ±1 for a base of ±1. */
 static compute_node power_of_integers(model_call *call, compute_node base, compute_node exponent) {
   compute_graph *graph = call->graph;
   const compute_dtype dtype = compute_node_dtype(graph, base);
@@ -131,7 +132,7 @@ static compute_node power_of_integers(model_call *call, compute_node base, compu
   return op_cast(call, compute_select(graph, fraction, zero, result), dtype);
 }
 
-/* Truncated as C converts it, unless it is as close to a whole number as rounding may bring it. */
+/* Truncates as a conversion in C, except within the rounding error of a whole number. */
 static compute_node power_to_integer(model_call *call, compute_node base, compute_node exponent) {
   compute_graph *graph = call->graph;
   const compute_dtype dtype = compute_node_dtype(graph, base);
@@ -161,7 +162,7 @@ compute_node number_power(model_call *call, compute_node base, compute_node expo
   return op_cast(call, power, dtype);
 }
 
-/* Powers to ±0.5 know no sign of zero, and no sign of infinity. */
+/* Powers to ±0.5 ignore the sign of zero and of infinity. So −0 becomes 0 and −∞ becomes ∞. */
 static compute_node root_base(model_call *call, compute_node x) {
   compute_graph *graph = call->graph;
   const compute_node lowest = call_scalar_like(call, x, -(double)INFINITY);

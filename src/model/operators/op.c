@@ -108,18 +108,18 @@ static bool has_elements(const compute_shape *shape) {
   return true;
 }
 
-/* About the size of numbers below 1. Like floor, without a gradient. */
+/* The approximate magnitude of numbers below 1. Like floor, it has no gradient. */
 static compute_node tiny_size(model_call *call, compute_node peak) {
   const compute_node inverse = compute_minimum(call->graph, compute_reciprocal(call->graph, peak),
                                                call_scalar_like(call, peak, exp2(120)));
   return compute_reciprocal(call->graph, compute_floor(call->graph, inverse));
 }
 
-/* The result of a norm does not depend on the range. So nor does its gradient, which is spared the
- * search for the largest element. */
+/* The result of a norm does not depend on the range, and neither does its gradient. floor gives the
+ * range no gradient, so that training does not search for the largest element again. */
 compute_node op_range(model_call *call, compute_node x, compute_axes axes, double p, bool tiny,
                       compute_node *scaled) {
-  enum { GOOD_EXPONENT = 60 };  /* of a power: a sum of 2^60 of them is finite, too */
+  enum { GOOD_EXPONENT = 60 };  /* of a power: a sum of 2^60 such powers is still finite */
   enum { MOST_EXPONENT = 125 }; /* the inverse is a normal number */
   compute_graph *graph = call->graph;
   const compute_shape shape = compute_node_shape(graph, x);
@@ -139,7 +139,7 @@ compute_node op_range(model_call *call, compute_node x, compute_axes axes, doubl
   }
   far = compute_logical_and(graph, far, compute_is_finite(graph, peak));
   const compute_node range = compute_select(graph, far, size, call_scalar_like(call, peak, 1));
-  /* A product is repeated in the loops that need it, where a quotient would be stored. */
+  /* Fusion repeats a product in each loop that reads it, but would store a quotient. */
   *scaled = compute_mul(graph, x, compute_reciprocal(graph, range));
   return range;
 }

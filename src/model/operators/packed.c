@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX Runtime's weights of a few bits, packed in bytes, in blocks with a scale each. They stay
- * packed in memory. */
+/* ONNX Runtime's block-quantized weights: a few bits each, packed in bytes, one scale per block.
+ * They stay packed in memory. */
 #include <inttypes.h>
 
 #include "core/type/shape.h"
@@ -8,7 +8,7 @@
 #include "model/operators/operators.h"
 #include "model/operators/quantize.h"
 
-/* Bytes [rows, n] as i32 [rows, n · 8 / bits], the lowest bits first. */
+/* Unpacks bytes [rows, n] to i32 [rows, n · 8 / bits], the lowest bits first. */
 static compute_node unpack(model_call *call, compute_node bytes, int64_t bits) {
   compute_graph *graph = call->graph;
   const compute_shape shape = compute_node_shape(graph, bytes);
@@ -35,8 +35,8 @@ static compute_status check_bits(model_call *call, int64_t bits, int64_t block) 
 
 typedef struct packed_matrix {
   int64_t bits, block;
-  int64_t rows, columns; /* of the matrix, which is multiplied from the right, transposed */
-  int64_t blocks;        /* of a row */
+  int64_t rows, columns; /* of the matrix B; the product is A · Bᵀ */
+  int64_t blocks;        /* per row */
 } packed_matrix;
 
 static compute_status read_matrix(model_call *call, packed_matrix *m) {
@@ -59,7 +59,7 @@ static compute_status read_matrix(model_call *call, packed_matrix *m) {
   return COMPUTE_OK;
 }
 
-/* Zero points that the file has, a byte for each. */
+/* Unpacks constant zero points of the model, one byte for each. */
 static compute_status unpack_zeros(model_call *call, const packed_matrix *m, int64_t row_bytes,
                                    compute_node *zero) {
   const void *data;
@@ -77,7 +77,7 @@ static compute_status unpack_zeros(model_call *call, const packed_matrix *m, int
   return COMPUTE_OK;
 }
 
-/* [rows, blocks] in `dtype` or u8; {0} if the node has none. */
+/* The zero points [rows, blocks], floats in `dtype` or u8; {0} if the node has none. */
 static compute_status zero_points(model_call *call, const packed_matrix *m, compute_dtype dtype,
                                   compute_node *zero) {
   compute_graph *graph = call->graph;
@@ -98,7 +98,8 @@ static compute_status zero_points(model_call *call, const packed_matrix *m, comp
   return COMPUTE_OK;
 }
 
-/* The matrix [rows, columns] whose scales and zero points are those of a block for each column. */
+/* Dequantizes the matrix [rows, columns]. Input 4 names the block of each column, whose scale and
+ * zero point apply. */
 static compute_node indexed_matrix(model_call *call, const packed_matrix *m, compute_node bytes,
                                    compute_node scale, compute_node zero,
                                    const compute_quantized_options *options) {
@@ -145,7 +146,8 @@ static compute_status matmul_bits_rule(model_call *call) {
 
 /* ---- GatherBlockQuantized -------------------------------------------------------------------- */
 
-/* Slices of input i along `axis`, with what is packed along the last axis unpacked, as f32. */
+/* Gathers slices of input i along `axis`, unpacks the last axis if it is packed, and casts to
+ * f32. */
 static compute_node gather_numbers(model_call *call, size_t i, int32_t axis, int64_t bits) {
   compute_graph *graph = call->graph;
   const bool packed = call_type(call, i) == ONNX_UINT8;
@@ -161,7 +163,7 @@ static compute_node gather_numbers(model_call *call, size_t i, int32_t axis, int
   return op_cast(call, x, COMPUTE_F32);
 }
 
-/* [..., n] as [..., blocks, n / blocks]. */
+/* [..., n] → [..., blocks, n / blocks] */
 static compute_node in_blocks(model_call *call, compute_node x, int64_t blocks) {
   compute_shape shape = compute_node_shape(call->graph, x);
   const int64_t size = blocks > 0 ? shape_at(shape, shape.rank - 1) / blocks : 0;

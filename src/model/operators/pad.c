@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Pad, CenterCropPad and Col2Im. */
 #include "model/operators/pad.h"
 
 #include <inttypes.h>
@@ -9,14 +10,13 @@
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
 
-/* ---- Pad --------------------------------------------------------------------------------------
- */
+/* ---- Pad ------------------------------------------------------------------------------------- */
 
 typedef struct padding {
   int64_t before[COMPUTE_MAX_RANK], after[COMPUTE_MAX_RANK];
 } padding;
 
-/* The axes that a list of numbers is for: `given` of them, or all. */
+/* The axes that a list of numbers applies to: `given`, or all if it is NULL. */
 static compute_status read_axes(model_call *call, const int64_t *given, size_t given_count,
                                 int32_t *axes, size_t *count) {
   const int32_t rank = call_shape(call, 0).rank;
@@ -46,7 +46,7 @@ static compute_status read_padding(model_call *call, padding *p) {
   return COMPUTE_OK;
 }
 
-/* What negative pads cut off. */
+/* Crops an axis by negative pads. */
 static compute_status crop(model_call *call, compute_node *x, int32_t axis, int64_t before,
                            int64_t after) {
   const int64_t size = shape_at(compute_node_shape(call->graph, *x), axis);
@@ -58,8 +58,8 @@ static compute_status crop(model_call *call, compute_node *x, int32_t axis, int6
   return COMPUTE_OK;
 }
 
-/* x with elements of its own around it: element i of the result is element i − before, folded back
- * into the axis by going round it, or to and fro. */
+/* Pads x with its own elements. Element i of the result is element i − before, folded into the
+ * axis: cyclically if `wrap` is set, else by reflection. */
 static compute_node pad_around(model_call *call, compute_node x, int32_t axis, int64_t before,
                                int64_t total, bool wrap) {
   compute_graph *graph = call->graph;
@@ -90,7 +90,8 @@ static compute_status pad_with_own(model_call *call, compute_node *x, int32_t ax
   return COMPUTE_OK;
 }
 
-/* Ones where x lies in the result, to tell what to fill: for a value that only the run knows. */
+/* Pads with a value that is not known before the run. A padded mask of ones marks the elements of
+ * x. */
 static compute_node fill_around(model_call *call, compute_node x, const padding *p,
                                 compute_node value) {
   compute_graph *graph = call->graph;
@@ -106,7 +107,7 @@ static compute_node fill_around(model_call *call, compute_node x, const padding 
   return compute_select(graph, inside, x, compute_reshape(graph, value, COMPUTE_SCALAR));
 }
 
-/* Zeros, or whatever else is known, in turn for each axis. */
+/* Pads with a known value, axis by axis. */
 static compute_node fill_with(model_call *call, compute_node x, const padding *p, double value) {
   const int32_t rank = compute_node_shape(call->graph, x).rank;
   for (int32_t i = 0; i < rank; i++) {
@@ -118,7 +119,7 @@ static compute_node fill_with(model_call *call, compute_node x, const padding *p
   return x;
 }
 
-/* Whether the value to fill with is known, and a double holds it. */
+/* Returns true if the fill value is known and a double represents it exactly. */
 static bool known_value(model_call *call, double *value) {
   *value = call_attribute_f(call, "value", 0);
   if (!call_has(call, 2)) return true;
@@ -148,8 +149,7 @@ compute_status pad_rule(model_call *call) {
   return call_output_as(call, 0, call_type(call, 0), x);
 }
 
-/* ---- CenterCropPad -----------------------------------------------------------------------------
- */
+/* ---- CenterCropPad --------------------------------------------------------------------------- */
 
 compute_status center_crop_pad_rule(model_call *call) {
   size_t size_count, given_count, count = 0;
@@ -173,12 +173,11 @@ compute_status center_crop_pad_rule(model_call *call) {
   return call_output_as(call, 0, call_type(call, 0), x);
 }
 
-/* ---- Col2Im ------------------------------------------------------------------------------------
- */
+/* ---- Col2Im ---------------------------------------------------------------------------------- */
 
-/* An image with its borders, and the blocks in it. */
+/* One axis of an image with its padding, and the blocks along it. */
 typedef struct block_axis {
-  int64_t size, before, padded, block, stride, dilation, places; /* places: of the block */
+  int64_t size, before, padded, block, stride, dilation, places; /* places: number of blocks */
 } block_axis;
 
 static compute_status read_block_axis(model_call *call, block_axis *axis, int64_t before,
@@ -219,8 +218,8 @@ static compute_status read_block_axes(model_call *call, block_axis *axes, int32_
   return status;
 }
 
-/* Where in the padded image, whose axes count as one, each element of each block lies: a node
- * [block…, places…]. */
+/* The index of each element of each block in the flattened padded image: a node
+ * [block elements, places]. */
 static compute_node block_positions(model_call *call, const block_axis *axes, int32_t count) {
   compute_graph *graph = call->graph;
   compute_node at = number_i64(call, 0);
@@ -252,7 +251,7 @@ compute_status column_to_image_rule(model_call *call) {
   if (status) return status;
   compute_shape image = {.rank = 2 + count, .size = {1, 1}};
   for (int32_t i = 0; i < count; i++) shape_set(&image, 2 + i, axes[i].padded);
-  if (compute_shape_count(image, &elements) || elements == 0) /* which bounds the blocks, too */
+  if (compute_shape_count(image, &elements) || elements == 0) /* also bounds the blocks */
     return call_fail(call, COMPUTE_ERROR_OVERFLOW, "its image is too large");
   const compute_node at = block_positions(call, axes, count);
   const compute_shape blocks = compute_node_shape(graph, at);

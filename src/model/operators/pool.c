@@ -107,7 +107,7 @@ static compute_node apply(const pool *p, compute_node x) {
 
 /* ---- MaxPool --------------------------------------------------------------------------------- */
 
-/* Converts indices in x to column-major order, in which the first spatial axis varies fastest. */
+/* Converts indices in x to column-major order: the first spatial axis varies fastest. */
 static compute_node turn_places(const pool *p, compute_node places, compute_shape x) {
   compute_graph *graph = p->graph;
 #define WHOLE(value) compute_scalar_i64(graph, COMPUTE_I64, max_i64(value, 1))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of matrices: MatMul, Gemm and Einsum, which becomes a sequence of them. */
+/* Matrix products: MatMul, Gemm, and Einsum as a sequence of matrix products. */
 #include "model/operators/operators.h"
 
 #include <string.h>
@@ -26,8 +26,8 @@ static compute_status matmul(model_call *call) {
   return call_output(call, 0, formula_matmul(call, call_input(call, 0), call_input(call, 1)));
 }
 
-/* ONNX Runtime's: either operand transposed, or with its first axis behind the others of the
- * batch. */
+/* An operand of ONNX Runtime's FusedMatMul. It may be transposed, and its first axis may move
+ * behind the other batch axes. */
 static compute_node fused_operand(model_call *call, size_t i, const char *batch,
                                   const char *matrix) {
   compute_node x = call_input(call, i);
@@ -86,7 +86,7 @@ static compute_status fused_gemm(model_call *call) {
 
 /* ---- Einsum ---------------------------------------------------------------------------------- */
 
-/* Labels: letters, and places in the ellipsis, counted from its end. */
+/* Labels: letters, and positions in the ellipsis, counted from its end. */
 enum { LABEL_ELLIPSIS = 52, LABEL_COUNT = LABEL_ELLIPSIS + COMPUTE_MAX_RANK };
 
 typedef struct labels {
@@ -96,7 +96,7 @@ typedef struct labels {
 
 typedef struct term {
   compute_node node;
-  labels of; /* of its axes */
+  labels of; /* one label per axis */
 } term;
 
 static int32_t find_label(const labels *l, uint8_t label) {
@@ -116,7 +116,7 @@ static int label_of(char c) {
   return c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
 
-/* Reads labels up to a comma, an arrow or the end; the ellipsis stands for `hidden` axes. */
+/* Reads labels up to a comma, an arrow or the end; the ellipsis represents `hidden` axes. */
 static bool read_labels(const char **text, int32_t hidden, labels *l) {
   const char *at = *text;
   *l = (labels){.count = 0};
@@ -135,14 +135,14 @@ static bool read_labels(const char **text, int32_t hidden, labels *l) {
   return true;
 }
 
-/* How many letters the next term has. */
+/* The number of letters in the next term. */
 static int32_t count_letters(const char *text) {
   int32_t count = 0;
   for (; *text && *text != ',' && *text != '-'; text++) count += label_of(*text) >= 0;
   return count;
 }
 
-/* Without an arrow, the result has the ellipsis and then, in order, the letters that occur once. */
+/* The result without an arrow: the ellipsis, then the letters that occur once, in order. */
 static bool usual_result(const int32_t *times, int32_t hidden, labels *result) {
   *result = (labels){.count = 0};
   for (int32_t i = hidden; i > 0; i--)
@@ -152,7 +152,7 @@ static bool usual_result(const int32_t *times, int32_t hidden, labels *result) {
   return true;
 }
 
-/* Axes `first` and `second`, of one label, become one at the end. */
+/* Replaces axes `first` and `second` with the same label by their diagonal, the new last axis. */
 static compute_node take_diagonal(model_call *call, term *t, int32_t first, int32_t second) {
   compute_graph *graph = call->graph;
   const int32_t rank = t->of.count;
@@ -185,7 +185,7 @@ static compute_status take_diagonals(model_call *call, term *t) {
   return COMPUTE_OK;
 }
 
-/* Sums along the axes whose labels nobody needs. */
+/* Sums along the axes whose labels are not needed. */
 static void sum_unneeded(model_call *call, term *t, const bool *needed) {
   compute_axes axes = {.count = 0};
   labels left = {.count = 0};
@@ -199,8 +199,8 @@ static void sum_unneeded(model_call *call, term *t, const bool *needed) {
   t->of = left;
 }
 
-/* The axes of a term in the order of `order`, which has all its labels; of those that it does not
- * have, one of size 1. */
+/* Arranges the axes of a term as in `order`, which contains all its labels. A label that the term
+ * lacks becomes an axis of size 1. */
 static compute_node arrange(model_call *call, const term *t, const labels *order) {
   compute_axes axes = {.count = 0};
   compute_shape shape = {.rank = order->count};
@@ -214,12 +214,12 @@ static compute_node arrange(model_call *call, const term *t, const labels *order
   return compute_reshape(call->graph, compute_transpose(call->graph, t->node, axes), shape);
 }
 
-/* What the labels of two terms are to their product. */
+/* The roles of the labels of two terms in their product. */
 typedef struct sides {
   labels batch, left, right, inner;
 } sides;
 
-/* Stretches axes of size 1 of `t` to those of `other`. */
+/* Broadcasts axes of size 1 in `t` to the sizes in `other`. */
 static void stretch(model_call *call, term *t, const term *other) {
   compute_shape shape = compute_node_shape(call->graph, t->node);
   const compute_shape wide = compute_node_shape(call->graph, other->node);
@@ -239,7 +239,7 @@ static bool append(labels *all, const labels *more) {
   return true;
 }
 
-/* As a matrix of `rows` and `columns`, in a batch. */
+/* Reshapes a term to a batch of matrices of `rows` and `columns`. */
 static compute_node as_matrix(model_call *call, const term *t, const labels *batch,
                               const labels *rows, const labels *columns) {
   labels order = *batch;
@@ -272,7 +272,7 @@ static compute_node multiply(model_call *call, const term *a, const term *b, con
   return compute_reshape(graph, y, shape);
 }
 
-/* a · b, summed along labels that are not needed further on. */
+/* a = a · b, summed along labels that no later term needs. */
 static compute_status contract(model_call *call, term *a, term *b, const bool *needed) {
   bool kept[LABEL_COUNT];
   sides s = {.batch = {0}};
@@ -305,7 +305,8 @@ typedef struct einsum {
   labels result;
 } einsum;
 
-/* The largest number of axes that an ellipsis stands for; −1 if the terms are not the inputs. */
+/* The largest number of axes that an ellipsis represents; −1 if the terms do not match the
+ * inputs. */
 static int32_t count_hidden(const model_call *call, const char *text) {
   int32_t most = 0;
   for (size_t i = 0; i < call->input_count; i++) {
@@ -348,7 +349,7 @@ static compute_status parse(model_call *call, const char *text, einsum *e) {
   return read ? COMPUTE_OK : call_fail(call, COMPUTE_ERROR_FORMAT, "its equation is malformed");
 }
 
-/* Labels of the result and of terms from `next` on. */
+/* Marks the labels of the result and of the terms from `next` on. */
 static void find_needed(const einsum *e, size_t next, size_t count, bool *needed) {
   memset(needed, 0, LABEL_COUNT * sizeof *needed);
   for (int32_t i = 0; i < e->result.count; i++) needed[e->result.label[i]] = true;

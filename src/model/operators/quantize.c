@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From numbers to quantized ones and back. */
+/* Quantization and dequantization. */
 #include "model/operators/quantize.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* The integers that quantized numbers can be. */
+/* The range of a quantized type; false if `row` is not one. */
 static bool range_of(const type_row *row, double *low, double *high) {
   if (!row || row->bits == 0 || row->bits > 16 || row->dtype == COMPUTE_BOOL ||
       op_is_float(row->dtype))
@@ -31,7 +31,7 @@ compute_status quantize_to(model_call *call, compute_node x, compute_node zero, 
   const cast_options options = {saturate, "nearest"};
   double low, high;
   if (row && row->form == ELEMENT_SMALL_FLOAT) {
-    /* Only types whose overflow saturates have zero points that count. */
+    /* Only types with saturating overflow use their zero points. */
     if (compute_node_is_valid(zero) && row->small.special == ALL_FINITE)
       x = compute_add(call->graph, op_wide(call, x),
                       op_cast(call, zero, op_wide_dtype(compute_node_dtype(call->graph, x))));
@@ -72,7 +72,7 @@ dynamic_quantization quantize_dynamic(model_call *call, compute_node x) {
 
 /* ---- Scales and zero points ------------------------------------------------------------------ */
 
-/* One number for each block along `axis`: as many of it as there are elements. */
+/* Repeats one number for each block along `axis` to one for each element. */
 static compute_status spread_blocks(model_call *call, size_t i, int32_t axis, int64_t block,
                                     compute_node *result) {
   const compute_shape x = call_shape(call, 0);
@@ -103,8 +103,8 @@ static compute_status spread_blocks(model_call *call, size_t i, int32_t axis, in
   return COMPUTE_OK;
 }
 
-/* Input i, a scale or zero point of a tensor, an axis or blocks, so that it broadcasts to input 0.
- * {0} if it is left out. */
+/* Shapes input i to broadcast to input 0. It is a scale or zero point for the tensor, an axis or
+ * blocks. {0} if it is omitted. */
 static compute_status spread(model_call *call, size_t i, compute_node *result) {
   const compute_shape x = call_shape(call, 0), own = call_shape(call, i);
   const int64_t block = call_attribute_i(call, "block_size", 0);
@@ -131,7 +131,7 @@ static compute_status spread(model_call *call, size_t i, compute_node *result) {
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
 
-/* An attribute that names a type of floats, or `fallback`. */
+/* The float dtype that an attribute names, or `fallback`. */
 static compute_status float_attribute(model_call *call, const char *name, compute_dtype fallback,
                                       compute_dtype *dtype) {
   const int64_t type = call_attribute_i(call, name, 0);
@@ -145,7 +145,8 @@ static bool is_byte(compute_dtype dtype) {
   return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
 }
 
-/* A value as the call's graph has it: false if it is of another graph and cannot be had again. */
+/* Makes a value available in this graph. False if it belongs to another graph and is not a
+ * constant. */
 static bool take_value(uint32_t graph, const model_value *from, model_value *value) {
   *value = *from;
   if (value->kind == VALUE_ABSENT || value->node.graph == graph) return true;
@@ -153,7 +154,7 @@ static bool take_value(uint32_t graph, const model_value *from, model_value *val
   return value->host != NULL;
 }
 
-/* A scale of the whole that is known, positive and far from overflow; else 0. */
+/* The scale of a whole tensor if it is known, positive and far from overflow; else 0. */
 static float known_scale(const model_value *scale) {
   float value;
   if (!scale->host || scale->dtype != COMPUTE_F32 ||
@@ -170,8 +171,8 @@ static bool same_zero(const model_value *a, const model_value *b) {
   return of_a && of_b && op_count(b->shape, 0, b->shape.rank) <= 1 && *of_a == *of_b;
 }
 
-/* Numbers that have been dequantized just so: quantized again, they are what they were, as x·s/s
- * rounds to x. {0} for others. */
+/* The values before dequantization, if it used the same scale and zero point: x·s/s rounds to x, so
+ * quantizing gives them back. Else {0}. */
 static compute_node before_dequantizing(model_call *call, int32_t type) {
   const quantized_form *form = call->inputs[0]->quantized;
   const model_value absent = {.kind = VALUE_ABSENT};
@@ -203,7 +204,7 @@ static compute_status quantize_linear(model_call *call) {
   return status ? status : call_output_as(call, 0, type, result);
 }
 
-/* Notes what output 0 was. Without memory, it is just a number. */
+/* Records the source of output 0. If memory runs out, output 0 has no source, which is valid. */
 static void keep_form(model_call *call) {
   const compute_shape x = call_shape(call, 0), scale = call_shape(call, 1);
   const bool whole = scale.rank <= 1 && op_count(scale, 0, scale.rank) == 1;
@@ -259,7 +260,7 @@ static compute_status dequantize_linear(model_call *call) {
   const compute_dtype wide = op_wide_dtype(dtype);
   compute_node x = call_input(call, 0);
   if (compute_node_is_valid(zero) && !op_is_float(call_dtype(call, 0))) {
-    /* Differences of 16 bits are exact in every wide float; those of i32 need not be. */
+    /* Differences of 16-bit numbers are exact in every wide float; for i32 they may not be. */
     const compute_dtype exact = call_dtype(call, 0) == COMPUTE_I32 ? COMPUTE_I32 : wide;
     x = compute_sub(call->graph, op_cast(call, x, exact), op_cast(call, zero, exact));
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators on quantized numbers. Products are exact: in i32, or convolutions of few filters in
- * floats that hold every sum of theirs. Then a scale, and rounding to even. */
+/* Operators on quantized numbers. Products are exact: in i32, or, for some convolutions, in floats
+ * that represent every sum. The result is scaled and rounded to even. */
 #include <string.h>
 
 #include "core/type/shape.h"
@@ -14,7 +14,7 @@ static compute_node less(model_call *call, compute_node x, compute_node zero, co
   return compute_node_is_valid(zero) ? compute_sub(call->graph, x, op_cast(call, zero, dtype)) : x;
 }
 
-/* x · scale (f32), of type `type`, as output 0. */
+/* Rounds x, already divided by the scale, to `type`, and sets output 0. */
 static compute_status finish(model_call *call, compute_node x, compute_node zero, int32_t type) {
   compute_node result;
   const compute_status status = quantize_to(call, x, zero, type, true, &result);
@@ -27,7 +27,7 @@ static compute_status matmul_integer_rule(model_call *call) {
   return call_output(call, 0, quantized_product(call, 0, 2, 1, 3));
 }
 
-/* sums · scale + bias, as floats of dtype. */
+/* Output 0 = sums · scale + bias, in a float dtype. */
 static compute_status scaled(model_call *call, compute_node sums, compute_node scale, size_t bias,
                              compute_dtype dtype) {
   compute_node y = compute_mul(call->graph, op_cast(call, sums, COMPUTE_F32), scale);
@@ -62,7 +62,8 @@ static compute_status qlinear_matmul_rule(model_call *call) {
                 call_type(call, 7));
 }
 
-/* Input i, transposed if it shall be. The values of what is not are known. */
+/* Input i, transposed if the attribute is set. Only an input without a transposition keeps its host
+ * values. */
 static integer_factor gemm_factor(model_call *call, size_t i, size_t zero, const char *transposed) {
   integer_factor f = quantized_factor(call, i, zero, false);
   if (call_attribute_i(call, transposed, 0) == 0) return f;
@@ -94,8 +95,8 @@ static compute_status qgemm_rule(model_call *call) {
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
 
-/* What ONNX's operator `name` makes of `inputs` (one or two), with the attributes of this node.
- * *result may be one of them. */
+/* Applies ONNX's operator `name` to one or two inputs, with the attributes of this node. *result
+ * may be one of the inputs. */
 static compute_status record_as(model_call *call, const char *name, const compute_node *inputs,
                                 size_t count, compute_node *result) {
   const model_rule rule = operator_find("", name, INT32_MAX);
@@ -126,8 +127,9 @@ static compute_status record_as(model_call *call, const char *name, const comput
   return status;
 }
 
-/* Whether f32 holds every sum of products of 8 bits, whatever the order. A filter of more than one
- * element along its axes and several channels may be computed in ways that round. */
+/* Returns true if f32 represents every sum of 8-bit products exactly, in any order. A filter with
+ * several channels and more than one element may use an algorithm that rounds, so it does not
+ * qualify. */
 static bool is_narrow(compute_shape filter) {
   const int64_t largest = (1 << 24) / (255 * 255);
   bool plain = filter.rank > 2 && op_count(filter, 1, filter.rank) <= largest;
@@ -136,7 +138,7 @@ static bool is_narrow(compute_shape filter) {
   return plain;
 }
 
-/* In floats that hold every sum. */
+/* Convolves in the narrowest float dtype that represents every sum. */
 static compute_status convolve_floats(model_call *call, size_t x, size_t x_zero, size_t w,
                                       size_t w_zero, integer_sums *sums) {
   const compute_shape filter = call_shape(call, w);
@@ -157,7 +159,8 @@ static compute_status convolve_floats(model_call *call, size_t x, size_t x_zero,
   return COMPUTE_OK;
 }
 
-/* Inputs x and w less their zero points, and the bias (SIZE_MAX for none), as sums in i32. */
+/* Convolves inputs x and w minus their zero points, and adds the bias (SIZE_MAX for none). The sums
+ * are exact, in i32 or floats. */
 static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t w, size_t w_zero,
                                size_t bias, integer_sums *sums) {
   if (integer_convolution_fits(call, x, x_zero, w, w_zero))
@@ -187,17 +190,16 @@ static compute_status qlinear_conv_rule(model_call *call) {
                 : call_output_as(call, 0, call_type(call, 7), integer_result(call, &sums, y));
 }
 
-/* ---- ONNX Runtime's operators of one scale for each tensor ------------------------------------
- */
+/* ---- ONNX Runtime: operators with one scale per tensor --------------------------------------- */
 
-/* Input i as a number, with its scale i + 1 and zero point i + 2. */
+/* Dequantizes input i with scale i + 1 and zero point i + 2. */
 static compute_node plain(model_call *call, size_t i) {
   const compute_node x =
       less(call, call_input(call, i), quantized_parameter(call, i + 2, false), COMPUTE_F32);
   return compute_mul(call->graph, x, quantized_scale(call, i + 1, false));
 }
 
-/* x with scale i and zero point i + 1, as output 0. */
+/* Quantizes x with scale i and zero point i + 1, and sets output 0. */
 static compute_status requantize(model_call *call, compute_node x, size_t i, int32_t type) {
   x = compute_div(call->graph, x, quantized_scale(call, i, false));
   return finish(call, x, quantized_parameter(call, i + 1, false), type);

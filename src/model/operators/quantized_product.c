@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of quantized numbers and their scales: what the operators on such numbers and, for
- * dequantized operands, the ordinary ones share. */
+/* Products of quantized numbers and their scales. Operators on quantized numbers use them, and so
+ * do ordinary operators whose operands were dequantized. */
 #include "model/operators/quantized_product.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ compute_node quantized_of_filters(model_call *call, const integer_sums *sums, co
              : x;
 }
 
-/* The elements of input i if they are known and f32, or NULL. */
+/* The elements of input i if it is a known f32 tensor, or NULL. */
 static const float *known_floats(model_call *call, size_t i, int64_t *count) {
   const void *data;
   *count = op_count(call_shape(call, i), 0, call_shape(call, i).rank);
@@ -73,11 +73,10 @@ compute_node quantized_joint_scale(model_call *call, const integer_sums *sums, s
   return call_has(call, y) ? compute_div(graph, scale, quantized_scale(call, y, false)) : scale;
 }
 
-/* ---- Dequantized numbers ----------------------------------------------------------------------
- */
+/* ---- Dequantized numbers --------------------------------------------------------------------- */
 
-/* The bias (input 2) of `filters` numbers. One that has been dequantized from known numbers becomes
- * a constant: its factors would be multiplied again for every sum. */
+/* The bias (input 2) with `filters` numbers. A bias dequantized from known numbers becomes a
+ * constant; otherwise every sum would multiply its factors again. */
 static compute_node take_bias(model_call *call, int64_t filters) {
   const quantized_form *form = call->inputs[2]->quantized;
   const compute_node x = call_input(call, 2);
@@ -88,7 +87,7 @@ static compute_node take_bias(model_call *call, int64_t filters) {
   if (!values || !scale || count != filters || (scales != 1 && scales != filters)) return x;
   float *bias = call_allocate(call, (size_t)filters, sizeof *bias);
   if (!bias) return x;
-  for (int64_t i = 0; i < filters; i++) { /* perhaps not aligned */
+  for (int64_t i = 0; i < filters; i++) { /* host data may be unaligned */
     int32_t value;
     float factor;
     memcpy(&value, values + 4 * i, sizeof value);

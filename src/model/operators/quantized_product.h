@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of quantized numbers, and their scales. */
+/* Products of quantized numbers and their scales. */
 #ifndef MODEL_OPERATORS_QUANTIZED_PRODUCT_H
 #define MODEL_OPERATORS_QUANTIZED_PRODUCT_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Random numbers, random tensors and dropout. */
 #include "model/operators/random.h"
 
 #include <string.h>
@@ -10,13 +11,13 @@
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-/* FNV-1a of what tells the node from others. */
+/* FNV-1a of `text`, continued from `hash`. */
 static uint32_t hash_of(const char *text, uint32_t hash) {
   for (; *text; text++) hash = (hash ^ (uint8_t)*text) * 16777619u;
   return hash;
 }
 
-/* The node's own seed: an integer of Dropout, a float of the others. */
+/* The seed attribute: an integer for Dropout, a float for the other operators. */
 static bool own_seed(const model_call *call, int64_t *seed) {
   const onnx_attribute *attribute = call_attribute(call, "seed");
   if (!attribute) return false;
@@ -31,8 +32,8 @@ static bool own_seed(const model_call *call, int64_t *seed) {
   return true;
 }
 
-/* Uniform in [0, 1). What tells a draw from others with the same seed counts, too: the rounds of a
- * loop have the same names. */
+/* Uniform in [0, 1). The stream also depends on the draw, not only on seed and name: the iterations
+ * of a loop share their names. */
 static compute_node uniform(model_call *call, compute_dtype dtype, compute_shape shape) {
   int64_t number;
   uint32_t draw = 0;
@@ -45,7 +46,7 @@ static compute_node uniform(model_call *call, compute_dtype dtype, compute_shape
   return compute_random_uniform(call->graph, dtype, shape, seed, stream);
 }
 
-/* Of two uniform numbers, by Box and Muller. */
+/* Normal numbers from two uniform ones (Box and Muller). */
 static compute_node normal(model_call *call, compute_dtype dtype, compute_shape shape) {
   compute_graph *graph = call->graph;
   compute_node radius = uniform(call, dtype, shape), angle = uniform(call, dtype, shape);
@@ -67,7 +68,7 @@ static compute_status attribute_shape(model_call *call, compute_shape *shape) {
   return COMPUTE_OK;
 }
 
-/* The type that attribute 'dtype' names, else `fallback`; the float dtype to draw in. */
+/* *type is the attribute 'dtype' or `fallback`. Returns the float dtype for the draw. */
 static compute_dtype wanted_type(const model_call *call, int32_t fallback, int32_t *type) {
   *type = (int32_t)call_attribute_i(call, "dtype", fallback);
   return onnx_dtype(*type) == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
@@ -87,7 +88,7 @@ static compute_status random_shape(model_call *call, compute_shape *shape, int32
   return COMPUTE_OK;
 }
 
-/* x · scale + shift. */
+/* Output 0 = x · scale + shift. */
 static compute_status output_scaled(model_call *call, compute_node x, double scale, double shift,
                                     int32_t type) {
   x = compute_mul(call->graph, x, call_scalar_like(call, x, scale));
@@ -123,7 +124,7 @@ compute_status bernoulli_rule(model_call *call) {
   return output_cast(call, compute_less(call->graph, drawn, chance), type);
 }
 
-/* How many sums of probabilities a uniform number is not below: the class. */
+/* The class is the number of cumulative probabilities that do not exceed a uniform number. */
 compute_status multinomial_rule(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions, what normalises along an axis by one, running sums and products, and the k largest.
- */
+/* Reductions, operators that normalise along an axis by a reduction, running sums and products, the
+ * k largest elements, and determinants. */
 #include "model/operators/operators.h"
 
 #include <inttypes.h>
@@ -14,8 +14,7 @@
 
 /* ---- Order in all dtypes --------------------------------------------------------------------- */
 
-/* The library does not order u64 and bool: u64 is turned into i64 with the same order, and bool
- * into u8. */
+/* The library does not order u64 and bool. u64 becomes i64 with the same order, and bool u8. */
 static compute_node to_ordered(model_call *call, compute_node x) {
   const compute_dtype dtype = compute_node_dtype(call->graph, x);
   if (dtype == COMPUTE_BOOL) return compute_cast(call->graph, x, COMPUTE_U8);
@@ -39,7 +38,7 @@ typedef compute_node (*fold_function)(model_call *call, compute_node x, compute_
 typedef struct reduction {
   compute_shape shape, result;
   compute_axes axes; /* COMPUTE_NO_AXES for none */
-  bool keep, empty;  /* empty: of no elements, but with a result */
+  bool keep, empty;  /* empty: no elements, but a result */
 } reduction;
 
 static compute_status read_axes(model_call *call, bool by_input, const int64_t **axes,
@@ -91,7 +90,7 @@ static compute_status reduce(model_call *call, bool by_input, fold_function fold
   return call_output(call, 0, op_cast(call, y, call_dtype(call, 0)));
 }
 
-/* Integers are computed with in f64, where logarithms and roots are taken. */
+/* Logarithms and roots of integers are computed in f64. */
 static compute_node as_float(model_call *call, compute_node x) {
   const compute_dtype dtype = compute_node_dtype(call->graph, x);
   return op_is_float(dtype) ? op_wide(call, x) : compute_cast(call->graph, x, COMPUTE_F64);
@@ -135,7 +134,7 @@ static compute_node fold_log_sum(model_call *call, compute_node x, compute_axes 
   return compute_log(call->graph, compute_sum(call->graph, as_float(call, x), axes, keep));
 }
 
-/* The largest is taken out, unless it is infinite. */
+/* Subtracts the largest element first, unless it is infinite, so that exp cannot overflow. */
 static compute_node fold_log_sum_exp(model_call *call, compute_node x, compute_axes axes,
                                      bool keep) {
   compute_graph *graph = call->graph;
@@ -178,7 +177,7 @@ static compute_node extreme(model_call *call, compute_dtype dtype, compute_shape
     if (limits[i].dtype == dtype)
       return compute_full_i64(call->graph, dtype, shape,
                               largest ? limits[i].most : limits[i].least);
-  if (dtype == COMPUTE_U64) /* all bits are those of −1 */
+  if (dtype == COMPUTE_U64) /* the largest u64 has the bits of −1 */
     return compute_cast(call->graph,
                         compute_full_i64(call->graph, COMPUTE_I64, shape, largest ? -1 : 0), dtype);
   return compute_full(call->graph, dtype, shape, largest ? (double)INFINITY : -(double)INFINITY);
@@ -201,7 +200,7 @@ static compute_status reduce_min(model_call *call) {
   return reduce_order(call, fold_min, true);
 }
 
-/* Axes are an input from opset 18 on, of ReduceSum from 13 on. */
+/* Axes are an input from opset 18 on, for ReduceSum from 13 on. */
 static compute_status reduce_sum(model_call *call) {
   return reduce(call, call->version >= 13, fold_sum, NULL);
 }
@@ -238,7 +237,7 @@ static compute_status reduce_log_sum_exp(model_call *call) {
 
 /* ---- Positions of extremes ------------------------------------------------------------------- */
 
-/* x with its elements along an axis in reverse. */
+/* Reverses x along an axis. */
 static compute_node reverse(model_call *call, compute_node x, int32_t axis) {
   compute_graph *graph = call->graph;
   const int64_t size = shape_at(compute_node_shape(graph, x), axis);
@@ -288,7 +287,7 @@ static compute_status top_k(model_call *call) {
   return call_output(call, 1, positions);
 }
 
-/* ---- Along an axis by a reduction ------------------------------------------------------------ */
+/* ---- Normalisation along an axis ------------------------------------------------------------- */
 
 static compute_node hard_max(compute_graph *graph, compute_node x, int32_t axis) {
   const compute_shape shape = compute_node_shape(graph, x);
@@ -298,7 +297,7 @@ static compute_node hard_max(compute_graph *graph, compute_node x, int32_t axis)
   return compute_cast(graph, compute_equal(graph, at, most), compute_node_dtype(graph, x));
 }
 
-/* Before opset 13 the axes from `axis` on count as one. */
+/* Before opset 13, the axes from `axis` on count as one. */
 static compute_status along_axis(model_call *call,
                                  compute_node (*record)(compute_graph *, compute_node, int32_t)) {
   compute_graph *graph = call->graph;
@@ -372,13 +371,13 @@ static compute_status running_sum(model_call *call) {
       compute_cumulative_sum(call->graph, call_input(call, 0), r.axis, r.exclusive, r.reverse));
 }
 
-/* x moved by `distance` elements, with ones in front. */
+/* Shifts x by `distance` elements and fills with ones. */
 static compute_node moved(model_call *call, compute_node x, const running *r, int64_t distance) {
   return r->reverse ? op_pad(call, x, r->axis, -distance, distance, 1)
                     : op_pad(call, x, r->axis, distance, -distance, 1);
 }
 
-/* The products of 1, 2, 4, … neighbours, each from the one before. */
+/* Computes the products of 1, 2, 4, … neighbours, each from the previous one. */
 static compute_status running_product(model_call *call) {
   running r;
   const compute_status status = read_running(call, &r);
@@ -394,7 +393,7 @@ static compute_status running_product(model_call *call) {
 
 /* ---- Determinants ---------------------------------------------------------------------------- */
 
-/* By elimination with the largest pivot of each column; `a` [n, n] is used up. */
+/* Gaussian elimination with partial pivoting. Overwrites `a` [n, n]. */
 static double determinant(double *a, int64_t n) {
   double product = 1;
   for (int64_t column = 0; column < n; column++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rotary embeddings: pairs of elements turned by angles that grow with the position. */
+/* Rotary embeddings: pairs of elements are rotated by angles that grow with the position. */
 #include <inttypes.h>
 
 #include "core/type/shape.h"
@@ -7,7 +7,7 @@
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
 
-/* Elements first, first + step, … of the pairs. */
+/* `count` elements of the last axis: first, first + step, …. */
 static compute_node halves(model_call *call, compute_node x, int64_t first, int64_t count,
                            int64_t step) {
   return compute_slice(call->graph, x, 3, first, count, step);
@@ -27,7 +27,7 @@ static compute_node join_pairs(model_call *call, compute_node real, compute_node
       COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 2), 2 * shape_at(s, 3)));
 }
 
-/* [batch or 1, length, half] for x's heads. */
+/* Reshapes angles [batch or 1, length, half] to broadcast over the heads. */
 static compute_node for_heads(model_call *call, compute_node angles, compute_dtype dtype) {
   const compute_shape s = compute_node_shape(call->graph, angles);
   return op_cast(call,
@@ -64,7 +64,7 @@ compute_status attention_rotate(model_call *call, compute_node cosines, compute_
   return COMPUTE_OK;
 }
 
-/* Turns x, input 0, and sets the output. x is [batch, length, heads · width] or has four axes. */
+/* Rotates input 0, [batch, length, heads · width] or with four axes, and sets the output. */
 static compute_status rotate_input(model_call *call, compute_node cosines, compute_node sines,
                                    int64_t heads) {
   const bool flat = call_shape(call, 0).rank == 3;
@@ -89,7 +89,7 @@ static compute_status rotary_rule(model_call *call) {
   return rotate_input(call, cosines, sines, call_attribute_i(call, "num_heads", 0));
 }
 
-/* Positions are one for each element, or the first one of all sequences. */
+/* Positions: one for each element, or the first position of all sequences. */
 static compute_status runtime_rotary_rule(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape x = call_shape(call, 0), caches = call_shape(call, 2);

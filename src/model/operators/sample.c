@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A value between elements is a sum over the elements around it, one for each choice of a neighbour
- * along each axis: x becomes rows of channels, of which each choice gathers one for each point. */
+/* A value between elements is a weighted sum of its neighbours. x becomes rows of channels. Each
+ * choice of one neighbour per axis gathers one row for each point. */
 #include "model/operators/sample.h"
 
 #include "core/type/shape.h"
@@ -8,11 +8,11 @@
 
 enum { MOST_AXES = COMPUTE_MAX_RANK - 2, MOST_TAPS = 4 };
 
-/* One neighbour along one axis, for all points. */
+/* One neighbour along an axis, for all points. */
 typedef struct tap {
-  compute_node place;  /* its position, times the distance of neighbours in rows: i64 */
-  compute_node weight; /* or {0}: 1 */
-  compute_node inside; /* bool, or {0}: always */
+  compute_node place;  /* i64: position · stride of the axis, in rows */
+  compute_node weight; /* {0}: 1 */
+  compute_node inside; /* bool; {0}: true */
 } tap;
 
 typedef struct axis_taps {
@@ -35,7 +35,7 @@ static compute_node number(const sampler *s, compute_node like, double value) {
 
 /* ---- Along one axis -------------------------------------------------------------------------- */
 
-/* Positions folded into the data, which is mirrored again and again. */
+/* Folds positions into the data by repeated reflection. */
 static compute_node mirror(const sampler *s, compute_node at, int64_t size) {
   compute_graph *graph = s->graph;
   const double shift = s->options->about_centres ? 0 : 0.5;
@@ -47,7 +47,7 @@ static compute_node mirror(const sampler *s, compute_node at, int64_t size) {
   return compute_sub(graph, number(s, at, span - shift), off);
 }
 
-/* The neighbour at the whole number `at`. */
+/* The neighbour at the integer position `at`. */
 static tap make_tap(const sampler *s, int32_t axis, compute_node at, compute_node weight) {
   compute_graph *graph = s->graph;
   const int64_t size = shape_at(s->shape, 2 + axis);
@@ -63,7 +63,7 @@ static tap make_tap(const sampler *s, int32_t axis, compute_node at, compute_nod
   return made;
 }
 
-/* The cubic convolution's weight for neighbours at 0 … 1 and 1 … 2 away, with a = −0.75. */
+/* The weight of the cubic convolution with a = −0.75, at distances 0 … 1 (`near`) or 1 … 2. */
 static compute_node cubic_weight(const sampler *s, compute_node away, bool near) {
   static const double coefficients[2][4] = {{3, -6, 3.75, -0.75}, {1, 0, -2.25, 1.25}};
   const double *c = coefficients[near];
@@ -104,7 +104,7 @@ static compute_node both(compute_graph *graph, compute_node a, compute_node b,
   return join(graph, a, b);
 }
 
-/* One tap of each axis, made one: choice counts through them. */
+/* Joins one tap per axis; `choice` enumerates the combinations. */
 static tap join_taps(const sampler *s, int64_t choice) {
   tap all = {.place = {0}};
   for (int32_t axis = s->axes - 1; axis >= 0; axis--) {
@@ -122,8 +122,8 @@ static compute_node as_column(const sampler *s, compute_node x) {
   return compute_reshape(s->graph, x, COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1));
 }
 
-/* rows[n · spatial, c] → [n, points, c]. With a border of zeros there is another row, of zeros, for
- * what is outside. */
+/* rows[n · spatial, c] → [n, points, c]. With a border of zeros, points outside read an extra row
+ * of zeros. */
 static compute_node read_taps(const sampler *s, compute_node rows, const tap *t,
                               compute_dtype dtype) {
   compute_graph *graph = s->graph;
@@ -136,7 +136,7 @@ static compute_node read_taps(const sampler *s, compute_node rows, const tap *t,
     const compute_node last =
         compute_scalar_i64(graph, COMPUTE_I64, shape_at(s->shape, 0) * spatial);
     place = compute_select(graph, t->inside, place, last);
-    if (compute_node_is_valid(weight)) /* which is not a number where the position is not */
+    if (compute_node_is_valid(weight)) /* the weight of a NaN position is NaN */
       weight = compute_select(graph, t->inside, weight, number(s, weight, 0));
   }
   const compute_node read = compute_gather(graph, rows, place, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators whose result has as many elements as their inputs' values say: functions of the host,
- * between two plans. */
+/* Operators whose result size depends on the values of their inputs. They are host functions, which
+ * run between two plans. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int64_t count_of(compute_shape shape) {
   return count;
 }
 
-/* ---- Elements, whatever their dtype ---------------------------------------------------------- */
+/* ---- Elements of any dtype ------------------------------------------------------------------- */
 
 static bool is_zero(const host_tensor *tensor, size_t at) {
   const size_t size = compute_dtype_size(tensor->dtype);
@@ -32,7 +32,7 @@ static bool is_zero(const host_tensor *tensor, size_t at) {
   }
 }
 
-/* −1, 0, 1 as for qsort; NaN is the largest. */
+/* −1, 0 or 1, as for qsort; NaN is the largest. */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int order_floats(double a, double b) {
@@ -76,7 +76,7 @@ static int order(compute_dtype dtype, const void *x, const void *y) {
   }
 }
 
-/* A function of the host, of which the first `required` inputs must be given. */
+/* Records a host function whose first `required` inputs must be given. */
 static compute_status on_host(model_call *call, size_t required, host_function function) {
   for (size_t i = 0; i < required; i++)
     if (!call_has(call, i)) return call_fail(call, COMPUTE_ERROR_FORMAT, "input %zu is missing", i);
@@ -113,14 +113,13 @@ static compute_status non_zero(model_call *call) {
   return on_host(call, 1, non_zero_host);
 }
 
-/* ---- Slices of a tensor along an axis: Compress and Unique -------------------------------------
- */
+/* ---- Slices of a tensor along an axis: Compress and Unique ----------------------------------- */
 
 typedef struct slices {
   const uint8_t *data;
   compute_dtype dtype;
   size_t size;                 /* of an element */
-  int64_t outer, along, inner; /* elements */
+  int64_t outer, along, inner; /* in elements */
 } slices;
 
 static slices slices_of(const host_tensor *tensor, int32_t axis) {
@@ -142,7 +141,7 @@ static void take_slices(const slices *s, const int64_t *places, int64_t count, u
       memcpy(to, s->data + (size_t)(o * s->along + places[i]) * run, run);
 }
 
-/* −1: the whole tensor as one row. */
+/* *axis is −1 without the attribute: the whole tensor is one row. */
 static compute_status host_axis(host_call *call, const host_tensor *tensor, int32_t *axis) {
   const onnx_attribute *attribute = call_attribute(host_node(call), "axis");
   *axis = -1;
@@ -199,7 +198,8 @@ static int order_slices(const slices *s, int64_t a, int64_t b) {
   return 0;
 }
 
-/* Sorts places by their slices, equal ones by place: bottom-up, with `spare` of the same length. */
+/* Sorts places by their slices, and equal slices by place. A bottom-up merge sort; `spare` has the
+ * same length. */
 static void sort_places(const slices *s, int64_t *places, int64_t *spare) {
   for (int64_t width = 1; width < s->along; width *= 2) {
     for (int64_t begin = 0; begin < s->along; begin += 2 * width) {
@@ -217,9 +217,9 @@ static void sort_places(const slices *s, int64_t *places, int64_t *spare) {
 }
 
 typedef struct groups {
-  int64_t *first; /* of each group, its first place; in the order of the result */
+  int64_t *first; /* the first place of each group, in the order of the result */
   int64_t *counts;
-  int64_t *inverse; /* of each place, its group */
+  int64_t *inverse; /* the group of each place */
   int64_t count;
 } groups;
 
@@ -227,7 +227,7 @@ static int by_number(const void *a, const void *b) {
   return ORDER(*(const int64_t *)a, *(const int64_t *)b);
 }
 
-/* `work` has five times s->along numbers. */
+/* `work` has 5 · s->along elements. */
 static groups find_groups(const slices *s, bool sorted, int64_t *work) {
   int64_t *places = work, *spare = work + s->along;
   groups g = {work + 2 * s->along, work + 3 * s->along, work + 4 * s->along, 0};
@@ -243,7 +243,7 @@ static groups find_groups(const slices *s, bool sorted, int64_t *work) {
     g.inverse[places[i]] = g.count - 1;
   }
   if (sorted) return g;
-  /* in the order of their first places: the rank of each group's first place */
+  /* Without sorting, groups are ordered by their first places. */
   int64_t *ranks = places;
   memcpy(spare, g.first, (size_t)g.count * sizeof *spare);
   qsort(spare, (size_t)g.count, sizeof *spare, by_number);
@@ -336,7 +336,7 @@ typedef struct suppression {
   box *kept;
 } suppression;
 
-/* Appends [batch, class, box] for each that is kept. */
+/* Appends [batch, class, box] for each selected box. */
 static int64_t suppress(const suppression *s, const float *boxes, const float *scores,
                         int64_t batch, int64_t class, int64_t *result) {
   int64_t count = 0, kept = 0;
@@ -356,7 +356,7 @@ static int64_t suppress(const suppression *s, const float *boxes, const float *s
   return kept;
 }
 
-/* 0 where it is left out. */
+/* The number in an optional input; 0 if it is omitted. */
 static float number_in(const host_tensor *tensor) {
   return tensor->data ? *(const float *)tensor->data : 0;
 }

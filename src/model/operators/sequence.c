@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Sequences and optionals exist only while a model is recorded: lists of values. Positions in them
- * must be known then. As in ONNX, a sequence holds tensors, and an optional a tensor or a sequence:
- * deeper nesting would let a short file describe more values than memory holds. */
+/* Sequences and optionals: lists of values that exist only while a model is recorded. So positions
+ * in them must be known at that time. As in ONNX, a sequence contains tensors, and an optional
+ * contains a tensor or a sequence. Deeper nesting would let a short file describe more values than
+ * fit in memory. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/type/shape.h"
 #include "model/record.h"
 
-/* A sequence of `count` items, to be filled in. */
+/* Allocates `count` items, which the caller fills in. */
 static model_value *new_items(model_call *call, size_t count) {
   return call_allocate(call, count, sizeof(model_value));
 }
@@ -27,7 +28,7 @@ static compute_status take_sequence(model_call *call, const model_value **sequen
   return COMPUTE_OK;
 }
 
-/* What a sequence may hold. */
+/* A sequence may contain only tensors. */
 static compute_status check_item(model_call *call, const model_value *item) {
   return item->kind == VALUE_TENSOR || item->kind == VALUE_STRINGS
              ? COMPUTE_OK
@@ -48,8 +49,8 @@ static compute_status empty(model_call *call) {
   return output_sequence(call, new_items(call, 0), 0);
 }
 
-/* A position, which may be negative, in a sequence of `count`; `fallback` where input i is missing.
- */
+/* Reads a position in a sequence of `count` items; it may count from the end. `fallback` if input i
+ * is omitted. */
 static compute_status take_position(model_call *call, size_t i, int64_t count, int64_t fallback,
                                     int64_t *position) {
   *position = fallback;
@@ -64,15 +65,14 @@ static compute_status take_position(model_call *call, size_t i, int64_t count, i
 
 /* ---- Inserting and erasing ------------------------------------------------------------------- */
 
-/* An array of which sequences share parts. An insertion at an end writes beside what is taken,
- * where no sequence has looked yet; so a sequence that grows item by item is not copied each time.
- */
+/* An array that several sequences share. An insertion at an end writes next to the used part, which
+ * no sequence reads yet. So a sequence that grows item by item is not copied each time. */
 typedef struct item_room {
   model_value *values;
-  size_t capacity, first, end; /* values[first … end − 1] are taken */
+  size_t capacity, first, end; /* values[first … end − 1] are used */
 } item_room;
 
-/* A copy of a sequence with as much room again: before it, or after it. */
+/* Copies a sequence into an array with free space for as many more items, before or after it. */
 static compute_status make_room(model_call *call, model_value *sequence, bool before) {
   enum { FEWEST = 4 };
   const size_t count = sequence->item_count, more = count + FEWEST;
@@ -87,7 +87,7 @@ static compute_status make_room(model_call *call, model_value *sequence, bool be
   return COMPUTE_OK;
 }
 
-/* Whether an item can go before, or after, a sequence in its room. */
+/* Returns true if the array has free space directly before, or after, the sequence. */
 static bool has_room(const model_value *sequence, bool before) {
   const item_room *room = sequence->room;
   if (!room) return false;
@@ -122,7 +122,7 @@ static compute_status insert_between(model_call *call, model_value *sequence,
   return COMPUTE_OK;
 }
 
-/* A value like the sequence, without the name of its output. */
+/* Copies the sequence value without the name of its output. */
 static model_value copy_of(const model_value *sequence) {
   return (model_value){.kind = VALUE_SEQUENCE,
                        .id = -1,
@@ -139,7 +139,7 @@ static compute_status insert(model_call *call) {
   if (!status) status = check_item(call, call->inputs[1]);
   if (status) return status;
   const int64_t count = (int64_t)from->item_count;
-  /* count itself is the end; a negative one counts from the last item */
+  /* `count` means the end; a negative position counts from the end. */
   int64_t at = count;
   if (call_has(call, 2)) status = call_integer(call, 2, &at);
   if (status) return status;
@@ -218,7 +218,7 @@ static compute_status concatenate(model_call *call) {
 
 /* ---- SplitToSequence ------------------------------------------------------------------------ */
 
-/* The sizes of the parts: given, or all of one size but perhaps the last. */
+/* The sizes of the parts: given, or equal except for a smaller last part. */
 static compute_status take_parts(model_call *call, int64_t size, const int64_t **sizes,
                                  size_t *count) {
   int64_t each = 1;
@@ -317,7 +317,7 @@ typedef struct map_state {
 
 static compute_status begin_map(model_call *call, const map_state *state);
 
-/* The held values are the outputs of the body, round after round. */
+/* The values collected in the loop are the outputs of the body, iteration by iteration. */
 static compute_status end_map(model_call *call, size_t rounds) {
   for (size_t k = 0; k < call->output_count; k++) {
     model_value *items = new_items(call, rounds);

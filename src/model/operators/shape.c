@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that make tensors of given shapes, and that take them apart, join and rearrange
- * them. */
+/* Operators that create, reshape, split, join and rearrange tensors. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -11,15 +10,14 @@
 #include "model/operators/operators.h"
 #include "model/operators/pad.h"
 
-/* ---- Helpers ----------------------------------------------------------------------------------
- */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
-/* An output with the elements, and so the type, of input 0. */
+/* Sets output i, whose elements come from input 0, so that it has the same type. */
 static compute_status output_like(model_call *call, size_t i, compute_node node) {
   return call_output_as(call, i, call_type(call, 0), node);
 }
 
-/* Output 0 is input 0, which may be of strings, in another shape. */
+/* Output 0 is input 0 (numbers or strings) in another shape. */
 static compute_status output_reshaped(model_call *call, compute_shape shape) {
   if (!call_has(call, 0) || call->inputs[0]->kind != VALUE_STRINGS)
     return output_like(call, 0, compute_reshape(call->graph, call_input(call, 0), shape));
@@ -37,7 +35,7 @@ static compute_status too_many_axes(model_call *call, size_t count) {
                    COMPUTE_MAX_RANK);
 }
 
-/* The values of input i as a shape. */
+/* Reads the values of input i as a shape. */
 static compute_status shape_input(model_call *call, size_t i, compute_shape *shape) {
   const int64_t *sizes;
   size_t count;
@@ -53,15 +51,15 @@ static compute_status shape_input(model_call *call, size_t i, compute_shape *sha
   return COMPUTE_OK;
 }
 
-/* Numbers that are an attribute up to some version, and input i from then on. *values is NULL if
- * they are not given. */
+/* Numbers that are an attribute in old versions and input i in new ones. *values is NULL if neither
+ * is given. */
 static compute_status list_input(model_call *call, const char *name, size_t i,
                                  const int64_t **values, size_t *count) {
   *values = call_attribute_ints(call, name, count);
   return !*values && call_has(call, i) ? call_integers(call, i, values, count) : COMPUTE_OK;
 }
 
-/* Which of `rank` axes `axes` names. */
+/* Marks the axes that `axes` names. An axis may occur once. */
 static compute_status mark_axes(model_call *call, const int64_t *axes, size_t count, int32_t rank,
                                 bool *marked) {
   for (size_t i = 0; i < count; i++) {
@@ -75,14 +73,13 @@ static compute_status mark_axes(model_call *call, const int64_t *axes, size_t co
   return COMPUTE_OK;
 }
 
-/* ---- Shape, Size, Reshape ---------------------------------------------------------------------
- */
+/* ---- Shape, Size, Reshape -------------------------------------------------------------------- */
 
 static int64_t limit(int64_t value, int64_t low, int64_t high) {
   return value < low ? low : value > high ? high : value;
 }
 
-/* A bound as Shape and Slice count it: from the end if negative, and not beyond low … high. */
+/* A bound of Shape or Slice: a negative one counts from the end; clamped to low … high. */
 static int64_t bound(int64_t value, int64_t size, int64_t low, int64_t high) {
   return limit(value < 0 ? value + size : value, low, high);
 }
@@ -175,8 +172,7 @@ static compute_status unsqueeze(model_call *call) {
   return output_reshaped(call, shape);
 }
 
-/* ---- Axes -------------------------------------------------------------------------------------
- */
+/* ---- Axes ------------------------------------------------------------------------------------ */
 
 static compute_status transpose(model_call *call) {
   const int32_t rank = call_shape(call, 0).rank;
@@ -195,7 +191,7 @@ static compute_status transpose(model_call *call) {
       call, 0, compute_transpose(call->graph, call_input(call, 0), rank ? axes : COMPUTE_NO_AXES));
 }
 
-/* [n, c, h, w] with axes apart as `sizes`, in another order, as `result`. */
+/* Splits the axes of [n, c, h, w] into `sizes`, transposes by `order`, and reshapes to `result`. */
 static compute_status rearrange(model_call *call, compute_shape sizes, compute_axes order,
                                 compute_shape result) {
   compute_node x = compute_reshape(call->graph, call_input(call, 0), sizes);
@@ -208,7 +204,7 @@ static compute_status read_blocks(model_call *call, int64_t *block, bool *channe
   *block = call_attribute_i(call, "blocksize", 0);
   *channels_first = strcmp(call_attribute_s(call, "mode", "DCR"), "CRD") == 0;
   bool good = shape.rank == 4 && *block > 0;
-  for (int32_t i = 0; good && i < shape.rank; i++) /* no product of them overflows */
+  for (int32_t i = 0; good && i < shape.rank; i++) /* so that no product overflows */
     good = (double)*block * (double)*block * (double)shape_at(shape, i) < 0x1p62;
   if (!good)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "blocks of %" PRId64 " in %d axes", *block,
@@ -242,8 +238,7 @@ static compute_status space_to_depth(model_call *call) {
                    COMPUTE_SHAPE(n, c * b * b, h, w));
 }
 
-/* ---- Joining and taking apart -----------------------------------------------------------------
- */
+/* ---- Joining and taking apart ---------------------------------------------------------------- */
 
 static compute_status concat(model_call *call) {
   int32_t axis;
@@ -256,7 +251,7 @@ static compute_status concat(model_call *call) {
   return output_like(call, 0, compute_concat(call->graph, parts, call->input_count, axis));
 }
 
-/* Parts of one size, the last of which has what is left. */
+/* Splits into parts of equal size; the last part gets the remainder. */
 static compute_status equal_parts(model_call *call, int64_t size, int64_t *sizes) {
   const int64_t count = (int64_t)call->output_count;
   if (call->version < 18 && size % count != 0)
@@ -301,10 +296,9 @@ static compute_status split(model_call *call) {
   return status;
 }
 
-/* ---- Slice ------------------------------------------------------------------------------------
- */
+/* ---- Slice ----------------------------------------------------------------------------------- */
 
-/* Elements start, start + step, … of an axis, as many as come before `end`. */
+/* Elements start, start + step, … of an axis, up to `end` (exclusive). */
 static compute_node take_steps(model_call *call, compute_node x, int32_t axis, int64_t start,
                                int64_t end, int64_t step) {
   compute_graph *graph = call->graph;
@@ -360,8 +354,7 @@ static compute_status slice(model_call *call) {
   return output_like(call, 0, x);
 }
 
-/* ---- Repeating --------------------------------------------------------------------------------
- */
+/* ---- Repeating ------------------------------------------------------------------------------- */
 
 static compute_status expand(model_call *call) {
   const compute_shape old = call_shape(call, 0);
@@ -380,7 +373,7 @@ static compute_status expand(model_call *call) {
   return output_like(call, 0, compute_broadcast(call->graph, call_input(call, 0), shape));
 }
 
-/* An axis `times` times in a row, as a view: what comes before it, it again, it, what is behind. */
+/* Repeats an axis `times` times, as a view: [outer, size, inner] → [outer, times, size, inner]. */
 static compute_node repeat_axis(model_call *call, compute_node x, int32_t axis, int64_t times) {
   compute_shape shape = compute_node_shape(call->graph, x);
   const int64_t outer = op_count(shape, 0, axis), size = shape_at(shape, axis);
@@ -412,8 +405,7 @@ static compute_status tile(model_call *call) {
   return output_like(call, 0, x);
 }
 
-/* ---- Tensors from nothing ----------------------------------------------------------------------
- */
+/* ---- Constants and ranges -------------------------------------------------------------------- */
 
 static compute_status output_floats(model_call *call, compute_shape shape, const float *values) {
   return call_output_host(call, 0, COMPUTE_F32, shape, values);
@@ -438,7 +430,7 @@ static compute_status output_tensor(model_call *call, const onnx_tensor *tensor)
       compute_constant(call->graph, onnx_dtype(tensor->type), tensor->shape, tensor->data));
 }
 
-/* Its one attribute; a dense tensor never comes here (record.c). */
+/* Outputs the value of its only attribute. record.c handles dense tensors. */
 static compute_status constant(model_call *call) {
   for (size_t i = 0; i < call->node->attribute_count; i++) {
     const onnx_attribute *a = call_attribute(call, call->node->attributes[i].name);
@@ -473,7 +465,7 @@ static compute_status constant_of_shape(model_call *call) {
   return call_output_as(call, 0, tensor->type, compute_broadcast(call->graph, one, shape));
 }
 
-/* Exact, also where doubles are not. */
+/* Exact for integers that a double cannot represent. */
 static compute_status integer_range_count(model_call *call, int64_t *count) {
   int64_t start, end, delta, distance;
   compute_status status = call_integer(call, 0, &start);
@@ -516,10 +508,9 @@ static compute_status range(model_call *call) {
   return call_output(call, 0, op_cast(call, x, dtype));
 }
 
-/* ---- Diagonals --------------------------------------------------------------------------------
- */
+/* ---- Diagonals ------------------------------------------------------------------------------- */
 
-/* Column minus row, of the last two axes. */
+/* The index of each element's diagonal: column minus row. */
 static compute_node diagonals(model_call *call, int64_t rows, int64_t columns) {
   const compute_shape shape = COMPUTE_SHAPE(rows, columns);
   return compute_sub(call->graph, compute_index(call->graph, COMPUTE_I64, shape, 1),
@@ -552,10 +543,9 @@ static compute_status trilu(model_call *call) {
   return output_like(call, 0, compute_select(graph, kept, x, call_scalar_like(call, x, 0)));
 }
 
-/* ---- Sequences, one-hot ------------------------------------------------------------------------
- */
+/* ---- Sequences, one-hot ---------------------------------------------------------------------- */
 
-/* In each sequence of the batch the first elements, as many as its length, backwards. */
+/* Reverses the first elements of each sequence in the batch, as many as its length. */
 static compute_status reverse_sequence(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);
@@ -608,8 +598,7 @@ static compute_status one_hot(model_call *call) {
       compute_select(graph, on, element(call, values, 1), element(call, values, 0)));
 }
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static const operator_row rows[] = {
     {"", "CenterCropPad", 18, center_crop_pad_rule},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fourier transforms, as products with the matrix of the transform, and the windows and weights
- * that go with them. */
+/* Fourier transforms, as products with the transform's matrix, and window functions and mel
+ * weights. */
 #include "model/operators/operators.h"
 
 #include <inttypes.h>
@@ -14,19 +14,19 @@ static const double pi = 3.14159265358979323846;
 
 /* ---- Transforms ------------------------------------------------------------------------------ */
 
-/* A transform of `length` points. Numbers have one part (real) or two. */
+/* A transform of `length` points. A number has one part (real) or two (complex). */
 typedef struct transform {
   model_call *call;
   int64_t length;
-  int64_t from, to; /* points that are read, and made */
+  int64_t from, to; /* number of input and output points */
   int64_t parts_from, parts_to;
   bool inverse;
-  bool halved; /* what is read is half of a symmetric spectrum */
+  bool halved; /* the input is half of a symmetric spectrum */
 } transform;
 
 enum { MOST_ELEMENTS = 1 << 25 };
 
-/* The part of the matrix for one point in and one out. */
+/* Fills the part of the matrix for one input point and one output point. */
 static void fill_block(const transform *t, double *matrix, int64_t in, int64_t out) {
   const int64_t columns = t->to * t->parts_to;
   const double angle = 2 * pi * (double)(in * out % t->length) / (double)t->length;
@@ -54,7 +54,7 @@ static compute_status make_matrix(const transform *t, compute_dtype dtype, compu
   return COMPUTE_OK;
 }
 
-/* Along an axis of x [..., parts]. */
+/* Transforms x [..., parts] along an axis. */
 static compute_status apply(const transform *t, compute_node x, int32_t axis, compute_node *y) {
   compute_graph *graph = t->call->graph;
   compute_node matrix;
@@ -114,7 +114,7 @@ static compute_status dft(model_call *call) {
   return status ? status : call_output(call, 0, y);
 }
 
-/* [n, signal, parts] → [n, frames, length, parts] */
+/* Cuts overlapping frames: [n, signal, parts] → [n, frames, length, parts]. */
 static compute_node cut_frames(model_call *call, int64_t frames, int64_t length, int64_t step) {
   compute_graph *graph = call->graph;
   const compute_shape shape = COMPUTE_SHAPE(frames, length);
@@ -166,7 +166,7 @@ static compute_status output_as_said(model_call *call, compute_shape shape, cons
   return call_output(call, 0, op_numbers(call, dtype, shape, values));
 }
 
-/* a + b · cos(turn) + c · cos(2 · turn) */
+/* The window a + b · cos(t) + c · cos(2 · t), where t runs over one period. */
 static compute_status cosine_window(model_call *call, double a, double b, double c) {
   int64_t size;
   const compute_status status = call_integer(call, 0, &size);
@@ -207,7 +207,7 @@ static double to_mel(double hertz) {
   return 2595 * log1p(hertz / 700) / log(10);
 }
 
-/* The bin of the spectrum in which the i-th corner of the triangles lies. */
+/* The spectrum bin of the i-th corner of the triangles; −1 if it is outside. */
 static int64_t mel_corner(const mel *m, int64_t i) {
   const double low = to_mel(m->low), step = (to_mel(m->high) - low) / (double)(m->bins + 2);
   const double hertz = 700 * expm1(((double)i * step + low) / 2595 * log(10));
@@ -215,7 +215,7 @@ static int64_t mel_corner(const mel *m, int64_t i) {
   return bin >= 0 && bin <= (double)(m->length / 2) ? (int64_t)bin : -1;
 }
 
-/* A triangle from the left corner to the right one. */
+/* Fills the column of triangle i, between its left and right corners. */
 static bool fill_triangle(const mel *m, int64_t i, double *matrix) {
   const int64_t left = mel_corner(m, i), top = mel_corner(m, i + 1), right = mel_corner(m, i + 2);
   double *column = matrix + i;

@@ -11,7 +11,7 @@ int64_t window_reach(const window *w) {
   return w->dilation * (w->size - 1) + 1;
 }
 
-/* Numbers are kept to 31 bits, so that products of two do not overflow. */
+/* The numbers must fit in 31 bits, so that a product of two does not overflow. */
 compute_status window_list(model_call *call, const char *name, size_t count,
                            const int64_t **values) {
   size_t given;
@@ -49,7 +49,7 @@ compute_status window_read_steps(model_call *call, compute_shape x, const int64_
   return COMPUTE_OK;
 }
 
-/* As many windows as there are strides in the data. */
+/* SAME padding: the number of windows is the data's size over the stride, rounded up. */
 static void pad_same(window *w, bool upper) {
   w->count = divide_up(w->data, w->stride);
   const int64_t total = max_i64((w->count - 1) * w->stride + window_reach(w) - w->data, 0);

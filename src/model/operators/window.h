@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The placement of windows (of filters and pools) along the spatial axes of a tensor [n, c,
- * spatial…]. */
+/* The placement of filter and pooling windows along the spatial axes of [n, c, spatial…]. */
 #ifndef MODEL_OPERATORS_WINDOW_H
 #define MODEL_OPERATORS_WINDOW_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiling: the passes in order, and the plan built from their results. */
+/* Compiling a graph: runs the passes in order and builds the plan from their results. */
 #include "plan/compile/plan.h"
 
 #include <string.h>
@@ -109,7 +109,7 @@ static void count_step(compute_plan *plan, const plan_step *s) {
   if (s->operand_count > plan->most_operands) plan->most_operands = s->operand_count;
 }
 
-/* The records of the steps' index checks, and pointers to them in the steps. */
+/* Creates the records of the steps' index checks and points the steps to them. */
 static compute_status make_checks(compute_plan *plan, const lowering *l) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->step_count; i++) count += l->steps[i].checked != IR_NONE;
@@ -126,8 +126,8 @@ static compute_status make_checks(compute_plan *plan, const lowering *l) {
   return COMPUTE_OK;
 }
 
-/* The steps at which ports are read and written, which determine whether two may be one tensor
- * (bind.c). */
+/* Records the steps that read and write each port; bind.c uses them to decide whether two ports may
+ * be one tensor. */
 static void note_port_steps(compute_plan *plan) {
   const uint32_t ports = plan_port_count(plan);
   for (uint32_t i = plan->input_count; i < ports; i++) plan->ports[i].step = plan->step_count;
@@ -155,8 +155,8 @@ static compute_status copy_steps(compute_plan *plan, lowering *l) {
   return s == COMPUTE_OK ? make_checks(plan, l) : s;
 }
 
-/* A constant without elements, too, is an operand with an address, so every piece gets memory, if
- * only a byte. */
+/* Every operand needs an address, even a constant without elements. So each piece gets at least one
+ * byte. */
 static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   compute_status s = COMPUTE_OK;
   for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next) {
@@ -173,8 +173,8 @@ static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   return s;
 }
 
-/* Whether the steps are placed by cost: if requested, or if that is the context's default, unless
- * the thread is within a device scope. */
+/* True if steps are placed by cost: on request, or without a device in the options if the context's
+ * default is automatic and the thread is outside a device scope. */
 static bool is_automatic(const compute_context *context, const compute_plan_options *options) {
   return (options->flags & COMPUTE_PLAN_AUTO) != 0 ||
          (!options->device && context->automatic && !device_scope_is_open(context));
@@ -186,20 +186,21 @@ static compute_precision allowed_precision(uint32_t flags) {
                                               : COMPUTE_PRECISION_STRICT);
 }
 
-/* Whether a run that fails can be repeated elsewhere, so that parameters are written last. */
+/* True if a failed run can be repeated elsewhere. Such plans write parameters last. */
 static bool can_be_repeated(const compute_plan *plan, const compute_plan_options *options) {
   return is_automatic(plan->context, options) || plan->device[PLAN_MAIN] != plan->context->cpu;
 }
 
-/* The device whose kernels nodes in two forms may become. Automatically placed plans use the
- * composed form, since a kernel that other devices may lack would tie its step to the CPU. */
+/* Returns the device whose kernels may compute nodes with two forms, or NULL. Automatically placed
+ * plans use the composed form: other devices may lack the kernel, which would tie its step to the
+ * CPU. */
 static const compute_device *kernels_device(const compute_plan *plan,
                                             const compute_plan_options *options) {
   const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
   return placed || (options->flags & COMPUTE_PLAN_NO_FUSION) ? NULL : plan->device[PLAN_MAIN];
 }
 
-/* Steps that are placed by cost may come to run on devices with other preferences. */
+/* False if steps are placed by cost, as they may run on devices with other preferences. */
 static bool prefers_channels_last(const compute_plan *plan, const compute_plan_options *options) {
   const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
   return !placed && !(options->flags & COMPUTE_PLAN_NO_FUSION) &&
@@ -225,7 +226,7 @@ static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_o
   return s;
 }
 
-/* From outputs as graph indices to a finished plan. */
+/* Builds the plan; `outputs` are graph indices. */
 static compute_status build(compute_plan *plan, const compute_graph *graph, const uint32_t *outputs,
                             uint32_t count, const compute_plan_options *options, scratch *memory) {
   ir r;
@@ -239,7 +240,7 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .f = &f,
                 .memory = memory,
                 .plan = plan,
-                 .dump = dump,
+                .dump = dump,
                 .fallback = plan->fallback,
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
                 .convolution = allowed_precision(options->flags)};
@@ -328,7 +329,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   plan->graph_serial = graph->serial;
   plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);
   if (is_automatic(context, options) && context->cpu != NULL)
-    plan->device[PLAN_MAIN] = context->cpu; /* until a better one is found */
+    plan->device[PLAN_MAIN] = context->cpu; /* until placement finds a better one */
   pthread_mutex_init(&plan->idle_mutex, NULL);
   context_object_created(context, &plan_object, plan);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);

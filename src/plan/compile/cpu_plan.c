@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The clone keeps the numbers of its nodes and the serial of the graph, so that the caller's
- * bindings are valid for its plan unchanged. Nodes that the plan does not need are
- * empty.
+/* The CPU copy of a plan, for repeating failed runs. The cloned graph keeps the node indices and
+ * the serial of the original, so the caller's bindings stay valid. Nodes that the plan does not
+ * need are empty.
  *
- * Parameters on another device get a CPU tensor in the clone. It belongs to the plan for the CPU,
- * not to a run, which is why its runs take turns: a fallback need not be fast. */
+ * A parameter on another device gets a CPU tensor in the clone. The tensor belongs to the CPU plan
+ * and not to a run, so fallback runs take turns: a fallback need not be fast. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static bool clone_node(const graph_node *from, graph_node *to) {
   return true;
 }
 
-/* Clones what `outputs` need; a node needs only earlier ones. */
+/* Clones the nodes that `outputs` need; a node depends only on earlier nodes. */
 static bool clone_nodes(cpu_plan *cpu, const compute_graph *graph) {
   uint32_t last = 0;
   for (uint32_t i = 0; i < cpu->output_count; i++)
@@ -81,7 +81,7 @@ static int by_original(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* The entry for a tensor that is not on the CPU. */
+/* Returns the entry for a parameter that is not on the CPU, or NULL. */
 static staged_parameter *find_staged(const cpu_plan *cpu, compute_tensor *original) {
   const staged_parameter key = {.original = original};
   return cpu->staged_count == 0
@@ -160,7 +160,7 @@ void cpu_plan_release(cpu_plan *cpu) {
 
 /* ---- Parameters (mutex held) ----------------------------------------------------------------- */
 
-/* Parameters on the CPU, or replaced in an earlier attempt, are kept. */
+/* Keeps parameters on the CPU and those replaced in an earlier attempt. */
 static compute_status choose_staged(void *user, compute_tensor *tensor, compute_tensor **copy) {
   const staged_parameter *p = find_staged(user, tensor);
   if (p) *copy = p->copy;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A failed run is repeated on the CPU, if the caller allows it and the result can be correct.
+/* Repeats a failed run on the CPU, if the caller allows it and the result can be correct.
  *
- * That is the case if everything that the run reads is unchanged and still readable, and its
- * outputs can still be written. Inputs never change. Parameters change in the last steps: a run
- * that failed earlier has not changed them; after that, it is unknown which of them hold new
- * values, so the failure is returned. The memory of a lost device is inaccessible. */
+ * The result is correct if all data that the run reads are unchanged and readable, and the outputs
+ * can be written. Inputs never change. Parameters change in the last steps. A run that failed
+ * earlier has not changed them; a later failure leaves them in an unknown state and is returned.
+ * The memory of a lost device is inaccessible. */
 #include <math.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@
 
 static const char HERE[] = "compute_run";
 
-/* Longer than this means no limit: the sum with the clock must fit. */
+/* Longer limits mean no limit, because the sum with the clock must fit. */
 #define LONGEST_LIMIT 1e9 /* seconds */
 
 bool run_limit_is_valid(double seconds) {
@@ -30,7 +30,7 @@ int64_t run_deadline(double limit) {
   return deadline != 0 ? deadline : 1;
 }
 
-/* ---- May it be repeated? --------------------------------------------------------------------- */
+/* ---- Conditions for a repetition ------------------------------------------------------------- */
 
 static bool is_failure_of_device(compute_status status, const run_attempt *attempt) {
   if (attempt->refused) return false;
@@ -54,7 +54,7 @@ static bool is_out_of_reach(const compute_tensor *t) {
          __atomic_load_n(&t->buffer->device->loss, __ATOMIC_ACQUIRE) != DEVICE_WORKS;
 }
 
-/* Why a repetition could be wrong, as text; NULL if it would be correct. */
+/* Returns the reason why a repetition could be wrong, or NULL if it would be correct. */
 static const char *objection(const compute_plan *plan, const compute_binding *bindings,
                              size_t count, const run_attempt *attempt) {
   if (attempt->foreign) return "other work of the queue may have failed too";
@@ -91,7 +91,7 @@ static compute_status make_plan(cpu_plan *cpu) {
   return s;
 }
 
-/* Copies assigned parameters back. */
+/* Copies assigned parameters back to their device. */
 static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
   for (uint32_t i = 0; i < cpu->staged_count; i++) {
     const staged_parameter *p = &cpu->staged[i];
@@ -103,9 +103,9 @@ static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
   return COMPUTE_OK;
 }
 
-/* Runs it to completion with the bindings of the plan; parameters elsewhere are copied to the CPU
- * first and, if assigned to, back afterwards. One run at a time; others wait. The status and the
- * error are those of the CPU's run. */
+/* Runs the CPU plan to completion with the caller's bindings. Parameters on other devices are
+ * copied to the CPU first, and back afterwards if assigned. Runs take turns. The status and the
+ * error come from the CPU's run. */
 static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings, size_t count,
                                  const run_control *control, run_attempt *attempt) {
   *attempt = (run_attempt){0};
@@ -121,7 +121,7 @@ static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings,
 
 /* ---- Fallback -------------------------------------------------------------------------------- */
 
-/* Recovers a lost device for later runs; what this run has there stays lost. */
+/* Recovers a lost device for later runs; this run's data there stay lost. */
 static void bring_back(compute_device *device) {
   compute_error before;
   if (__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) != DEVICE_FAILED ||
@@ -132,7 +132,7 @@ static void bring_back(compute_device *device) {
   error_restore(NULL, &before);
 }
 
-/* The device's failure, extended by `words` on why it is final. */
+/* Returns the device's failure, extended by `words` with the reason why it is final. */
 static compute_status final_failure(const compute_plan *plan, const compute_error *cause,
                                     const char *words, const char *detail) {
   return error_set_native(plan->context, cause->status, cause->native_code, cause->operation,
@@ -146,7 +146,7 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
   compute_error cause, second;
   compute_error_get(NULL, &cause);
   compute_device *device = plan->device[PLAN_MAIN];
-  /* What the caller has submitted before may still be computing the inputs. */
+  /* Earlier work in the caller's queue may still be computing the inputs. */
   if (request->queue != NULL && !attempt->hung &&
       queue_wait_until(request->queue, run_deadline(request->time_limit)) != COMPUTE_OK)
     attempt->foreign = true;
@@ -174,7 +174,7 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
                        second.message);
 }
 
-/* Extends the message if a failed run may have changed parameters. */
+/* Extends the error message if a failed run may have changed parameters. */
 static void tell_of_parameters(const compute_plan *plan, const run_attempt *attempt) {
   compute_error cause;
   if (!attempt->touched) return;
@@ -237,7 +237,7 @@ static compute_status check_options(const compute_plan *plan, const compute_run_
   return error_if_reserved(plan->context, HERE, "options", options->reserved);
 }
 
-/* Others may wait for the calls of a run that is refused. */
+/* Skips the calls of a refused run, because others may wait for them. */
 static compute_status refuse(const compute_plan *plan, compute_status s) {
   if (plan) plan_skip_calls(plan, 0);
   return s;

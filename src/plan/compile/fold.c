@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The constants to fold are the last nodes of constant sub-graphs. A separate plan computes them,
- * so that a folded value is exactly the one that the plan would have computed. Large results of
- * small operands (a broadcast sum, for example) are left to the run: memory costs more. */
+/* Constant folding. The last nodes of constant sub-graphs are folded. A separate plan computes
+ * them, so a folded value equals the run's result exactly. Large results of small operands (for
+ * example a broadcast sum) are left to the run, as they would cost more memory. */
 #include "plan/compile/capture/ir.h"
 
 #include "core/base/error.h"
@@ -10,12 +10,11 @@
 #include "core/tensor/tensor.h"
 
 #define LARGE_RESULT                                                                               \
-  65536 /* elements above which a result must not be larger than its operands                      \
-         */
+  65536 /* elements; larger results are folded only if an operand is at least as large */
 
 enum { NEEDED = 1, CONSTANT = 2, TOP = 4 };
 
-/* A graph, and the operands of its nodes that a plan reads. */
+/* A graph, and the device that decides which operands of a node a plan reads. */
 typedef struct operands {
   const compute_graph *graph;
   const compute_device *kernels; /* as in ir_capture */
@@ -39,7 +38,7 @@ static bool has_constant_operands(const operands *o, const graph_node *n,
   return true;
 }
 
-/* All results of a call are folded, or none. */
+/* A call is folded only with all of its results. */
 static bool is_foldable_call(const graph_node *n) {
   const graph_host_call *call = graph_call_of(n);
   bool fits = (call->key.flags & COMPUTE_CALL_PURE) != 0;
@@ -65,7 +64,7 @@ static bool is_foldable(const operands *o, const graph_node *n) {
   return count <= LARGE_RESULT || count <= largest;
 }
 
-/* Views of constants and positions are free at run time; folding them alone would only copy. */
+/* Views of constants and index nodes are free at run time; folding them alone would only copy. */
 static bool is_free(const graph_node *n) {
   return n->op == OP_index || graph_op_describe(n->op)->category == CATEGORY_VIEW;
 }
@@ -84,7 +83,7 @@ static uint32_t mark(const operands *o, const uint32_t *outputs, uint32_t output
   }
   uint32_t count = 0;
   for (uint32_t i = 0; i < output_count; i++) flags[outputs[i]] |= TOP;
-  /* Nodes read by a node that is not constant; of a view, its base. */
+  /* Nodes read by a non-constant node. If such a node is a view, its base. */
   for (size_t i = g->count; i-- > 0;) {
     bool reads =
         flags[i] && (!(flags[i] & CONSTANT) || ((flags[i] & TOP) && is_free(&g->nodes[i])));
@@ -100,7 +99,7 @@ static uint32_t mark(const operands *o, const uint32_t *outputs, uint32_t output
   return count;
 }
 
-/* Runs the plan of the constants; nodes, bindings and tensors in parallel arrays. */
+/* Runs the plan of the constants. Nodes, bindings and tensors are parallel arrays. */
 static compute_status evaluate(compute_device *cpu, const compute_graph *g,
                                const compute_node *nodes, compute_binding *bindings, folding *f) {
   compute_plan *plan = NULL;
@@ -143,7 +142,7 @@ compute_status fold_constants(const compute_graph *graph, const uint32_t *output
     f->values[f->count++].graph_index = i;
   }
   if (evaluate(cpu, graph, nodes, bindings, f) != COMPUTE_OK) {
-    fold_release(f); /* for example, an index out of range: the run will report it */
+    fold_release(f); /* for example, an index out of range: the run reports it */
     *f = (folding){0};
   }
   return COMPUTE_OK;

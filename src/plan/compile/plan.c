@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A plan as an object: references, queries, tensors for its ports. */
+/* A plan as an object: references, queries and tensors for its ports. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -29,7 +29,7 @@ static uint64_t text_bytes(const char *text) {
 }
 
 uint64_t plan_host_bytes(const compute_plan *plan) {
-  enum { KERNEL_BYTES = 512 }; /* a module's struct, about */
+  enum { KERNEL_BYTES = 512 }; /* an estimate for a module's struct */
   uint64_t bytes =
       sizeof *plan + cpu_plan_bytes(plan->cpu_plan) + plan_port_count(plan) * sizeof *plan->ports +
       plan->parameter_count * sizeof *plan->parameters +

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The internals of a plan.
  *
- * A run works on slots, each one piece of memory: the bound inputs and outputs, the parameters, the
- * constants and one arena on each device. Steps name their operands as slot + offset, so that a run
- * is a loop that fills in addresses and enqueues. */
+ * A run works on slots. Each slot is one piece of memory: a bound input or output, a parameter, the
+ * constants or the arena of a device. Steps name their operands as slot + offset, so a run is a
+ * loop that fills in addresses and enqueues kernels. */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
@@ -16,7 +16,8 @@
 #include "core/device/buffer.h"
 #include "plan/cost/costs.h"
 
-/* The plan's device, and the CPU for steps that it does not support or that are faster there. */
+/* The plan's device, and the CPU for steps that the device does not support or that run faster
+ * there. */
 enum { PLAN_MAIN = 0, PLAN_CPU = 1, PLAN_DEVICES = 2 };
 
 typedef struct plan_operand {
@@ -24,36 +25,37 @@ typedef struct plan_operand {
   uint64_t offset; /* bytes */
 } plan_operand;
 
-/* A kernel, or (kernel NULL) a copy of `bytes` between the two devices. */
+/* A kernel, or a copy of `bytes` between the two devices (kernel NULL). */
 typedef struct plan_step {
   kernel_entry *kernel;
-  uint32_t device; /* PLAN_MAIN or PLAN_CPU; of a copy: where it goes to */
+  uint32_t device; /* PLAN_MAIN or PLAN_CPU; of a copy: its destination */
   uint32_t operand_count;
   uint32_t input_count;
   plan_operand *operands; /* inputs, then outputs */
   uint64_t bytes;
   char *text;               /* "map relu(add(in0, in1))", for compute_explain */
   char *shape;              /* iteration space */
-  char *placement;          /* why the plan's device refused it, or NULL */
-  char *reason;             /* why it was placed where it is, or NULL */
-  const char *operation;    /* of the graph, named in the step's errors; static */
-  const index_check *check; /* of its indices, in the plan's checks; or NULL */
-  void *call;               /* the block of a caller's function, one reference; or NULL */
+  char *placement;          /* why the plan's device refused the step, or NULL */
+  char *reason;             /* why the planner chose its device, or NULL */
+  const char *operation;    /* the graph operation named in errors of the step; static */
+  const index_check *check; /* the check of its indices, in the plan's checks; or NULL */
+  void *call;               /* the block of a user-defined function, one reference; or NULL */
   bool fallback;            /* on the CPU because the plan's device refused it */
-  bool plain_copy;          /* nothing to do if its input and its output are the same memory */
-  uint32_t in_place; /* bit i: input i may be overwritten by the first output, element by element */
-  uint32_t slice, slices; /* which of how many slices of a batch it computes; slices 1: all of it */
-  int64_t of_items;       /* of a slice: the items of all slices together */
-  bool side_by_side;      /* of a slice: all may run at once, each in a lane */
-  bool in_bands;          /* of a slice: its items are rows of one image */
+  bool plain_copy;          /* the copy does nothing if input and output are the same memory */
+  uint32_t in_place;        /* bit i: the first output may overwrite input i, element by element */
+  uint32_t slice, slices;   /* index and number of its micro-batch; slices 1: the whole batch */
+  int64_t of_items;         /* of a micro-batch: the items of the whole batch */
+  bool side_by_side;        /* of a micro-batch: may run with the others, in per-thread arenas */
+  bool in_bands;            /* of a micro-batch: its items are rows of one image */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
-  kernel_work work;       /* of a kernel: the input of its predicted time */
-  uint64_t picoseconds;   /* atomic: the shortest time measured by compute_plan_measure, or 0 */
-  uint32_t profile_entry; /* atomic: its number in the profile, or 0 */
+  kernel_work work;       /* of a kernel: input of the cost model */
+  uint64_t picoseconds;   /* atomic: the shortest time from compute_plan_measure, or 0 */
+  uint32_t profile_entry; /* atomic: its index in the profile, or 0 */
 } plan_step;
 
-/* The addresses of a step's operands, in order, computed from those of the slots. */
+/* Computes the addresses of a step's operands, in order. `memory` and `offset` describe the
+ * slots. */
 static inline void plan_step_arguments(const plan_step *step, const compute_memory *const *memory,
                                        const uint64_t *offset, compute_argument *arguments) {
   for (uint32_t k = 0; k < step->operand_count; k++) {
@@ -63,58 +65,58 @@ static inline void plan_step_arguments(const plan_step *step, const compute_memo
   }
 }
 
-/* A bound input or output; its slot is its number among the plan's ports. */
+/* A bound input or output; its slot is its index among the plan's ports. */
 typedef struct plan_port {
   uint32_t node;    /* index in the graph */
-  uint32_t repeats; /* of an output: additional occurrences among the caller's outputs */
+  uint32_t repeats; /* of an output: additional occurrences among the outputs */
   compute_dtype dtype;
   compute_shape shape;
   uint64_t bytes;
-  uint32_t step; /* the last that reads an input, the first that writes an output */
+  uint32_t step; /* the last step that reads an input, the first that writes an output */
   char *name;    /* or NULL */
 } plan_port;
 
-/* What a kernel reads in a form of its own; its slot is its number after the arenas'. */
+/* A prepacked constant. The slots of these follow the slots of the arenas. */
 typedef struct plan_packed {
   memory_buffer *buffer; /* a reference */
-  plan_operand source;   /* the elements as they lie */
+  plan_operand source;   /* the unpacked elements */
 } plan_packed;
 
 struct compute_plan {
   compute_context *context;
-  compute_device *device[PLAN_DEVICES]; /* [PLAN_CPU] is NULL when nothing needs it */
-  uint32_t port_device; /* where inputs and outputs live: PLAN_MAIN, or PLAN_CPU if placed */
-  bool placed;          /* its steps were placed by their cost */
+  compute_device *device[PLAN_DEVICES]; /* [PLAN_CPU] is NULL if no step needs it */
+  uint32_t port_device; /* location of inputs and outputs: PLAN_MAIN, or PLAN_CPU if placed */
+  bool placed;          /* the planner placed the steps by cost */
   uint32_t graph_serial;
   char *name;
   plan_port *ports; /* inputs, then outputs; each part ascending by node, each node once */
   uint32_t input_count, output_count;
-  uint32_t repeat_count;       /* of all outputs together */
-  compute_tensor **parameters; /* a reference each; their slots follow those of the ports */
+  uint32_t repeat_count;       /* total over the outputs */
+  compute_tensor **parameters; /* one reference each; their slots follow the ports' slots */
   uint32_t parameter_count;
   memory_buffer *constants[PLAN_DEVICES];
   uint32_t constant_slot[PLAN_DEVICES];
   uint64_t arena_bytes[PLAN_DEVICES];
   uint32_t arena_slot[PLAN_DEVICES];
-  uint32_t lanes;      /* in how many lanes slices may run at once; 1: in one, each by itself */
-  uint64_t lane_bytes; /* from the values of slices in one lane to those in the next … */
+  uint32_t lanes;      /* per-thread arenas: micro-batches that may run at once; 1: only one */
+  uint64_t lane_bytes; /* distance between two per-thread arenas … */
   uint32_t lane_slot[PLAN_DEVICES]; /* … in these slots, which are parts of the arenas */
   plan_packed *packed;
   size_t packed_count, packed_capacity;
-  uint32_t packed_slot; /* the first of their slots */
+  uint32_t packed_slot; /* the first slot of packed constants */
   uint32_t slot_count;
   plan_step *steps;
   uint32_t step_count;
   uint32_t most_operands;
   index_checks *checks;      /* or NULL */
-  bool assigns;              /* writes parameters */
+  bool assigns;              /* the plan writes parameters */
   compute_fallback fallback; /* not DEFAULT */
-  uint32_t generation;       /* of its device when the kernels were built (device.h) */
-  struct cpu_plan *cpu_plan; /* run.h; NULL if a failing run cannot be repeated on the CPU */
-  int32_t references;        /* atomic: the caller's and those of jobs */
+  uint32_t generation;       /* the device's generation when the kernels were built (device.h) */
+  struct cpu_plan *cpu_plan; /* run.h; NULL if a failed run cannot be repeated on the CPU */
+  int32_t references;        /* atomic: the caller's and the jobs' */
   compute_plan_info info;
   pthread_mutex_t idle_mutex;
-  struct plan_run *idle; /* run.c: scratch of finished runs, for reuse */
+  struct plan_run *idle; /* run.c: scratch memory of finished runs, for reuse */
 };
 
 static inline uint32_t plan_port_count(const compute_plan *plan) {
@@ -126,20 +128,20 @@ static inline bool plan_slot_is_parameter(const compute_plan *plan, uint32_t slo
   return slot >= first && slot - first < plan->parameter_count;
 }
 
-/* direct[i]: whether parameter i is read or written directly, and not only in packed form. */
+/* Sets direct[i] if a step reads or writes parameter i itself, not only its packed copy. */
 void plan_find_direct(const compute_plan *plan, bool *direct);
 
-/* About how many bytes of host memory the plan takes, without its constants. */
+/* Estimates the host memory of the plan in bytes, without its constants. */
 uint64_t plan_host_bytes(const compute_plan *plan);
 
-/* Another reference; compute_plan_release drops one. */
+/* Adds a reference; compute_plan_release drops one. */
 compute_plan *plan_retain(compute_plan *plan);
 
-/* Instead of a run that cannot take place: the calls of steps from number `first` on that others
- * wait for are skipped. The thread's last error says why, and is kept. */
+/* Replaces a run that cannot take place: skips the calls that others wait for, from step `first`
+ * on. The thread's last error holds the reason and stays unchanged. */
 void plan_skip_calls(const compute_plan *plan, uint32_t first);
 
-/* Frees the scratch of finished runs. */
+/* Frees the scratch memory of finished runs. */
 void plan_runs_release(compute_plan *plan);
 
 extern object_kind plan_object;

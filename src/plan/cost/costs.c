@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Curves: evaluating them, and estimating those that were not measured. */
+/* Cost curves: their evaluation, and estimates for curves that were not measured. */
 #include "plan/cost/costs.h"
 #include "core/base/arithmetic.h"
 
@@ -21,7 +21,7 @@ double costs_curve_seconds(const device_costs *costs, work_class class, double w
   if (work <= 0 || c->count == 0) return seconds;
   for (uint32_t i = 0; i < c->count; i++) {
     if (work <= c->work[i]) {
-      /* A copy's first point is its latency, whatever its size. */
+      /* The first point of a copy is its latency at any size. */
       if (i == 0 && is_transfer(class)) return c->seconds[0];
       return seconds + (work - before) / (c->work[i] - before) * (c->seconds[i] - seconds);
     }
@@ -30,7 +30,7 @@ double costs_curve_seconds(const device_costs *costs, work_class class, double w
   }
   uint32_t last = c->count - 1;
   if (last == 0) return seconds * work / before;
-  /* The marginal cost per unit at that size. A last point that costs hardly more than the previous
+  /* The marginal cost per unit at this size. A last point that costs hardly more than the previous
    * one cannot show it. */
   double slope = (seconds - c->seconds[last - 1]) / (before - c->work[last - 1]);
   double average = seconds / before;
@@ -53,8 +53,8 @@ static double beyond_launch(const device_costs *costs, work_class class, double 
   return max_f64(seconds, 0);
 }
 
-/* Memory and arithmetic overlap, so the slower of the two counts; but programs in a reduction, row
- * or product kernel are additional work. */
+/* Memory traffic and arithmetic overlap, so the slower of the two counts. Programs in a reduction,
+ * row or product kernel are additional work. */
 double costs_kernel_seconds(const device_costs *costs, const kernel_work *work) {
   double moved = beyond_launch(costs, work->moved, work->bytes);
   double programs = beyond_launch(costs, WORK_SIMPLE, work->simple) +
@@ -78,7 +78,7 @@ static void guess_copy(device_costs *costs, work_class class, double latency, do
       .count = 2, .work = {4096, 1e8}, .seconds = {latency, latency + 1e8 / per_second}};
 }
 
-/* Lanes with one multiply-add per cycle, at a typical clock rate. */
+/* Assumes one multiply-add per SIMD lane and cycle, at a typical clock rate. */
 void costs_guess(const compute_device_info *info, device_costs *costs) {
   *costs = (device_costs){.source = COMPUTE_COSTS_GUESSED, .guessed = (1u << WORK_CLASSES) - 1};
   bool host = info->type == COMPUTE_DEVICE_CPU,
@@ -106,7 +106,7 @@ void costs_guess(const compute_device_info *info, device_costs *costs) {
   guess_copy(costs, WORK_DOWNLOAD, native ? 0.2e-6 : host ? 20e-6 : 12e-6, 10e9);
 }
 
-/* The measured classes that may replace an unmeasured one, the most similar first. */
+/* The measured classes that may replace an unmeasured one, in order of similarity. */
 static const work_class likeness[WORK_CLASSES][4] = {
     [WORK_STREAM] = {WORK_COPY, WORK_REDUCE, WORK_ROW, WORK_SIMPLE},
     [WORK_REDUCE] = {WORK_STREAM, WORK_ROW, WORK_COPY, WORK_SIMPLE},
@@ -124,7 +124,8 @@ static const work_class likeness[WORK_CLASSES][4] = {
     [WORK_DOWNLOAD] = {WORK_UPLOAD, WORK_UPLOAD, WORK_UPLOAD, WORK_UPLOAD},
 };
 
-/* A single small point shows only the launch, not the rate. */
+/* A single small point shows only the launch cost, not the rate. Adds a second point from the
+ * estimate. */
 static void extend(const cost_curve *guess, cost_curve *c) {
   double work = guess->work[guess->count - 1], seconds = guess->seconds[guess->count - 1];
   if (c->count != 1 || c->work[0] >= work) return;

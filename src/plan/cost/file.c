@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* All numbers in a line are integers, so that the locale does not matter. */
+/* Reads and writes the file of costs. All numbers in a line are integers, so the locale does not
+ * matter. */
 #include "plan/cost/file.h"
 
 #include <inttypes.h>
@@ -15,14 +16,14 @@ static const char magic[] = "costs 1 ";
 
 enum { CHECKSUM_DIGITS = 8, MODEL_CHARACTERS = 48, KEY_DIGITS = 16 };
 
-/* A larger figure cannot be a measurement: 1000 seconds, or as many bytes. */
+/* A larger number cannot be a measurement: 1000 seconds, or as many bytes. */
 #define MOST_NUMBER UINT64_C(1000000000000000)
 
 static const double PICOSECONDS = 1e12;
 
 /* ---- The identity of the device -------------------------------------------------------------- */
 
-/* FNV-1a: stored in files, so it must be the same in every build. */
+/* FNV-1a: files store the hash, so it must be the same in every build. */
 static uint64_t hash_text(uint64_t hash, const char *text) {
   do {
     hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
@@ -60,7 +61,7 @@ static size_t print_curve(work_class class, const cost_curve *c, char *text, siz
   return used;
 }
 
-/* The longest line, 14 classes of 6 points of two numbers of 16 digits, fits. */
+/* The longest line fits: 14 classes of 6 points of two numbers with 16 digits. */
 size_t costs_line_print(uint64_t key, const char *model, const device_costs *costs, char *line) {
   char words[MODEL_CHARACTERS + 1];
   size_t length = 0;
@@ -90,7 +91,7 @@ static bool take(reader *r, char c) {
   return true;
 }
 
-/* 1 … MOST_NUMBER */
+/* Reads a number in 1 … MOST_NUMBER. */
 static bool number(reader *r, double *value) {
   uint64_t n = 0;
   for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
@@ -157,7 +158,7 @@ bool costs_line_parse(const char *line, size_t length, uint64_t key, device_cost
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* A killed writer may have left an unterminated line, so one may begin inside another. */
+/* A killed writer may have left an unterminated line, so a line may begin inside another. */
 static bool find_in_line(const char *line, const char *end, uint64_t key, device_costs *costs) {
   while (line != NULL && line < end) {
     if (costs_line_parse(line, (size_t)(end - line), key, costs)) return true;
@@ -194,7 +195,7 @@ char *costs_file_path(const compute_context *context) {
 }
 
 bool costs_file_find(const compute_device *device, device_costs *costs) {
-  enum { MOST_BYTES = 1 << 20 }; /* of which the last are read: the file is append-only */
+  enum { MOST_BYTES = 1 << 20 }; /* only the file's end is read: it is append-only */
   char *path = costs_file_path(device->context), *text = NULL;
   FILE *file = path ? fopen(path, "rbe") : NULL;
   bool found = false;

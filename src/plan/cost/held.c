@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The costs of a device, determined once: from the file, measured, or estimated.
+/* The cost cache of a device. Costs are determined once: read from the file, measured, or
+ * estimated.
  *
- * A device stores the figures as measured; missing curves are estimated for each query. A lock per
- * device is held while it is measured, so that two plans compiled concurrently measure it once. */
+ * A device keeps the figures as measured; missing curves are estimated for each query. A lock per
+ * device is taken during a measurement, so two concurrent compilations measure the device only
+ * once. */
 
 #include <math.h>
 #include <string.h>
@@ -21,8 +23,8 @@ static const double DEFAULT_LIMIT = 0.8;
 struct held_costs {
   pthread_mutex_t mutex;
   device_costs costs;
-  bool looked;  /* in the file */
-  bool refused; /* measuring failed: not retried automatically */
+  bool looked;  /* the file was searched */
+  bool refused; /* a measurement failed: no automatic retry */
 };
 
 typedef enum costs_mode { MODE_MEASURE, MODE_STORED, MODE_GUESS } costs_mode;
@@ -41,7 +43,7 @@ static bool runs_kernels(const compute_device *device) {
   return (device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
 }
 
-/* ---- Holding --------------------------------------------------------------------------------- */
+/* ---- The cache ------------------------------------------------------------------------------- */
 
 static void release(void *content) {
   struct held_costs *held = content;
@@ -51,7 +53,7 @@ static void release(void *content) {
 
 static room_slot costs_slot = {.stage = SLOT_STANDS_ALONE, .release = release};
 
-/* With its lock taken; NULL when out of memory. */
+/* Returns the device's cache with its lock taken; NULL when out of memory. */
 static struct held_costs *hold(compute_device *device) {
   struct held_costs *held = slot_get(&device->slots, &costs_slot);
   if (!held) {
@@ -67,13 +69,13 @@ static void let_go(struct held_costs *held) {
   if (held) pthread_mutex_unlock(&held->mutex);
 }
 
-/* At the largest size: smaller ones stay in caches. */
+/* The rate at the largest size, because smaller sizes stay in caches. */
 static double streaming_rate(const device_costs *costs) {
   const cost_curve *c = &costs->curve[WORK_STREAM];
   return c->count ? c->work[c->count - 1] / c->seconds[c->count - 1] : 0;
 }
 
-/* The peaks for the profile; sizes too small to show a peak give none. */
+/* Sets the peaks for the profile. Sizes too small to show a peak set none. */
 static void publish_peaks(compute_device *device, const device_costs *costs) {
   const cost_curve *gemm = &costs->curve[WORK_GEMM_F32], *stream = &costs->curve[WORK_STREAM];
   double flops = gemm->count > 2 ? costs_curve_rate(gemm) : 0;
@@ -89,7 +91,7 @@ static void look_up(compute_device *device, struct held_costs *held) {
     publish_peaks(device, &held->costs);
 }
 
-/* Measures, keeps and stores. */
+/* Measures the device, caches the costs and stores them. */
 static compute_status measure_now(compute_device *device, double limit, struct held_costs *held) {
   char reason[COSTS_REASON_BYTES] = "";
   device_costs fresh;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A point of a curve is the minimum of a few timings, since other load only adds to them. Small
- * kernels are timed many at a time, which shows the cost of one among others without the wait. */
+/* Measures the curves of a device. A point is the minimum of a few timings, since other load only
+ * adds time. Small kernels are timed many at a time, which excludes the wait from their cost. */
 #include "plan/cost/costs.h"
 
 #include "core/base/alloc.h"
@@ -10,7 +10,7 @@
 #include "core/device/transfer.h"
 #include "plan/cost/probe.h"
 
-/* Larger than the caches of a CPU, and of a GPU. */
+/* Sizes beyond the caches of a CPU, and of a GPU. */
 enum {
   CPU_ELEMENTS = 4194304,
   OTHER_ELEMENTS = 16777216,
@@ -19,15 +19,15 @@ enum {
 };
 enum { LEAST_SAMPLES = 4, MOST_SAMPLES = 8 };
 
-/* The target duration of one timing; a point takes a few. */
+/* The target duration of one timing; a point takes a few timings. */
 static const double SAMPLE_SECONDS = 0.4e-3, POINT_SECONDS = 2.5e-3, LONGEST_POINT_SECONDS = 40e-3;
 
 typedef struct session {
   compute_device *device;
   compute_queue *queue;
   void *host;                                 /* source of uploads, and target of downloads */
-  compute_memory input[PROBE_INPUTS], output; /* not of the pool, which would keep them */
-  uint64_t elements;                          /* of f32 in each of these */
+  compute_memory input[PROBE_INPUTS], output; /* allocated directly: the pool would keep them */
+  uint64_t elements;                          /* f32 elements in each of these */
   probe_data held[PROBE_INPUTS];
   uint64_t held_elements[PROBE_INPUTS];
   double deadline;
@@ -45,7 +45,7 @@ static uint64_t next_random(uint64_t *state) {
   return *state >> 33;
 }
 
-/* Numbers between 1 and 2 of either sign; indices below the count. */
+/* Fills in numbers between 1 and 2 with random signs, or indices below the count. */
 static void fill(void *data, probe_data kind, uint64_t count) {
   uint64_t state = count;
   for (uint64_t i = 0; i < count; i++) {
@@ -83,7 +83,7 @@ static compute_status download(const session *s, uint64_t bytes) {
   return wait_after(s, queue_download(s->queue, s->host, &from, bytes, "measuring costs"));
 }
 
-/* Only the probe's inputs are created and uploaded, and only if they are not there already. */
+/* Creates and uploads only the probe's inputs, and only if they are not on the device already. */
 static compute_status provide(session *s, const probe *p) {
   for (uint32_t i = 0; i < p->descriptor.input_count; i++) {
     bool enough = p->data[i] == PROBE_INDEX ? p->elements[i] == s->held_elements[i]
@@ -137,7 +137,7 @@ static void close_session(session *s) {
 
 /* ---- Timing ---------------------------------------------------------------------------------- */
 
-/* An action that can be repeated, and waited for at the end. */
+/* An action that can be repeated and ends with a wait. */
 typedef compute_status (*action)(const session *s, const void *what, uint32_t repetitions);
 
 static compute_status time_once(const session *s, action act, const void *what,
@@ -148,14 +148,14 @@ static compute_status time_once(const session *s, action act, const void *what,
   return status;
 }
 
-/* The repetitions per sample, so that it takes long enough to be measured. */
+/* Returns the repetitions per sample, so that a sample takes long enough to be measured. */
 static uint32_t repetitions_for(double seconds) {
   double wanted = SAMPLE_SECONDS / (seconds > 1e-8 ? seconds : 1e-8);
   return wanted < 1 ? 1 : wanted < MOST_REPETITIONS ? (uint32_t)wanted + 1 : MOST_REPETITIONS;
 }
 
-/* The minimum time of one, without the first, which warms up. At least a few samples are taken,
- * because other load may disturb any one of them. */
+/* Returns the minimum time of one repetition. The first run warms up and does not count. The
+ * minimum is over several samples, because other load may disturb any of them. */
 static compute_status time_point(const session *s, action act, const void *what, bool repeat,
                                  double *seconds) {
   double taken = 0, spent = 0;
@@ -203,7 +203,7 @@ static bool is_refusal(compute_status status) {
          status == COMPUTE_ERROR_LAUNCH;
 }
 
-/* The smallest kernel also shows the cost of a launch and a wait. */
+/* Measures the cost of a launch and a wait with the smallest kernel. */
 static compute_status measure_launch(session *s, const probe_kernel *k, double seconds) {
   double single;
   compute_status status = time_point(s, run_probe, k, false, &single);
@@ -229,8 +229,8 @@ static compute_status measure_point(session *s, work_class class, uint32_t point
   return status;
 }
 
-/* Sizes grow until one would take too long: its time is predicted from the previous one. The very
- * first point is always measured: nothing can be predicted without any. */
+/* Sizes grow until one would take too long, as predicted from the previous size. The first point is
+ * always measured, because a prediction needs one. */
 static compute_status measure_class(session *s, work_class class, probe *p) {
   const double longest = 20e-3;
   const cost_curve *c = &s->costs->curve[class];
@@ -274,7 +274,7 @@ static compute_status measure_copies(session *s) {
   return status;
 }
 
-/* The most informative first: the last ones may have to be estimated. */
+/* The most informative first: the time limit may leave the last ones to estimates. */
 static const work_class in_turn[] = {WORK_STREAM,  WORK_GEMM_F32,    WORK_UPLOAD,   WORK_FUNCTION,
                                      WORK_ROW,     WORK_REDUCE,      WORK_SIMPLE,   WORK_COPY,
                                      WORK_GATHER,  WORK_CONVOLUTION, WORK_GEMM_F64, WORK_GEMM_BF16,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The network: the source is the CPU, the sink the accelerator. A unit on the source's side runs on
- * the CPU, and its edge to the sink is cut, whose capacity is the unit's cost there; and vice
- * versa.
+/* Placement as a minimum cut. The source of the network is the CPU, the sink is the accelerator. A
+ * unit on the source's side runs on the CPU. The cut then contains its edge to the sink, with its
+ * cost on the CPU as the capacity. The accelerator's side mirrors this.
  *
  * A value has two more nodes. `needed there` precedes its readers, with infinite edges: one reader
- * on the accelerator pulls it to that side, and if the producer is on the other, the edge between
- * them, with the cost of the copy, is cut. `needed here` mirrors it. */
+ * on the accelerator pulls it to the sink's side. If the producer is on the other side, the cut
+ * contains the edge between them, with the cost of the copy. `needed here` mirrors it. */
 #include "plan/cost/placement.h"
 
 #include <string.h>
@@ -15,9 +15,9 @@
 
 /* ---- Flow ------------------------------------------------------------------------------------ */
 
-/* Maximum flow, and with it the minimum cut between source and sink (push-relabel, Goldberg and
- * Tarjan 1988, highest label first: flow that arrives at a node from many edges is pushed on
- * together, so that long chains take no longer than short ones). Capacities are integers, so that
+/* Maximum flow, and with it the minimum cut between source and sink. The algorithm is push-relabel
+ * (Goldberg and Tarjan 1988), highest label first: flow that arrives at a node from many edges is
+ * pushed on together, so long chains take no longer than short ones. Capacities are integers, so
  * the result is exact. */
 
 /* Never cut unless unavoidable. */
@@ -33,15 +33,15 @@ typedef struct flow_network {
   flow_edge *edges;
   uint32_t *first;  /* by node: its list of edges */
   uint32_t *level;  /* by node: lower bound of the distance to the sink; node_count: unreachable */
-  uint32_t *next;   /* by node: where to continue in the list */
+  uint32_t *next;   /* by node: position in its list of edges */
   uint32_t *queue;  /* of a search */
   uint32_t *active; /* by level: a list of nodes with an excess */
   uint32_t *next_active;    /* by node */
   int64_t *excess;          /* by node: its excess */
-  uint32_t *at_level;       /* by level: a list of all nodes there … */
+  uint32_t *at_level;       /* by level: a list of all its nodes … */
   uint32_t *before, *after; /* … by node: its neighbours in the list */
   uint32_t highest;         /* no active node is above this level */
-  uint32_t top;             /* no node is above this level, unless it is out of reach */
+  uint32_t top;             /* no node is above this level, except unreachable ones */
   uint64_t relabelled;      /* edges visited since the levels were exact */
 } flow_network;
 
@@ -113,8 +113,8 @@ static void leave_level(flow_network *n, uint32_t node) {
   if (before == NONE) n->at_level[n->level[node]] = after;
 }
 
-/* Gap heuristic: when a level is empty, nodes above it cannot reach the sink, as their path would
- * lead through it. */
+/* Gap heuristic: nodes above an empty level cannot reach the sink, because each path would cross
+ * that level. */
 static void close_gap(flow_network *n, uint32_t level) {
   for (uint32_t above = level + 1; above <= n->top; above++) {
     for (uint32_t i = n->at_level[above]; i != NONE; i = n->after[i]) n->level[i] = n->node_count;
@@ -123,7 +123,7 @@ static void close_gap(flow_network *n, uint32_t level) {
   n->top = level;
 }
 
-/* Global relabelling: levels from distances to the sink in the residual network. */
+/* Global relabelling: sets levels to the distances to the sink in the residual network. */
 static void find_levels(flow_network *n, uint32_t source, uint32_t sink) {
   uint32_t head = 0, tail = 0;
   for (uint32_t i = 0; i < n->node_count; i++) n->level[i] = n->node_count;
@@ -146,7 +146,7 @@ static void find_levels(flow_network *n, uint32_t source, uint32_t sink) {
   }
 }
 
-/* Sends `amount` along an edge. An excess beyond what any cut lets through need not be exact. */
+/* Sends `amount` along an edge. An excess larger than any cut does not have to be exact. */
 static void push(flow_network *n, uint32_t from, uint32_t edge, int64_t amount) {
   int64_t *excess = &n->excess[n->edges[edge].to];
   n->edges[edge].left -= amount;
@@ -155,7 +155,7 @@ static void push(flow_network *n, uint32_t from, uint32_t edge, int64_t amount) 
   *excess = *excess + amount < 2 * FLOW_ENDLESS ? *excess + amount : 2 * FLOW_ENDLESS;
 }
 
-/* The level from which a node can push. */
+/* Raises a node to the lowest level from which it can push. */
 static void relabel(flow_network *n, uint32_t node, uint32_t source) {
   uint32_t level = n->node_count;
   for (uint32_t e = n->first[node]; e != NONE; e = n->edges[e].next) {
@@ -167,13 +167,13 @@ static void relabel(flow_network *n, uint32_t node, uint32_t source) {
   leave_level(n, node);
   if (n->at_level[old] == NONE) {
     close_gap(n, old);
-    level = n->node_count; /* it was at the gap, and can only rise */
+    level = n->node_count; /* the node was at the gap, and can only rise */
   }
   enter_level(n, node, level);
   n->next[node] = n->first[node];
 }
 
-/* Discharges a node, until it has no excess or cannot reach the sink. */
+/* Discharges a node until it has no excess or cannot reach the sink. */
 static void discharge(flow_network *n, uint32_t node, uint32_t source, uint32_t sink) {
   while (n->excess[node] > 0 && n->level[node] < n->node_count) {
     const uint32_t e = n->next[node];
@@ -193,7 +193,7 @@ static void discharge(flow_network *n, uint32_t node, uint32_t source, uint32_t 
   }
 }
 
-/* Takes an active node of the highest level; NONE if there is none. */
+/* Takes an active node of the highest level; returns NONE if there is none. */
 static uint32_t take_highest(flow_network *n) {
   while (n->active[n->highest] == NONE && n->highest > 0) n->highest--;
   const uint32_t node = n->active[n->highest];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes are chosen around the transitions of devices: dominated by the launch, within the caches,
- * and beyond them. As far as possible one kernel source serves all sizes of a class, because
- * compilers take longer than anything measured here. */
+/* The probe kernels. Sizes surround the transitions of devices: dominated by the launch, within the
+ * caches, and beyond them. Where possible, one kernel source serves all sizes of a class, because
+ * compilers take longer than all measurements here. */
 #include "plan/cost/probe.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void begin(probe *p, compute_kernel_kind kind) {
   p->output.dtype = COMPUTE_F32;
 }
 
-/* n elements in memory order through the program. */
+/* Completes a map of n contiguous elements through the program. */
 static void finish_map(probe *p, uint32_t inputs, int64_t n) {
   p->descriptor.rank = 1;
   p->descriptor.size[0] = n;
@@ -51,7 +51,7 @@ static bool stream(uint32_t point, uint64_t most, probe *p) {
 
 enum { SIMPLE_OPERATIONS = 16, FUNCTION_CALLS = 4 };
 
-/* x ← min(x · 1.01 + 0.125, 2) − 0.0625 and so on: nothing that a compiler could eliminate. */
+/* x ← min(x · 1.01 + 0.125, 2) − 0.0625, repeated: a compiler cannot eliminate it. */
 static bool simple(uint32_t point, uint64_t most, probe *p) {
   static const uint64_t size[] = {16384, 131072, 1048576};
   static const compute_instruction_code code[] = {COMPUTE_I_MUL, COMPUTE_I_ADD, COMPUTE_I_MIN,
@@ -138,7 +138,7 @@ static bool copy(uint32_t point, uint64_t most, probe *p) {
   return true;
 }
 
-/* Single elements from random positions: the worst case for indices. */
+/* Single elements at random positions: the worst case for indices. */
 static bool gather(uint32_t point, uint64_t most, probe *p) {
   static const uint64_t size[] = {4096, 65536, 1048576};
   if (point >= 3 || size[point] > most) return false;

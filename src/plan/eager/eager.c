@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The eager calls: each describes itself as an eager_call, and one function does the rest.
+/* The eager calls. Each call describes itself as an eager_call: a builder of graph.h with its
+ * attributes. The first call builds and compiles a graph of one operation. Later calls find the
+ * plan by the bytes of the description and need no graph.
  *
- * An eager_call is a builder of graph.h with its attributes. The first time, the builder makes a
- * graph of one operation, which is compiled; from then on the plan is looked up by the bytes of the
- * description, without a graph. So the builders' rules check the operands, and an eager call fails
- * with the message of a graph. */
+ * The builders' rules check the operands, so an eager call fails with the same message as a
+ * graph. */
 
 #include <string.h>
 
@@ -32,13 +32,13 @@ static void write_list(key_writer *key, int32_t count, const void *list, size_t 
   if (count > 0 && count <= COMPUTE_MAX_RANK) write_bytes(key, list, (size_t)count * element);
 }
 
-/* Room for the longest description. */
+/* An upper bound of the key's length, in bytes. */
 static size_t key_room(size_t operand_count) {
   const size_t shape = sizeof(compute_shape), dtype = sizeof(compute_dtype);
   return sizeof(eager_call) + (operand_count + 1) * (shape + dtype);
 }
 
-/* Field by field: a struct has padding, and lists have entries past their end. */
+/* Writes field by field: a struct has padding, and lists have unused entries past their end. */
 static void write_key(key_writer *key, const eager_call *call) {
   write_bytes(key, &call->build, sizeof call->build);
   write_bytes(key, &call->device, sizeof call->device);
@@ -65,7 +65,7 @@ static compute_status no_memory(const eager_call *call) {
                    "out of memory");
 }
 
-/* Compiles the call's graph into `plan`, whose inputs have been allocated. */
+/* Compiles the call's graph into `plan`. The array of inputs is already allocated. */
 static compute_status compile(const eager_call *call, eager_plan *plan) {
   compute_graph *graph = compute_graph_create(call->device->context);
   if (!graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -83,7 +83,7 @@ static compute_status compile(const eager_call *call, eager_plan *plan) {
   return status;
 }
 
-/* A new plan for the call, with a copy of the key and one reference. */
+/* Creates a plan for the call, with a copy of the key and one reference. */
 static compute_status create_plan(const eager_call *call, const key_writer *key, uint64_t hash,
                                   eager_plan **result) {
   eager_plan *plan = base_allocate(1, sizeof *plan);
@@ -106,7 +106,7 @@ static compute_status create_plan(const eager_call *call, const key_writer *key,
   return COMPUTE_OK;
 }
 
-/* Finds or makes the plan; the caller releases its reference. */
+/* Finds or creates the plan; the caller releases its reference. */
 static compute_status get_plan(const eager_call *call, eager_plan **plan) {
   struct eager_cache *cache = eager_cache_of(call->device->context);
   key_writer key = {.data = base_allocate(key_room(call->operand_count), 1)};
@@ -126,7 +126,7 @@ static compute_status get_plan(const eager_call *call, eager_plan **plan) {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* Inputs and the result bound to the plan, and run. */
+/* Creates the result, binds the operands and the result, and runs the plan. */
 static compute_status run_plan(const eager_call *call, const eager_plan *plan,
                                compute_tensor **result) {
   compute_tensor *output = NULL;
@@ -137,7 +137,7 @@ static compute_status run_plan(const eager_call *call, const eager_plan *plan,
     size_t count = 0;
     bindings[count++] = (compute_binding){plan->output, output};
     for (size_t i = 0; i < call->operand_count; i++) {
-      /* The run only reads its inputs; a binding is not const because outputs are bound alike. */
+      /* A run only reads its inputs. The binding is not const because outputs use the same type. */
       compute_tensor *operand = (compute_tensor *)call->operands[i];
       if (operand) bindings[count++] = (compute_binding){plan->inputs[i], operand};
     }
@@ -157,7 +157,7 @@ static compute_status null_pointer(const eager_call *call, const char *what) {
   return error_set(context, COMPUTE_ERROR_NULL_POINTER, call->operation, "%s is NULL", what);
 }
 
-/* Checks that the operands exist and belong to one context; finds the device. */
+/* Checks that the operands exist and belong to one context. Sets the call's device. */
 static compute_status check_operands(eager_call *call) {
   for (size_t i = 0; i < call->operand_count; i++) {
     const compute_tensor *operand = call->operands[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hash table of plans with a list by last use. Plans are reference-counted, so that evicting one
- * while another thread runs it only drops the cache's reference. */
+/* The plan cache: a hash table with a list in order of last use. Plans are reference-counted, so
+ * evicting a plan that another thread is running only drops the cache's reference. */
 #include "plan/eager/eager.h"
 
 #include <pthread.h>
@@ -78,7 +78,6 @@ static void list_add_newest(struct eager_cache *cache, eager_plan *plan) {
   cache->newest = plan;
 }
 
-/* Takes the least recently used plan out. */
 static eager_plan *take_oldest(struct eager_cache *cache) {
   eager_plan *plan = cache->oldest;
   eager_plan **slot = slot_of(cache, plan->key, plan->key_bytes, plan->hash);
@@ -104,8 +103,8 @@ eager_plan *eager_cache_find(struct eager_cache *cache, const void *key, size_t 
   return plan;
 }
 
-/* Takes the least recently used plans out that exceed the limits: a list by `next`. The caller
- * releases them outside the lock. */
+/* Removes the least recently used plans beyond the limits. Returns them as a list linked by `next`;
+ * the caller releases them outside the lock. */
 static eager_plan *take_surplus(struct eager_cache *cache) {
   eager_plan *list = NULL;
   while (cache->count > 1 &&

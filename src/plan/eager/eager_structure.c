@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The eager calls of the operations that are not elementwise. Each has a builder that takes its
+/* The eager calls of operations that are not elementwise. Each has a builder that reads its
  * attributes from the description of the call, and a function that fills in the description. */
 #include "plan/eager/eager.h"
 

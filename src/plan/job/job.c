@@ -13,7 +13,7 @@ object_kind job_object = {.name = "job", .plural = "jobs"};
 /* ---- Running --------------------------------------------------------------------------------- */
 
 void job_run(compute_job *job) {
-  FLOAT_ENVIRONMENT_DEFAULT; /* an earlier job's callback may have changed it */
+  FLOAT_ENVIRONMENT_DEFAULT; /* a callback of an earlier job may have changed the environment */
   const run_request request = {.fallback = job->fallback,
                                .time_limit = job->time_limit,
                                .cancelled = &job->cancelled,
@@ -148,7 +148,7 @@ void compute_job_release(compute_job *job) {
 
 /* ---- The end of jobs ------------------------------------------------------------------------- */
 
-static _Thread_local int callbacks; /* that the thread is in */
+static _Thread_local int callbacks; /* active callbacks on this thread */
 
 bool life_in_callback(void) {
   return callbacks > 0;
@@ -163,7 +163,7 @@ void life_drop_inputs(compute_job *job) {
   job->count = 0;
 }
 
-/* The context may close as soon as the object is no longer counted: that comes last. */
+/* The context may close as soon as it stops counting the object, so that call comes last. */
 void life_unreference(compute_job *job) {
   if (__atomic_sub_fetch(&job->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_context *context = job->context;
@@ -188,9 +188,9 @@ void life_inherit(compute_job *job, const compute_job *before) {
              compute_status_name(before->status), before->error.message);
 }
 
-/* Passes the result of a finished job to those that follow. Those that can begin go into the queue;
- * those that can no longer run go into the list (lock held). The job itself still counts as an
- * object, so that the context cannot close when another one is released here. */
+/* Passes the result of a finished job to its successors (lock held). Successors that are ready go
+ * into the queue. Successors that cannot run any more go into the list. The finished job still
+ * counts as an object, so the context cannot close when a successor is released here. */
 static void release_successors(compute_job *job, compute_job **list) {
   for (job_link *link = job->successors, *later; link; link = later) {
     compute_job *next = link->successor;
@@ -198,7 +198,7 @@ static void release_successors(compute_job *job, compute_job **list) {
     next->blockers--;
     if (!next->ending) life_inherit(next, job);
     if (next->ending) {
-      /* Cancelled meanwhile, or ended because of another job. */
+      /* cancelled in the meantime, or ended by another failed predecessor */
     } else if (next->status != COMPUTE_OK) {
       next->ending = true;
       next->ended = clock_now();
@@ -207,14 +207,14 @@ static void release_successors(compute_job *job, compute_job **list) {
     } else if (next->blockers == 0) {
       runners_enqueue(job->runners, next);
     }
-    life_unreference(next); /* held by the link */
+    life_unreference(next); /* the link's reference */
   }
   job->successors = NULL;
 }
 
-/* Ends one job: callback first, then the waiting threads. The reference is dropped before these are
- * woken, so that a context can be closed as soon as its last job has been waited for and released;
- * the runners themselves live until their threads have been joined. */
+/* Ends one job: first the callback, then the waiting threads. The reference is dropped before these
+ * threads wake up, so that they can release the job and close the context at once. The runners live
+ * until their threads have been joined. */
 static void end_one(compute_job *job, compute_job **list) {
   job_runners *runners = job->runners;
   life_drop_inputs(job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads that run jobs: started one by one when a job is ready and none is idle, up to a
- * limit, and kept until the context closes. A runner only submits and waits; the thread pool
+/* The threads that run jobs. A thread starts when a job is ready and no thread is idle, up to a
+ * limit. Threads stay until the context closes. A runner only submits and waits; the thread pool
  * divides the CPU's work as usual. */
 #include <time.h>
 
@@ -9,14 +9,14 @@
 #include "core/base/thread.h"
 #include "plan/job/job.h"
 
-/* The number of concurrent jobs. More would only compete for memory. */
+/* The maximum number of concurrent jobs. More jobs would only compete for memory. */
 #define MOST_RUNNERS 8
 
 struct job_runners {
   compute_context *context;
   pthread_mutex_t mutex;
-  pthread_cond_t ready; /* a job is in the queue, or the end has come */
-  pthread_cond_t ended; /* some job is over */
+  pthread_cond_t ready; /* a job is in the queue, or the runners stop */
+  pthread_cond_t ended; /* a job has ended */
   pthread_t threads[MOST_RUNNERS];
   uint32_t count, idle;
   bool stopping;
@@ -79,9 +79,9 @@ void runners_enqueue(job_runners *runners, compute_job *job) {
   *(runners->last ? &runners->last->next : &runners->first) = job;
   runners->last = job;
   job->queued = true;
-  uint32_t waiting = 0; /* for a thread */
+  uint32_t waiting = 0; /* jobs without a thread */
   for (const compute_job *j = runners->first; j && waiting <= runners->idle; j = j->next) waiting++;
-  if (waiting > runners->idle) (void)start_one(runners); /* without it, the others come later */
+  if (waiting > runners->idle) (void)start_one(runners); /* otherwise jobs wait for a thread */
   pthread_cond_signal(&runners->ready);
 }
 

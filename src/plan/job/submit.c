@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating a job: everything that can fail happens before the job becomes visible. */
+/* Creates jobs. Everything that can fail happens before the job becomes visible. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -59,7 +59,7 @@ static compute_status make(const compute_plan *plan, const compute_binding *bind
   }
   job->references = 1;
   job->context = plan->context;
-  job->plan = plan_retain((compute_plan *)plan); /* only its count of references changes */
+  job->plan = plan_retain((compute_plan *)plan); /* only the reference count changes */
   job->steps = plan->step_count;
   job->count = count;
   for (size_t i = 0; i < count; i++) {
@@ -75,7 +75,7 @@ static compute_status make(const compute_plan *plan, const compute_binding *bind
   return COMPUTE_OK;
 }
 
-/* Links the job to those that it follows and that have not ended (lock held). */
+/* Links the job to each predecessor that has not ended (lock held). */
 static void follow(compute_job *job, const compute_submit_options *options) {
   for (size_t i = 0; i < options->after_count; i++) {
     compute_job *before = options->after[i];
@@ -117,7 +117,7 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
     return s;
   }
   if (result != NULL) {
-    *result = job; /* before it can run: a callback may read it */
+    *result = job; /* before the job can run, as its callback may read this */
     __atomic_add_fetch(&job->references, 1, __ATOMIC_RELAXED);
   }
   follow(job, options);

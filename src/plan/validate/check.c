@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel's units evaluated and compared with the device's results. The context's threads share
- * the units; each thread has its own results, which are combined afterwards.
- */
+/* Evaluates a kernel's units and compares them with the device's results. The context's threads
+ * share the units. Each thread collects separate results, which are merged afterwards. */
 
 #include <float.h>
 #include <math.h>
@@ -54,7 +53,7 @@ static void workspace_release(workspace *w) {
   base_release(w->results);
 }
 
-/* The type of output `k` in the results. */
+/* Returns the type of output `k` in the results. */
 static compute_dtype type_of(const evaluation *e, uint32_t k) {
   const compute_kernel_descriptor *d = e->d;
   if (d->epilogue.count > 0)
@@ -62,7 +61,7 @@ static compute_dtype type_of(const evaluation *e, uint32_t k) {
   return e->kind->type ? e->kind->type(d) : d->accumulate;
 }
 
-/* Of result `j` of a unit in output `k`. */
+/* Returns the offset of result `j` of a unit in output `k`. */
 static int64_t offset_of(const evaluation *e, uint32_t k, int64_t unit, int64_t j) {
   int64_t coordinate[COMPUTE_MAX_RANK];
   if (e->kind->adds) return e->added.low + j;
@@ -72,12 +71,12 @@ static int64_t offset_of(const evaluation *e, uint32_t k, int64_t unit, int64_t 
 
 /* ---- One element --------------------------------------------------------------------------- */
 
-/* The smallest distance of two numbers, or of what a device may flush to zero. */
+/* The smallest difference of two numbers, or the largest number that a device may flush to zero. */
 static double smallest(compute_dtype dtype) {
   return dtype == COMPUTE_F16 ? 0x1p-24 : dtype == COMPUTE_F64 ? DBL_MIN : (double)FLT_MIN;
 }
 
-/* The expected result in memory. */
+/* Returns the expected result in memory. */
 static number stored(const number *n, compute_dtype type, compute_dtype dtype) {
   const double real = number_is_float(type) ? n->real : (double)n->integer;
   if (number_is_vague(n)) return *n;
@@ -137,7 +136,8 @@ static comparison compare_element(const number *n, compute_dtype dtype,
   return j;
 }
 
-/* NaN above infinity above the greatest error in units of its tolerance. */
+/* NaN is worse than infinity, infinity than other errors. These compare in units of their
+ * tolerance. */
 static bool is_worse(const check_result *a, const check_result *b) {
   if (!b->found || !a->found) return a->found && !b->found;
   if (a->kind != b->kind) {
@@ -200,8 +200,8 @@ typedef struct job {
   const check_request *request;
   check_result *results;
   int64_t tasks;
-  pthread_mutex_t mutex; /* of the results */
-  bool failed;           /* out of memory, or an index that the device accepted is invalid */
+  pthread_mutex_t mutex; /* protects the results */
+  bool failed;           /* out of memory, or the device accepted an invalid index */
 } job;
 
 static void replace_element(const number *n, compute_dtype type, compute_dtype dtype,
@@ -265,7 +265,7 @@ bool check_run(thread_pool *threads, const check_request *request, check_result 
   return !work.failed;
 }
 
-/* Odd, so that every row and column is covered. */
+/* The distance is odd, so that all rows and columns are covered. */
 int64_t check_every(const evaluation *e, uint64_t most) {
   const double all = (double)e->units * (double)e->unit_work;
   return all <= (double)most ? 1 : ((int64_t)(all / (double)most) + 1) | 1;

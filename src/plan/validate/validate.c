@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Validation: starting and stopping it, its counters, and a step under it: copying operands to the
- * host, comparing the two results, reporting findings, and applying the policy. */
+/* Validation: start, stop and counters. For a step, it copies the operands to the host, compares
+ * the two results, reports findings and applies the policy. */
 #include "plan/validate/validate.h"
 
 #include <math.h>
@@ -51,12 +51,12 @@ static void release(void *content) {
 
 static room_slot validation_slot = {.stage = SLOT_STANDS_ALONE, .release = release};
 
-/* The context's; NULL: never started. */
+/* Returns the context's validation; NULL if it never started. */
 static struct validation *validation_of(const compute_context *context) {
   return slot_get(&context->slots, &validation_slot);
 }
 
-/* The same, created when first needed; NULL when out of memory. */
+/* Returns the same, creating it on the first call; NULL when out of memory. */
 static struct validation *validation_made(compute_context *context) {
   struct validation *v = validation_of(context);
   if (v) return v;
@@ -218,7 +218,7 @@ static void state_release(validation_state *s) {
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-/* Where the bytes of an operand are, from its lowest element on. */
+/* Returns the bytes of an operand, from its lowest element on. */
 static compute_argument bytes_of(const validation_state *s, uint32_t operand, const view *v) {
   const compute_argument *a = &s->arguments[operand];
   return (compute_argument){
@@ -231,7 +231,7 @@ static uint64_t byte_count(const validation_state *s, uint32_t operand, const vi
   return (uint64_t)(e->high - e->low + 1) * v->size;
 }
 
-/* COMPUTE_ERROR_OUT_OF_MEMORY without an error message. */
+/* Returns COMPUTE_ERROR_OUT_OF_MEMORY without an error message. */
 static compute_status fetch(const validation_state *s, uint32_t operand, view *v) {
   const compute_operand *o = &s->copy.operands[operand];
   *v = (view){.dtype = o->dtype,
@@ -310,7 +310,7 @@ compute_status validation_begin(validation_step *checked, compute_queue *queue,
 
 /* ---- After it ------------------------------------------------------------------------------ */
 
-/* Compares the results, and with `replace` writes them into the copies of the outputs. */
+/* Compares the results. With `replace`, writes the plain results into the copies of the outputs. */
 static compute_status compare(validation_state *s, bool replace, check_result *results) {
   const check_request request = {
       .e = &s->e,
@@ -337,7 +337,7 @@ static compute_status replace_outputs(validation_state *s, const check_result *f
   return status;
 }
 
-/* Reports one finding to the log and the caller; returns whether the step was wrong. */
+/* Reports one finding to the log and the caller. Returns true if the step was wrong. */
 static bool report(validation_state *s, uint32_t k, const check_result *r,
                    const validation_label *label) {
   compute_validation_input inputs[COMPUTE_MAX_OPERANDS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Checking a step while it runs; compute/validate.h has the public part.
+/* Checks a step while it runs; compute/validate.h has the public part.
  *
- * validation_begin takes a copy of the inputs, since a step may overwrite them; validation_end
- * evaluates, compares and reports. Knows nothing of plans but the label's text. */
+ * validation_begin copies the inputs, because a step may overwrite them. validation_end evaluates,
+ * compares and reports. The label's text is the only information about the plan. */
 #ifndef VALIDATE_VALIDATE_H
 #define VALIDATE_VALIDATE_H
 
@@ -23,16 +23,16 @@ typedef struct validation_label {
   const char *text, *shape;
 } validation_label;
 
-/* Waits for earlier work of the queue. Out of memory, the step is not checked. */
+/* Waits for earlier work of the queue. If memory is short, the step is not checked. */
 compute_status validation_begin(validation_step *checked, compute_queue *queue,
                                 const kernel_entry *kernel, const compute_argument *arguments);
 
-/* `status` is that of submitting the step; it is returned unless the check itself or the policy
- * fails. */
+/* `status` is the result of the step's submission. It is returned unless the check itself or the
+ * policy fails. */
 compute_status validation_end(validation_step *checked, compute_status status,
                               const validation_label *label);
 
-/* Starts validating if COMPUTE_VALIDATE asks for it. */
+/* Starts validation if COMPUTE_VALIDATE requests it. */
 void validation_at_open(compute_context *context);
 
 #endif

@@ -494,7 +494,7 @@ compute_status cluster_run(fit_job *job, const compute_fit_run_options *options)
   return status;
 }
 
-/* ---- What is said -------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------ */
 
 bool cluster_say(const fit_job *job) {
   const cluster *c = job->cluster;

@@ -86,7 +86,7 @@ static json_t *case_json(const trial *t, const verdict *v) {
   return root;
 }
 
-/* By default z varies over the range in which both widths depend on it, and is fitted from three
+/* By default z varies over the range where both widths depend on it, and the fit uses three
  * starting values. */
 static void set_z(const fit_arguments *a, trial *t) {
   compute_fit_problem *p = &t->simulation.problem;

@@ -211,8 +211,8 @@ static int read_rows(const char *option, const char *path, compute_dtype dtype, 
   return EXIT_GOOD;
 }
 
-/* Finds the size of the frames: of the movie, or of the maps in which the ROIs of a stack have
- * their places. It is 0 for a stack without such maps. */
+/* Finds the size of the frames: from the movie, or, for a stack of ROIs, from the camera maps that
+ * contain them. It is 0 for a stack without such maps. */
 static void find_frame_size(const fit_job *job, int64_t *rows, int64_t *columns) {
   *rows = *columns = 0;
   if (job->frames) {

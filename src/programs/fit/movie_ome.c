@@ -104,7 +104,7 @@ static int64_t number(const xml_tag *tag, const char *name, int64_t otherwise) {
   return attribute(tag, name, text, sizeof text) ? strtoll(text, NULL, 10) : otherwise;
 }
 
-/* ---- What the XML says --------------------------------------------------------------------- */
+/* ---- The XML ------------------------------------------------------------------------------- */
 
 enum { NAME_ROOM = 512, OWN_FILE = -1 };
 

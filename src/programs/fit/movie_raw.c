@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw pixels, described by a YAML side-car file of the same name, as Picasso writes it. */
+/* Raw pixels, described by a YAML side-car file with the same name, as Picasso writes it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -17,12 +17,12 @@
 
 /* ---- YAML ---------------------------------------------------------------------------------- */
 
-/* Reads libyaml's events one by one: nothing is built from nested, repeated or aliased parts of the
- * file, so its size does not matter. */
+/* Reads libyaml's events one by one. Nothing is built from nested, repeated or aliased parts of the
+ * file, so memory does not grow with its size. */
 
 typedef struct yaml_entry {
-  const char *key; /* to look for */
-  char value[64];  /* its text; empty if the key is missing */
+  const char *key; /* the key to find */
+  char value[64];  /* the value's text; empty if the key is missing */
 } yaml_entry;
 
 #ifdef FIT_WITH_YAML
@@ -31,10 +31,10 @@ typedef struct yaml_walk {
   yaml_entry *entries;
   size_t count;
   yaml_parser_t parser;
-  int depth;   /* of nested lists and mappings; the document's mapping is 1 */
+  int depth;   /* nesting of lists and mappings; the document's mapping is 1 */
   bool at_key; /* the next scalar at depth 1 is a key */
   bool done;
-  yaml_entry *matched; /* whose value follows, or NULL */
+  yaml_entry *matched; /* the entry whose value follows, or NULL */
 } yaml_walk;
 
 static compute_status fail_syntax(const yaml_walk *walk, failure *why) {
@@ -72,7 +72,7 @@ static compute_status take_value(yaml_walk *walk, const char *text, failure *why
   return COMPUTE_OK;
 }
 
-/* A list or mapping begins. */
+/* Handles the start of a list or mapping. */
 static compute_status enter(yaml_walk *walk, bool mapping, failure *why) {
   if (walk->depth == 0 && !mapping)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is not a list of keys and values",
@@ -88,8 +88,8 @@ static compute_status enter(yaml_walk *walk, bool mapping, failure *why) {
 static void leave(yaml_walk *walk) {
   walk->depth--;
   if (walk->depth == 1)
-    walk->at_key = !walk->at_key; /* a value has ended (or a key that is not a
-                                   * scalar) */
+    walk->at_key = !walk->at_key; /* the end of a value or of a key that is not
+                                   * a scalar */
 }
 
 static compute_status take_event(yaml_walk *walk, const yaml_event_t *event, failure *why) {
@@ -100,7 +100,7 @@ static compute_status take_event(yaml_walk *walk, const yaml_event_t *event, fai
     if (walk->depth > 1) return COMPUTE_OK;
     return walk->at_key ? take_key(walk, text, why) : take_value(walk, text, why);
   }
-  case YAML_ALIAS_EVENT: /* what it refers to is not kept */
+  case YAML_ALIAS_EVENT: /* anchored values are not kept */
     if (walk->depth > 1) return COMPUTE_OK;
     return walk->at_key ? take_key(walk, "", why) : take_value(walk, "", why);
   case YAML_SEQUENCE_START_EVENT: return enter(walk, false, why);
@@ -156,7 +156,7 @@ static compute_status yaml_map_read(const char *path, yaml_entry *entries, size_
 enum { WIDTH, HEIGHT, FRAMES, DATA_TYPE, ORDER, PIXEL_SIZE, KEYS };
 
 typedef struct raw_type {
-  const char *name, *code; /* NumPy's name for it */
+  const char *name, *code; /* NumPy's name and code */
   compute_dtype dtype;
 } raw_type;
 
@@ -181,7 +181,7 @@ static compute_status read_number(const char *path, const yaml_entry *entry, int
   return COMPUTE_OK;
 }
 
-/* "uint16", "u2", "<u2"; and the byte order, which may be part of the type. */
+/* Reads a type such as "uint16", "u2" or "<u2". The byte order may be part of the type. */
 static compute_status read_type(const char *path, const yaml_entry *entries, compute_dtype *dtype,
                                 bool *big, failure *why) {
   const char *text = entries[DATA_TYPE].value, *order = entries[ORDER].value;

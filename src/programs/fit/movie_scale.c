@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See movie_scale.h. A resolution alone is often a printer's, 72 dots per inch, so that large
- * pixels are not believed. */
+/* See movie_scale.h. A resolution without a description is often a printer's (72 dots per inch), so
+ * large pixels are not trusted. */
 #include "programs/fit/movie_scale.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #define MOST_NM            1e6
 #define MOST_OF_RESOLUTION 2e4
 
-/* A unit at the start of `text`, in nm; 0: unknown. */
+/* The size in nm of the unit at the start of `text`; 0: unknown. */
 static double unit_at(const char *text) {
   static const struct {
     const char *name;
@@ -25,7 +25,7 @@ static double unit_at(const char *text) {
   return 0;
 }
 
-/* The value of an attribute, in quotes of either kind; NULL without. */
+/* The value of an attribute, in single or double quotes; NULL if it is missing. */
 static const char *attribute_of(const char *xml, const char *name) {
   const size_t length = strlen(name);
   for (const char *at = strstr(xml, name); at; at = strstr(at + 1, name)) {
@@ -48,7 +48,7 @@ static double of_imagej(const char *text, double per_unit) {
   return unit && per_unit > 0 ? unit_at(unit + 6) / per_unit : 0;
 }
 
-/* To six digits, since resolutions are stored as floats. */
+/* Rounds to six digits, because files store resolutions as floats. 0 if it is out of range. */
 static double within(double nm, double most) {
   char text[32];
   if (!(nm >= LEAST_NM && nm <= most)) return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses images among positions, channels and planes, and reads them from the files of a set.
  *
- * A TIFF is a list of pages. What they are, other programs write beside or into them: OME-XML names
- * the page and file of each plane, NDTiff has an index, ImageJ and Micro-Manager say how many there
- * are. Where that is more than the pages that can be found, frames would be missing: an error. */
+ * A TIFF is a list of pages; other programs describe the pages in or beside the file. OME-XML names
+ * the page and file of each plane, NDTiff has an index, and ImageJ and Micro-Manager store their
+ * number. If the description has more images than pages are found, frames are missing: an error. */
 #include "programs/fit/movie_layout.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ typedef struct movie_set {
   movie **files;
   const char **paths;
   size_t file_count;
-  place *places; /* of each image */
+  place *places; /* one for each image */
 } movie_set;
 
 static compute_status read_set(movie *file, int64_t first, int64_t count, void *pixels,
@@ -59,7 +59,7 @@ static int64_t number_after(const char *text, const char *key, int64_t otherwise
   return line ? strtoll(line + strlen(key), NULL, 10) : otherwise;
 }
 
-/* "channels=2\nslices=3\nframes=5": the channel changes first. */
+/* "channels=2\nslices=3\nframes=5": the channel varies fastest. */
 static compute_status layout_from_imagej(movie_layout *layout, failure *why) {
   const movie *file = layout->files[0];
   const char *text = file->description;
@@ -71,7 +71,7 @@ static compute_status layout_from_imagej(movie_layout *layout, failure *why) {
   layout->times = number_after(text, "\nframes=", 1);
   compute_status status = layout_check_sizes(layout, why);
   if (status) return status;
-  /* Pages appended by a program that does not know the description: they are frames. */
+  /* A program that ignores the description has appended pages: all pages are frames. */
   const bool whole = layout->channels * layout->slices * layout->times == images;
   if (images < file->info.count || (!whole && images == file->info.count)) {
     layout->channels = layout->slices = 1;
@@ -84,7 +84,7 @@ static compute_status layout_from_imagej(movie_layout *layout, failure *why) {
   return layout_add_sequence(layout, why);
 }
 
-/* Micro-Manager's files begin with a header of its own, behind which stands a summary in JSON. */
+/* Micro-Manager's files begin with a private header, followed by a summary in JSON. */
 enum { MM_INDEX_MAP = 54773648, MM_SUMMARY = 2355492, MM_HEAD = 40, MM_MOST = 1 << 26 };
 
 static uint32_t word_at(const unsigned char *head, size_t at) {
@@ -149,8 +149,8 @@ static compute_status layout_from_micro_manager(movie_layout *layout, failure *w
 
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
-/* Images along one axis only are a movie, whatever their program called it; the description of the
- * file says so. */
+/* Images along a single axis are a movie, whatever their program called the axis. `as_frames`
+ * records the axis for the description of the movie. */
 static void take_only_axis_for_time(movie_layout *layout) {
   const bool z = layout->channels == 1 && layout->choice.z < 0;
   const bool channel = layout->slices == 1 && layout->choice.channel < 0;
@@ -186,7 +186,7 @@ static bool is_chosen(const movie_layout *layout, const movie_plane *p) {
          p->z == (layout->choice.z > 0 ? layout->choice.z : 0);
 }
 
-/* Puts the chosen planes in their places; *found is how many places that fills. */
+/* Stores the chosen planes in their places. *found is the number of filled places. */
 static compute_status fill_places(const movie_layout *layout, place *places, int64_t *found,
                                   failure *why) {
   *found = 0;
@@ -206,7 +206,8 @@ static compute_status make_places(const movie_layout *layout, place **result, fa
   int64_t found = 0;
   *result = NULL;
   for (size_t i = 0; i < layout->plane_count; i++) found += is_chosen(layout, &layout->planes[i]);
-  if (found < layout->times) return fail_missing(layout, found, why); /* no memory for a claim */
+  /* Checked first: a file's claim alone must not allocate memory. */
+  if (found < layout->times) return fail_missing(layout, found, why);
   place *places = malloc((size_t)layout->times * sizeof *places);
   if (!places) return layout_fail_memory(layout, why);
   for (int64_t i = 0; i < layout->times; i++) places[i] = (place){-1, -1};
@@ -218,7 +219,7 @@ static compute_status make_places(const movie_layout *layout, place **result, fa
 
 /* ---- The movie ----------------------------------------------------------------------------- */
 
-/* Whether the images are the pages of the one file in their order. */
+/* Returns true if the images are the pages of the only file, in order. */
 static bool is_plain(const movie_layout *layout, const place *places) {
   if (layout->times != layout->files[0]->info.count) return false;
   for (int64_t i = 0; i < layout->times; i++)
@@ -309,8 +310,8 @@ static compute_status find_layout(movie_layout *layout, failure *why) {
   return status;
 }
 
-/* From an open file, of which it takes possession, to the movie of the chosen images; the file
- * itself if these are its pages in their order. */
+/* Makes the movie of the chosen images from an open file, which it owns from now on. The result is
+ * the file itself if the images are its pages in order. */
 static compute_status arrange(movie *file, const movie_choice *choice, movie **opened,
                               failure *why) {
   movie_layout layout = {.choice = *choice,

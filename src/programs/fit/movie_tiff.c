@@ -2,9 +2,9 @@
 /* Movies in TIFF, through libtiff.
  *
  * Opening visits all pages once, so that a page of another size or a truncated file is found before
- * any work. Pages form a linked list; the file offset of every N-th one is kept in a table of fixed
- * size, and N doubles when it is full. libtiff reads through our functions, and its messages become
- * part of a failure instead of being printed. */
+ * any work. Pages form a linked list. A table of fixed size stores the file offset of every N-th
+ * page; N doubles when the table is full. libtiff reads through our functions, and its messages
+ * become part of a failure instead of being printed. */
 #include "programs/fit/movie_private.h"
 #include "programs/fit/movie_scale.h"
 
@@ -27,14 +27,14 @@ bool movie_is_tiff(const unsigned char *bytes, size_t length) {
 #include <unistd.h>
 
 #define TABLE_PAGES     1024
-#define MAX_STRIP_BYTES ((uint64_t)1 << 31) /* the most of a plausible strip or tile */
+#define MAX_STRIP_BYTES ((uint64_t)1 << 31) /* size of the largest plausible strip or tile */
 
-/* What must be the same on every page, and how a page is divided. */
+/* The properties that all pages must share, and the division of a page into strips or tiles. */
 typedef struct tiff_page {
   uint32_t rows, columns;
   compute_dtype stored;
   bool tiled;
-  uint32_t part_rows, part_columns; /* of a strip or tile */
+  uint32_t part_rows, part_columns; /* size of a strip or tile */
   uint16_t compression;
   bool inverted; /* 0 is white */
 } tiff_page;
@@ -42,11 +42,11 @@ typedef struct tiff_page {
 typedef struct tiff_state {
   TIFF *tiff;
   movie *file;
-  uint64_t position; /* of libtiff in the file */
+  uint64_t position; /* libtiff's position in the file */
   char words[256];   /* libtiff's first error message */
   tiff_page first;
-  int64_t page;                /* that libtiff stands at */
-  uint64_t table[TABLE_PAGES]; /* where pages 0, stride, 2 stride, … begin */
+  int64_t page;                /* libtiff's current page */
+  uint64_t table[TABLE_PAGES]; /* offsets of pages 0, stride, 2 stride, … */
   int64_t stride;
   void *part; /* buffer for a strip or tile, allocated when needed */
   size_t part_bytes;
@@ -125,7 +125,7 @@ static compute_status refuse_page(const tiff_state *state, int64_t page, const c
                      state->file->path, page + 1, what);
 }
 
-/* The dtype of the pixels, and whether 0 is white. */
+/* Reads the dtype of the pixels, and whether 0 is white. */
 static compute_status describe_pixels(const tiff_state *state, int64_t page, tiff_page *found,
                                       failure *why) {
   compute_dtype *stored = &found->stored;
@@ -165,7 +165,7 @@ static compute_status describe_pixels(const tiff_state *state, int64_t page, tif
                      why, what);
 }
 
-/* Rows, columns, strips or tiles. */
+/* Reads rows, columns, and the size of strips or tiles. */
 static compute_status describe_cut(const tiff_state *state, int64_t page, tiff_page *found,
                                    failure *why) {
   TIFF *tiff = state->tiff;
@@ -222,7 +222,7 @@ static compute_status check_page(tiff_state *state, int64_t page, tiff_page *fou
                      (unsigned)first->columns, compute_dtype_name(first->stored));
 }
 
-/* Whether the page's last strip or tile lies within the file. */
+/* Fails if the page's last strip or tile ends beyond the file. */
 static compute_status check_extent(tiff_state *state, int64_t page, const tiff_page *found,
                                    failure *why) {
   uint32_t parts = found->tiled ? TIFFNumberOfTiles(state->tiff) : TIFFNumberOfStrips(state->tiff);
@@ -241,8 +241,8 @@ static compute_status check_extent(tiff_state *state, int64_t page, const tiff_p
   return COMPUTE_OK;
 }
 
-/* Whether the page's directory ends within the file, including the offset of the next: libtiff
- * takes a page whose directory is truncated there for the last one. */
+/* Fails if the page's directory, including the offset of the next page, ends beyond the file.
+ * libtiff would take a page with a directory truncated there for the last page. */
 static compute_status check_directory(tiff_state *state, int64_t page, failure *why) {
   bool big = TIFFIsBigTIFF(state->tiff) != 0, big_endian = TIFFIsBigEndian(state->tiff) != 0;
   unsigned char text[8];
@@ -257,7 +257,7 @@ static compute_status check_directory(tiff_state *state, int64_t page, failure *
 
 /* ---- Finding pages ------------------------------------------------------------------------- */
 
-/* Records where page number `page` begins; called in order. */
+/* Records the offset of page number `page`; called in order. */
 static void note_page(tiff_state *state, int64_t page) {
   if (page % state->stride != 0) return;
   if (page / state->stride == TABLE_PAGES) {
@@ -293,7 +293,7 @@ static compute_status go_to(tiff_state *state, int64_t page, failure *why) {
   return status;
 }
 
-/* The current page's description for the movie; false without memory. */
+/* Copies the current page's description to the movie; false when out of memory. */
 static bool keep_description(tiff_state *state) {
   char *text = NULL;
   if (!TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) || !text) return true;
@@ -301,7 +301,7 @@ static bool keep_description(tiff_state *state) {
   return state->file->description != NULL;
 }
 
-/* In nm, from the description and the current page's resolution. */
+/* The pixel size in nm, from the description and the current page's resolution. */
 static double pixel_size(const tiff_state *state) {
   float per_unit = 0;
   uint16_t unit = RESUNIT_NONE;
@@ -313,7 +313,7 @@ static double pixel_size(const tiff_state *state) {
                                                   : 0);
 }
 
-/* The first page's size, dtype and metadata are the movie's. */
+/* Takes the size, dtype and metadata of the movie from its first page. */
 static compute_status keep_first(tiff_state *state, const tiff_page *found, failure *why) {
   state->first = *found;
   if (!keep_description(state)) return fail_memory(state, why);
@@ -340,10 +340,10 @@ static compute_status scan_pages(tiff_state *state, int64_t *pages, failure *why
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* A page being copied to the caller. */
+/* A page on its way to the caller. */
 typedef struct tiff_target {
   const tiff_page *page;
-  size_t size, made; /* bytes of a pixel in the file and in the caller's array */
+  size_t size, made; /* bytes per pixel in the file and in the caller's array */
   unsigned char *pixels;
 } tiff_target;
 
@@ -369,7 +369,7 @@ static compute_status read_strips(tiff_state *state, const tiff_target *target, 
     if (TIFFReadEncodedStrip(state->tiff, strip, part, (tmsize_t)bytes) != (tmsize_t)bytes)
       return fail_page(state, state->page, "unpack its pixels", why);
     if (!direct) pixels_convert(page->stored, false, part, goal, pixels);
-    if (page->rows - row <= page->part_rows) break; /* row would exceed 2^32 */
+    if (page->rows - row <= page->part_rows) break; /* row would overflow */
   }
   return COMPUTE_OK;
 }
@@ -392,7 +392,7 @@ static compute_status read_tiles(tiff_state *state, const tiff_target *target, f
   const tiff_page *page = target->page;
   size_t bytes = (size_t)page->part_rows * page->part_columns * target->size;
   if (!make_room(state, bytes)) return fail_memory(state, why);
-  uint32_t tile = 0; /* rows and columns are at most 2^30, and so are all plausible tiles */
+  uint32_t tile = 0; /* rows and columns of images and plausible tiles are at most 2^30 */
   for (uint64_t row = 0; row < page->rows; row += page->part_rows) {
     for (uint64_t column = 0; column < page->columns; column += page->part_columns) {
       if (TIFFReadEncodedTile(state->tiff, tile++, state->part, (tmsize_t)bytes) != (tmsize_t)bytes)
@@ -428,8 +428,8 @@ static compute_status read_pages(movie *file, int64_t first, int64_t count, void
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-/* ImageJ saves stacks above 4 GiB as one page, whose description says how many images follow the
- * first contiguously. 0: it is not such a file. */
+/* ImageJ saves a stack above 4 GiB as one page, with the other images contiguously behind it. The
+ * description has their number. 0: it is not such a file. */
 static int64_t images_of_one_page(const tiff_state *state) {
   const char *text = state->file->description;
   if (!text || strncmp(text, "ImageJ=", 7) != 0 || state->first.compression != COMPRESSION_NONE ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An object of JSON is a hash table whose seed is random: no file can choose names that collide. */
+/* jansson's JSON object is a hash table with a random seed, so no file can choose names that
+ * collide. */
 #include "programs/fit/name_table.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ int32_t name_table_number(name_table *t, const char *name) {
   const int32_t known = name_table_find(t, name);
   if (known >= 0 || t->count == INT32_MAX) return known;
   if (!t->numbers) t->numbers = json_object();
-  if ((t->count & (t->count - 1)) == 0) { /* room doubles */
+  if ((t->count & (t->count - 1)) == 0) { /* the capacity doubles */
     const char **names = realloc(t->names, 2 * (t->count + 1) * sizeof *names);
     if (!names) return -1;
     t->names = names;

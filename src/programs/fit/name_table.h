@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers names in the order of their appearance; time is linear in their number. */
+/* Numbers names in the order of their appearance, in constant time per name on average. */
 #ifndef TOOLS_FIT_NAME_TABLE_H
 #define TOOLS_FIT_NAME_TABLE_H
 
 #include <jansson.h>
 #include <stdint.h>
 
-/* Zero is an empty table. */
+/* Zero-initialised: an empty table. */
 typedef struct name_table {
   const char **names;
   size_t count;
-  json_t *numbers; /* of each name */
+  json_t *numbers; /* name → number */
 } name_table;
 
 void name_table_release(name_table *t);
 
-/* The number of a name, which is new if it has none; −1 without memory. */
+/* The number of a name; a new name gets the next number. −1 when out of memory. */
 int32_t name_table_number(name_table *t, const char *name);
 
-/* The number of a name, −1 if it has none. */
+/* The number of a name; −1 if it has none. */
 int32_t name_table_find(const name_table *t, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A number becomes an integer in units of its last digit, which is converted eight digits at a
- * time: they are divided side by side in one word, whose bytes are then the text. */
+/* A number becomes an integer in units of its last digit. Eight digits at a time are then separated
+ * by parallel divisions in one 64-bit word, whose bytes become the text. */
 #include "programs/fit/number_text.h"
 
 #include <float.h>
@@ -20,8 +20,8 @@ static const uint64_t whole_powers[] = {
 
 /* ---- Digits -------------------------------------------------------------------------------- */
 
-/* The eight digits of value < 10^8, one per byte, the first in the lowest. The quotients are exact
- * for numbers this small, and the lanes wide enough for the products. */
+/* The eight digits of value < 10^8, one per byte, the first in the lowest byte. The quotients are
+ * exact for numbers this small, and each product fits in its part of the word. */
 static inline uint64_t eight_digits(uint64_t value) {
   const uint64_t fours = value / 10000 | value % 10000 << 32;
   const uint64_t hundreds = fours * 10486 >> 20 & 0x0000007f0000007f;
@@ -96,12 +96,12 @@ static long double ten_to(int exponent) {
   return power;
 }
 
-/* size > 0 as number · 10^(exponent − digits + 1) with number < 10^digits. The result has gone
- * through a dozen roundings; false if they leave the nearest number in doubt. */
+/* Writes size > 0 as number · 10^(exponent − digits + 1) with number < 10^digits. The computation
+ * rounds a dozen times; false if the nearest number is therefore in doubt. */
 static bool scale(double size, int digits, uint64_t *number, int *exponent) {
   int binary;
   (void)frexp(size, &binary);
-  *exponent = (int)floor((binary - 1) * 0.30102999566398120); /* or one more */
+  *exponent = (int)floor((binary - 1) * 0.30102999566398120); /* may be one too small */
   const int shift = digits - 1 - *exponent;
   long double scaled = shift < 0 ? (long double)size / ten_to(-shift) : size * ten_to(shift);
   if (scaled >= (long double)powers[digits]) {
@@ -115,7 +115,7 @@ static bool scale(double size, int digits, uint64_t *number, int *exponent) {
   return fabsl(rest) > 16 * LDBL_EPSILON * scaled;
 }
 
-/* The same by the C library, which is exact. */
+/* The same with the C library, which is exact. */
 static void scale_exactly(double size, int digits, uint64_t *number, int *exponent) {
   char text[64];
   snprintf(text, sizeof text, "%.*e", digits - 1, size);
@@ -128,7 +128,7 @@ static void scale_exactly(double size, int digits, uint64_t *number, int *expone
   if (end[1] == '-') *exponent = -*exponent;
 }
 
-/* d.ddde±xx with up to 9 digits, or a name. */
+/* Writes d.ddde±xx with up to 9 digits, or "NaN" or "Infinity". */
 static char *put_scientific(char *text, double value, int digits) {
   if (isnan(value)) return put_word(text, "NaN");
   if (value < 0) *text++ = '-';
@@ -151,13 +151,13 @@ static char *put_scientific(char *text, double value, int digits) {
 
 /* ---- Fixed numbers ------------------------------------------------------------------------- */
 
-/* size · 10^decimals rounded to nearest, given that product as a double, below 2^53. */
+/* Rounds size · 10^decimals to nearest. `scaled` is that product as a double, below 2^53. */
 static inline uint64_t round_scaled(double size, int decimals, double scaled) {
   if (scaled >= TWO_TO_52) return (uint64_t)scaled;
   const double nearest = scaled + TWO_TO_52 - TWO_TO_52, rest = scaled - nearest;
   const uint64_t number = (uint64_t)(int64_t)nearest;
   if (fabs(rest) != 0.5) return number;
-  /* A half: the rounding error of the product decides. */
+  /* A tie: the rounding error of the product decides. */
   const double lost = fma(size, powers[decimals], -scaled);
   return rest > 0 ? number + (lost > 0) : number - (lost < 0);
 }
@@ -185,7 +185,7 @@ char *number_fixed(char *text, double value, int decimals) {
   return put_fixed(text, value, decimals);
 }
 
-/* Digits after the point, to make 7 significant ones. */
+/* The number of digits after the point for 7 significant digits. */
 static inline int short_decimals(double size) {
   if (size < 1) return 7 + (size < 1e-1) + (size < 1e-2) + (size < 1e-3);
   return 6 - (size >= 1e1) - (size >= 1e2) - (size >= 1e3) - (size >= 1e4) - (size >= 1e5) -
@@ -201,10 +201,10 @@ char *number_short(char *text, double value) {
 
 /* ---- Columns ------------------------------------------------------------------------------- */
 
-/* All numbers go through one step at a time, in loops that the compiler vectorises. The functions
- * above handle the rest. */
+/* Each step processes all numbers in a loop that the compiler vectorises. The functions above
+ * handle the remaining numbers. */
 
-/* Marks a number of at least 10^8, or one whose rounding is in doubt. */
+/* Marks a number that is at least 10^8 or whose rounding is in doubt. */
 #define NOT_PLAIN UINT32_MAX
 
 /* round_scaled for the clear cases. */
@@ -266,8 +266,8 @@ static void integer_cells(const double *values, int32_t count, number_cell *cell
   }
 }
 
-/* All with the same decimals, or, where `each` is not NULL, each with its own, as number_short
- * has. */
+/* All numbers have the same decimals. If `each` is not NULL, number i has each[i] decimals, as in
+ * number_short. */
 static inline void fixed_cells(const double *values, int decimals, const uint8_t *each,
                                int32_t count, number_cell *cells) {
   uint32_t numbers[NUMBER_CELLS];
@@ -300,7 +300,7 @@ static void short_cells(const double *values, int32_t count, number_cell *cells)
 void number_cells(const double *values, int32_t count, int decimals, number_cell *cells) {
   double all[NUMBER_CELLS] = {0};
   memcpy(all, values, (size_t)count * sizeof *all);
-  switch (decimals) { /* the compiler specialises the loop for the values that occur in tables */
+  switch (decimals) { /* the compiler specialises the loop for the values used in tables */
   case NUMBER_INTEGER: integer_cells(all, count, cells); break;
   case NUMBER_SHORT: short_cells(all, count, cells); break;
   case 3: fixed_cells(all, 3, NULL, count, cells); break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers as text, far faster than printf and the same in every locale: tables have millions of
- * lines. Every number is the decimal nearest to the double's exact value, ties to even, as printf
- * rounds. */
+/* Numbers as text, much faster than printf and independent of the locale: tables have millions of
+ * lines. The text is the decimal nearest to the double's exact value, ties to even, as in
+ * printf. */
 #ifndef TOOLS_FIT_NUMBER_TEXT_H
 #define TOOLS_FIT_NUMBER_TEXT_H
 
@@ -11,17 +11,16 @@
 #define NUMBER_TEXT_BYTES                                                                          \
   32 /* buffer size that each function needs: bytes after the number are undefined */
 
-/* Each writes to `text`, without a terminating zero, and returns its end. */
+/* Each function writes to `text` without a terminating zero, and returns the end. */
 
 char *number_integer(char *text, int64_t value);
 
-/* With `decimals` (0 … 9) digits after the point, and never "-0.0". Values of at least 2^53 units
- * of the last digit have 9 significant digits and an exponent instead. "NaN", "Infinity",
- * "-Infinity".
- */
+/* `decimals` (0 … 9) digits after the point, and never "-0.0". A value of at least 2^53 units of
+ * the last digit has 9 significant digits and an exponent instead. "NaN", "Infinity",
+ * "-Infinity". */
 char *number_fixed(char *text, double value, int decimals);
 
-/* With 7 significant digits, and an exponent if the value is below 1e-4 or at least 1e7. */
+/* 7 significant digits, and an exponent if the value is below 1e-4 or at least 1e7. */
 char *number_short(char *text, double value);
 
 /* ---- Many at once -------------------------------------------------------------------------- */
@@ -31,13 +30,13 @@ typedef struct number_cell {
   uint8_t length;
 } number_cell;
 
-#define NUMBER_CELLS 32 /* converted at a time: all columns of that many rows fit in a cache */
+#define NUMBER_CELLS 32 /* numbers per call: all columns of that many rows fit in a cache */
 
-/* `decimals` of number_cells that are not a number of digits. */
+/* Special values for `decimals` in number_cells. */
 enum { NUMBER_SHORT = -1, NUMBER_INTEGER = -2 };
 
-/* Writes each of `count` (up to NUMBER_CELLS) values to a cell of its own, as number_fixed,
- * number_short or number_integer would. Values of NUMBER_INTEGER are whole, below 2^53 in size. */
+/* Writes value i to cell i, for `count` (up to NUMBER_CELLS) values, as number_fixed, number_short
+ * or number_integer would. For NUMBER_INTEGER the values are integers below 2^53 in magnitude. */
 void number_cells(const double *values, int32_t count, int decimals, number_cell *cells);
 
 #endif

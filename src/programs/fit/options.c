@@ -19,7 +19,7 @@ enum {
   L = COMMAND_LINK,
   D = COMMAND_DRIFT,
   K = COMMAND_CALIBRATE,
-  T = R | L | D | K /* those that read a table of localisations */
+  T = R | L | D | K /* the subcommands that read a table of localisations */
 };
 
 #define SIDE COMPUTE_FIT_MAX_SIDE
@@ -108,7 +108,7 @@ static const option_row rows[] = {
      .neutral = true},
     {"--quiet", OPTION_FLAG, AT(quiet), F | S | V | B | T,
      .help = "prints no progress and no summary", .neutral = true},
-    /* What is kept. */
+    /* Selection of the output. */
     {"--keep", OPTION_WORDS, AT(keep), F, .value = "LIST",
      .help = "the fits to write, by status: all (default), converged, max-iterations, at-bound, "
              "singular, bad-data",
@@ -131,7 +131,7 @@ static const option_row rows[] = {
      .help = "pixels of at least this value are saturated; adds a column with their number in each "
              "ROI",
      .more = "`--where 'saturated == 0'` rejects these ROIs.", .least = DBL_MIN, .most = 1e9},
-    /* What is fitted. */
+    /* The fit's model. */
     {"--model", OPTION_CHOICE, AT(model), ALL | K, .value = "MODEL",
      .help =
          "what is fitted: XYNB (x, y, photons, background; default), XYNBS (and one sigma), "
@@ -285,7 +285,7 @@ static const option_row rows[] = {
      .help = "seed of the random numbers; default 1",
      .more = "The same seed gives the same images on every machine.", .least = 0, .most = MANY},
 #include "programs/fit/options_table.def"
-    /* Where. */
+    /* Devices and threads. */
     {"--device", OPTION_DEVICES, AT(device), F | V | B | D, .value = "NAMES",
      .help = "the devices: cpu, cuda:0, ..., several separated by commas, all, or auto (default): "
              "the fastest",

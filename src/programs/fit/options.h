@@ -22,9 +22,9 @@ enum {
   COMMAND_CALIBRATE = 1 << 8
 };
 
-/* Every option of every subcommand; those not given hold their defaults. */
+/* Every option of every subcommand. An option that is not given has its default. */
 typedef struct fit_arguments {
-  option_line line; /* its operand is the input */
+  option_line line; /* the operand is the input */
 
   /* Files. "-" is standard output where supported. */
   const char *output, *format, *truth, *json, *picture, *corners, *start_file;
@@ -36,13 +36,13 @@ typedef struct fit_arguments {
   bool all_pages;
   int64_t position_number, channel, z_number; /* −1: not given */
 
-  /* What is kept. */
+  /* Selection of the output. */
   const char *keep, *where;
   list_value region;
   compute_range frame_range;
   double saturation;
 
-  /* What is fitted. */
+  /* The fit's model. */
   int32_t model, profile;
   size_value roi;
   list_value sigma;
@@ -73,7 +73,7 @@ typedef struct fit_arguments {
   size_value size;
   double spots;
   compute_range photons, background, position, z, sigma_range;
-  int32_t dtype; /* its place among the choices: u16, f32 */
+  int32_t dtype; /* index into the choices u16, f32 */
   double x, y;
 
   double z_step;
@@ -91,7 +91,7 @@ typedef struct fit_arguments {
   bool quadratic;
   const char *images;
 
-  /* Where and how. */
+  /* Devices, threads and batches. */
   const char *device;
   int64_t threads, batch, memory;
   double seconds;
@@ -102,7 +102,7 @@ extern const fit_arguments fit_defaults;
 
 extern const option_program fit_program;
 
-/* Writes "compute-fit: " and the message as a line to standard error. */
+/* Writes a line with "compute-fit: " and the message to standard error. */
 void fit_say(const char *format, ...) COMPUTE_PRINTF(1, 2);
 
 /* The same with the library's last error as the message; returns EXIT_FAILED. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Localisations as an image: each a Gaussian of unit weight, as wide as its uncertainty, on a grid
- * finer than the camera's, or a count in one pixel. In a PNG brightness is the square root of the
- * density, so that a few dense places do not leave everything else black; the brightest thousandth
- * of the lit pixels is white. There is a scale bar in the corner. */
+/* Localisations as an image on a grid finer than the camera's. Each is a Gaussian of unit weight,
+ * as wide as its uncertainty, or a count in one pixel. In a PNG, brightness is the square root of
+ * the density, so that a few dense places do not leave the rest black. The brightest thousandth of
+ * the lit pixels is white. A scale bar is in the corner. */
 #include "programs/fit/picture.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ struct picture {
   picture_view view;
   int64_t rows, columns;
   float *density;
-  float *across, *down; /* [columns], [rows]: of the spot that is being added */
+  float *across, *down; /* [columns], [rows]: weights of the spot being added */
 };
 
 picture_view picture_whole(int64_t rows, int64_t columns, double pixel_size) {
@@ -66,8 +66,8 @@ void picture_release(picture *p) {
   free(p);
 }
 
-/* Weights of the pixels around `centre`, a Gaussian integrated over each of at most `size`; returns
- * their number; the first is for pixel *first. */
+/* Weights of the pixels around `centre`: a Gaussian integrated over each pixel. Returns their
+ * number, at most `size`; weight[0] is for pixel *first. */
 static int64_t weights(double centre, double sigma, int64_t size, int64_t *first, float *weight) {
   const double reach = fmin(3 * sigma + 0.5, (double)size);
   int64_t low = (int64_t)floor(centre - reach + 0.5), high = (int64_t)floor(centre + reach + 0.5);
@@ -126,7 +126,7 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The density drawn as white: that of the brightest thousandth of a sample of lit pixels. */
+/* The density drawn as white: the 99.9 % quantile of a sample of lit pixels. */
 static float brightest(const picture *p) {
   enum { SAMPLE = 200000 };
   const int64_t pixels = p->rows * p->columns, step = 1 + pixels / (4 * SAMPLE);
@@ -145,7 +145,7 @@ static float brightest(const picture *p) {
   return most;
 }
 
-/* Black, red, yellow, white: `level` from 0 to 1. */
+/* A colour from black through red and yellow to white, for `level` from 0 to 1. */
 static void colour(float level, png_byte rgb[3]) {
   for (int i = 0; i < 3; i++)
     rgb[i] = (png_byte)lroundf(255 * fminf(fmaxf(level * 2.6f - 0.9f * (float)i, 0), 1));
@@ -185,9 +185,9 @@ static void write_text(const canvas *c, int64_t left, int64_t top, int64_t dot, 
           fill(c, left + k % GLYPH_WIDTH * dot, top + k / GLYPH_WIDTH * dot, dot, dot, 255);
 }
 
-/* A white bar on black in the lower right corner, at most a quarter of the picture long, with its
- * length: nm or um if the camera's pixel size is known, otherwise pixels. Omitted if the picture is
- * too small for it. */
+/* Draws a labelled white bar on black in the lower right corner, at most a quarter of the picture
+ * long. Its length is in nm or um if the camera's pixel size is known, otherwise in pixels. A
+ * picture that is too small has no bar. */
 static void draw_scale(const canvas *c, const picture *p) {
   char text[32];
   const double nm = p->view.pixel_size, unit = p->view.zoom / (nm > 0 ? nm : 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The drift over the frames as SVG: a curve for each axis, and a dot for each window; z has a panel
- * of its own. */
+/* The drift over the frames as SVG: a curve for each axis and a dot for each window. z has a
+ * separate panel. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,12 +10,12 @@
 
 enum { WIDTH = 560, LEFT = 66, PANEL = 470, TOP = 60, TALL = 240, BELOW = 52, STEPS = 400 };
 
-/* A panel with some of the axes. */
+/* A panel with axes `from` … `to` − 1. */
 typedef struct axes {
   FILE *file;
   const drift_result *d;
   int from, to, top;
-  double first, frames, unit, least, most; /* unit: nm of a pixel, or 1 */
+  double first, frames, unit, least, most; /* unit: nm per pixel, or 1 */
 } axes;
 
 static const char names[] = "xyz";

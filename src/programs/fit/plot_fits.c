@@ -9,17 +9,17 @@
 #include "programs/fit/whole_file.h"
 
 enum { WIDTH = 430, LEFT = 62, PANEL = 344, TALL = 180, TOP = 92, BARS = 20, STEP = TALL + 98 };
-enum { NAME_LENGTH = 50 }; /* length of the title that fits */
+enum { NAME_LENGTH = 50 }; /* length of the longest title */
 
 typedef struct panel {
   FILE *file;
   double top;
-  double most; /* at the upper end of the scale */
+  double most; /* the upper end of the scale */
 } panel;
 
 void plot_escape(FILE *file, const char *text, int letters) {
   for (; *text; text++) {
-    const bool begins = ((unsigned char)*text & 0xc0) != 0x80; /* a letter in UTF-8 */
+    const bool begins = ((unsigned char)*text & 0xc0) != 0x80; /* first byte of a letter in UTF-8 */
     if (begins && letters-- == 0) {
       fputs("…", file);
       return;
@@ -34,13 +34,13 @@ void plot_escape(FILE *file, const char *text, int letters) {
   }
 }
 
-/* 500, 20 k, 1.5 M */
+/* Formats a count as 500, 20 k or 1.5 M. */
 static void count_text(double count, char text[32]) {
   const double unit = count >= 1e6 ? 1e6 : count >= 1e4 ? 1e3 : 1;
   snprintf(text, 32, "%g%s", count / unit, unit > 1e3 ? " M" : unit > 1 ? " k" : "");
 }
 
-/* The frame, and the scale of counts from 0 to p->most. */
+/* Draws the frame and the scale of counts from 0 to p->most. */
 static void draw_frame(const panel *p, const char *title, const char *below) {
   const double step = fmax(picture_round_down(p->most / 3), 1);
   fprintf(p->file, "<text x=\"%d\" y=\"%g\" class=\"t\">%s</text>\n", 16, p->top - 28, title);
@@ -72,8 +72,8 @@ static void draw_tick(const panel *p, double at, double value) {
           LEFT + at * PANEL, p->top + TALL + 19, value);
 }
 
-/* Ticks on a logarithmic axis: 1, 2 and 5 of each decade; powers of ten where there are many
- * decades; multiples of one step if the range is less than about a decade. */
+/* Ticks on a logarithmic axis: 1, 2 and 5 in each decade, or powers of ten if there are many
+ * decades, or multiples of one step if the range is less than about a decade. */
 static void draw_logarithmic_ticks(const panel *p, double least, double most) {
   static const double digits[] = {1, 2, 5};
   const double span = log(most / least);
@@ -89,7 +89,7 @@ static void draw_logarithmic_ticks(const panel *p, double least, double most) {
         draw_tick(p, log(power * digits[i] / least) / span, power * digits[i]);
 }
 
-/* Cells first … last hold all but a thousandth at each end. */
+/* Cells first … last contain all but a thousandth at each end. */
 static void draw_uncertainties(FILE *file, const statistics *s) {
   const double cell = log10(STATISTICS_STD_MOST / STATISTICS_STD_LEAST) / STATISTICS_STD_CELLS;
   int64_t first = 0, last = STATISTICS_STD_CELLS - 1, below = 0, above = 0, most = 1;

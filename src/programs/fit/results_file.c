@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The life cycle of a results file of any format.
  *
- * Rows are appended to <name>.incomplete, and nothing written is changed later but the header of a
- * .npy. The file has its own threads, which format the rows and write them (results_private.h). A
- * checkpoint makes them durable and then replaces the state, which records how many bytes are
- * valid. A resumed run truncates the file to these. */
+ * Rows are appended to <name>.incomplete. Only the header of a .npy is overwritten later. The
+ * file's own threads format and write the rows (results_private.h). A checkpoint makes the rows
+ * durable and then replaces the state, which records the number of valid bytes. A resumed run
+ * truncates the file to the valid bytes. */
 #include "programs/fit/results_file.h"
 
 #include <errno.h>
@@ -140,7 +140,7 @@ static void stop_threads(results_file *file) {
 
 static void release(results_file *file) {
   stop_threads(file);
-  if (file->descriptor >= 0) close(file->descriptor); /* and with it the lock */
+  if (file->descriptor >= 0) close(file->descriptor); /* also releases the lock */
   free(file->path);
   free(file->incomplete);
   free(file->state_path);
@@ -168,7 +168,7 @@ static results_file *allocate(const char *path, const results_options *options) 
   return NULL;
 }
 
-/* What must be the same for a file to be continued. */
+/* Describes the job; a file can be continued only by a job with the same description. */
 static void describe_job(results_file *file) {
   char *job = file->state.job, *end = job + sizeof file->state.job;
   const results_options *options = &file->options;
@@ -190,7 +190,7 @@ static compute_status lock_file(results_file *file, bool *made, failure *why) {
   }
   struct stat here, there;
   bool taken = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  /* Another process may have finished and renamed it in the meantime. */
+  /* Another process may have finished and renamed the file in the meantime. */
   if (!taken && (fstat(file->descriptor, &here) != 0 || stat(file->incomplete, &there) != 0 ||
                  here.st_ino != there.st_ino || here.st_dev != there.st_dev))
     taken = true;
@@ -235,7 +235,7 @@ static compute_status resume_from(results_file *file, const results_state *found
   return COMPUTE_OK;
 }
 
-/* Whether this job may replace a complete file. */
+/* Fails if this job may not replace an existing complete file. */
 static compute_status check_complete(const results_file *file, const results_state *found,
                                      failure *why) {
   if (file->options.overwrite || access(file->path, F_OK) != 0) return COMPUTE_OK;
@@ -287,7 +287,7 @@ static compute_status check_options(const char *path, const results_options *opt
   return COMPUTE_OK;
 }
 
-/* Refuses what certainly does not fit on the disk; lines have at least two characters per
+/* Refuses results that certainly do not fit on the disk. A line has at least two characters per
  * column. */
 static compute_status check_room(const results_file *file, failure *why) {
   struct statvfs disk;
@@ -385,8 +385,8 @@ bool results_file_abandon(results_file *file, results_progress *progress) {
   if (progress) *progress = (results_progress){0};
   if (!file) return false;
   if (file->now.rois > 0 || file->now.frames > 0)
-    results_file_checkpoint(file, NULL); /* if it fails, the last one remains */
-  stop_threads(file);                    /* from here on, no other thread changes the state */
+    results_file_checkpoint(file, NULL); /* if it fails, the previous one remains */
+  stop_threads(file);                    /* from now on, no other thread changes the state */
   const results_progress kept = file->state.progress;
   const bool some = kept.rois > 0 || kept.frames > 0;
   if (progress) *progress = kept;
@@ -400,7 +400,7 @@ bool results_file_abandon(results_file *file, results_progress *progress) {
 
 /* ---- Headers of results files -------------------------------------------------------------- */
 
-/* "('x', '<f8'), " and so on: NumPy's description of a record. */
+/* Writes NumPy's description of a record: "('x', '<f8'), …". */
 static size_t put_descr(const column_set *set, char *text, size_t room) {
   const uint16_t one = 1;
   bool little = *(const unsigned char *)&one == 1;
@@ -415,7 +415,7 @@ static size_t put_descr(const column_set *set, char *text, size_t room) {
   return used;
 }
 
-/* The number of rows is padded with blanks to constant length. */
+/* Pads the number of rows with blanks, so that the header's length is constant. */
 static size_t npy_head(const column_set *set, int64_t rows, char *text) {
   size_t used = 10;
   used += (size_t)snprintf(text + used, RESULTS_HEAD_BYTES - used, "{'descr': [");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* HDF5 and its YAML side-car, in the layout that Picasso opens: one dataset `locs` of records, and
- * a file that says how large the images were.
+/* HDF5 and its YAML side-car, in Picasso's layout: one dataset `locs` of records, and a file with
+ * the size of the images.
  *
- * A half-written HDF5 file is lost if its program is killed, so results are first collected as
- * records in the incomplete file, and copied here at the end. Both files get their names when they
- * are complete, the side-car first. */
+ * An HDF5 file is lost if its program is killed while writing it. So results are first collected as
+ * records in the incomplete file, and copied to HDF5 at the end. Both files get their names when
+ * they are complete, the side-car first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "programs/fit/side_car.h"
 #include "programs/fit/whole_file.h"
 
-/* Whether `path` is the side-car of the raw input movie. */
+/* Returns true if `path` is the side-car of the raw input movie. */
 static bool is_the_inputs(const results_file *file, const char *path) {
   size_t stem = strlen(path) - 5, length = strlen(file->input);
   return length == stem + 4 && strncmp(file->input, path, stem) == 0;
@@ -174,7 +174,7 @@ static compute_status write_hdf5(const results_file *file, const char *path, fai
 
 /* ---- Side-car ------------------------------------------------------------------------------ */
 
-/* A text in YAML's double quotes, which follow JSON's rules. */
+/* Writes a text in YAML's double quotes, which follow JSON's rules. */
 static void put_text(FILE *yaml, const char *key, const char *text) {
   json_t *string = json_text(text);
   char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;

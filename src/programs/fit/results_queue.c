@@ -7,7 +7,7 @@
 
 #include "programs/fit/results_private.h"
 
-#define WRITE_BACK_BYTES (8u << 20) /* to start writing to the disk at a time */
+#define WRITE_BACK_BYTES (8u << 20) /* the kernel starts write-back of this many bytes at a time */
 
 bool results_start_thread(pthread_t *thread, void *(*work)(void *), void *argument) {
   sigset_t all, before;
@@ -20,12 +20,12 @@ bool results_start_thread(pthread_t *thread, void *(*work)(void *), void *argume
 
 /* ---- The threads --------------------------------------------------------------------------- */
 
-/* Mutex held. */
+/* Records the first failure. Call with the mutex locked. */
 static void note(results_queue *queue, const failure *why) {
   if (why->status && !queue->failed.status) queue->failed = *why;
 }
 
-/* The disk starts on what is there already, which leaves less for a checkpoint. */
+/* Starts write-back to the disk early, so that a checkpoint has less to write. */
 static void start_writing_back(const results_file *file, uint64_t before) {
   if (before / WRITE_BACK_BYTES == file->written / WRITE_BACK_BYTES) return;
   const uint64_t first = before / WRITE_BACK_BYTES * WRITE_BACK_BYTES;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* See results_private.h. Large appends are cut into chunks of a block each, which threads take in
- * turn; the queue puts them in order. The bytes do not depend on the cuts. Records are little more
- * than copied, so more threads would cost more than they save. */
+/* See results_private.h. A large append is divided into chunks of one block each. Each thread takes
+ * the next free chunk, and the queue restores the order, so the bytes do not depend on the
+ * division. Records need little more than a copy: more threads would cost more than they save. */
 #include "programs/fit/results_private.h"
 
 #include <stdatomic.h>
 
 #define CHUNK       1024    /* results per block, if several threads fill them */
-#define BLOCK_BYTES 524288u /* of a block that only the caller fills */
+#define BLOCK_BYTES 524288u /* size of a block that only the caller fills */
 
 typedef struct rows_job {
   results_rows *rows;
   const column_rows *all;
-  int64_t chunks, block; /* their number, and that of the first one's block */
-  atomic_llong next;     /* chunk */
-  atomic_llong written;  /* rows */
+  int64_t chunks, block; /* number of chunks; block number of the first chunk */
+  atomic_llong next;     /* next chunk */
+  atomic_llong written;  /* rows so far */
 } rows_job;
 
 /* ---- Rows ---------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The state is written under a temporary name, made durable, and renamed: there is always a valid
- * one, and it never covers bytes that are not durable themselves. */
+/* The state is written under a temporary name, made durable, and renamed. So there is always a
+ * valid state, and it never covers bytes that are not durable. */
 #include "programs/fit/results_private.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See saturation.h: a list of pixels in the order of their images. */
+/* See saturation.h. Saturated pixels are a list in the order of their images. */
 #include "programs/fit/saturation.h"
 
 #include <pthread.h>
@@ -14,8 +14,8 @@ typedef struct bright_pixel {
 typedef struct bright_list {
   pthread_mutex_t mutex;
   bright_pixel *pixels;
-  int64_t first, end, room; /* those before `first` are forgotten */
-  int64_t next;             /* the first image that has not been scanned */
+  int64_t first, end, room; /* pixels before `first` are forgotten; room: capacity */
+  int64_t next;             /* the first image that is not scanned yet */
 } bright_list;
 
 struct saturation {
@@ -44,7 +44,7 @@ void saturation_release(saturation *s) {
   free(s);
 }
 
-/* Adds one, in the room of those that are forgotten if there is enough of it. */
+/* Appends a pixel. Reuses the space of forgotten pixels if it is more than half of the list. */
 static bool add(bright_list *list, bright_pixel pixel) {
   if (list->end == list->room && list->first > list->room / 2) {
     memmove(list->pixels, list->pixels + list->first,
@@ -87,7 +87,7 @@ compute_status saturation_scan(saturation *s, compute_dtype dtype, int64_t first
                                const void *pixels) {
   const int64_t size = s->rows * s->columns;
   pthread_mutex_lock(&s->list->mutex);
-  if (s->list->next > first) { /* read again, for a smaller batch */
+  if (s->list->next > first) { /* images are read again for a smaller batch */
     const int64_t known = s->list->next - first < count ? s->list->next - first : count;
     pixels = (const char *)pixels + (size_t)(known * size) * compute_dtype_size(dtype);
     first += known;
@@ -100,7 +100,7 @@ compute_status saturation_scan(saturation *s, compute_dtype dtype, int64_t first
   return good ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
 }
 
-/* The first pixel of this image or a later one. */
+/* The index of the first pixel in `image` or a later image. */
 static int64_t find(const bright_list *list, int64_t image) {
   int64_t low = list->first, high = list->end;
   while (low < high) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which pixels of the images in progress are saturated. Images are scanned as they are read, and
- * forgotten once their results are written, so that memory is needed only for what lies between. */
+/* The saturated pixels of the images in progress. Images are scanned as they are read, and
+ * forgotten once their results are written, so that memory is needed only for the images in
+ * between. */
 #ifndef TOOLS_FIT_SATURATION_H
 #define TOOLS_FIT_SATURATION_H
 
@@ -10,12 +11,12 @@
 
 typedef struct saturation saturation;
 
-/* Pixels of at least `level` are saturated. Images are rows × columns. NULL when out of memory. */
+/* A pixel is saturated from `level` on. Images are rows × columns. NULL when out of memory. */
 saturation *saturation_create(double level, int64_t rows, int64_t columns);
 void saturation_release(saturation *s); /* NULL is allowed */
 
-/* Scans images first … first + count − 1, of COMPUTE_U16 or COMPUTE_F32; in ascending order.
- * COMPUTE_ERROR_OUT_OF_MEMORY. Thread-safe, as the others. */
+/* Scans images first … first + count − 1, of COMPUTE_U16 or COMPUTE_F32. Call in ascending order.
+ * Fails with COMPUTE_ERROR_OUT_OF_MEMORY. Thread-safe, like the functions below. */
 compute_status saturation_scan(saturation *s, compute_dtype dtype, int64_t first, int64_t count,
                                const void *pixels);
 

@@ -69,7 +69,7 @@ static void take_values(const void *rows, int32_t index, double *values) {
   column_values(chosen->columns, &chosen->columns->columns[index], chosen->rows, values);
 }
 
-/* Keeps the rows for which the condition holds. */
+/* Keeps the rows that meet the condition. */
 static void apply_condition(const selection *s, column_rows *some) {
   double holds[MAX_ROWS];
   const chosen_rows chosen = {&s->columns, some};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which fits are written: those of the wanted statuses for which the condition of --where holds.
- * The condition names columns as a .npy has them, in pixels and photons, whatever the format of
- * the output. */
+/* The selection of fits to write: by status, and by the condition of --where. The condition uses
+ * the column names and units (pixels and photons) of a .npy, whatever the format of the output. */
 #ifndef TOOLS_FIT_SELECTION_H
 #define TOOLS_FIT_SELECTION_H
 
@@ -14,17 +13,17 @@ typedef struct selection {
   column_set columns;
 } selection;
 
-/* Bits of the statuses in a list such as "converged,at-bound"; "all": every one. 0 for a word that
- * is none. */
+/* The bits of the statuses in a list such as "converged,at-bound", or of all for "all". 0 if a word
+ * is not a status. */
 uint32_t selection_statuses(const char *list);
 
-/* Reads the condition, which may be NULL. `options` are those of the output. */
+/* Parses the condition, which may be NULL. `options` are the options of the output. */
 compute_status selection_make(const results_options *options, uint32_t statuses, const char *where,
                               selection *made, failure *why);
 void selection_release(selection *s);
 
-/* Chooses from the results `first` to `end` the next ones to write, up to MAX_ROWS, into *some;
- * `all` names the arrays. Returns where to continue. Thread-safe. */
+/* Selects up to MAX_ROWS results to write, from `first` to `end` (exclusive), into *some. `all` has
+ * the arrays. Returns the index to continue at. Thread-safe. */
 int64_t selection_choose(const selection *s, const column_rows *all, int64_t first, int64_t end,
                          column_rows *some);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The problem that the command line describes: parameter names become indices, lists become fields,
- * the astigmatism file is read. Ranges that only the library knows are left to it. Camera maps are
- * checked before anything is fitted with them. */
+/* Makes the fit's problem from the command line: parameter names become indices, lists become
+ * fields, and the astigmatism file is read. The library checks ranges that depend on the model.
+ * Camera maps are checked before any fit. */
 #include "programs/fit/settings.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ int32_t problem_parameter(compute_fit_model model, const char *name) {
 
 /* ---- NAME=VALUE lists ---------------------------------------------------------------------- */
 
-/* "photons, x, …" of the model, for messages. */
+/* Lists the model's parameters for a message: "photons, x, …". */
 static void list_parameters(compute_fit_model model, char *text, size_t bytes) {
   text[0] = '\0';
   for (int32_t i = 0; i < compute_fit_parameter_count(model); i++) {
@@ -50,7 +50,7 @@ static bool read_double(const char *text, double *value) {
   return end != text && *end == '\0' && isfinite(*value);
 }
 
-/* Takes one "NAME" or "NAME=VALUE" of an option; false if the value is not allowed. */
+/* Takes one "NAME" or "NAME=VALUE" of an option; false if the value is invalid. */
 typedef bool (*take_function)(compute_fit_problem *problem, int32_t parameter, const char *value);
 
 static bool take_fix(compute_fit_problem *problem, int32_t i, const char *value) {
@@ -102,7 +102,7 @@ static int take_list(compute_fit_problem *problem, const char *option, const cha
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
-/* Those of the camera: readout has no test of the fit. */
+/* The default outputs for a camera: readout has no test of the fit. */
 static uint32_t usual_outputs(compute_fit_camera camera) {
   const uint32_t tests = COMPUTE_FIT_RATIO | COMPUTE_FIT_P_RAW | COMPUTE_FIT_P_VALUE;
   return COMPUTE_FIT_USUAL_OUTPUTS & ~(camera == COMPUTE_FIT_READOUT ? tests : 0);
@@ -153,7 +153,7 @@ static void trim(char *text) {
   memmove(text, text + start, length - start + 1);
 }
 
-/* "key: number" lines, with all keys: a file without some was cut short. */
+/* Reads "key: number" lines. All keys must be present: a file without one was truncated. */
 static int read_astigmatism(const char *path, compute_fit_problem *problem) {
   struct {
     const char *key;
@@ -221,12 +221,12 @@ static int take_spline(const fit_arguments *a, compute_fit_problem *p) {
   return status ? fit_say_failure(&why) : EXIT_GOOD;
 }
 
-/* Starts of z are for both models that have it. */
+/* Takes the options for z. Both models with z accept --z-start. */
 static int take_depth(const fit_arguments *a, compute_fit_problem *p) {
   static const char *const option[] = {"--astigmatism", "--depth", "--gamma",
                                        "--a",           "--b",     "--z-start"};
   if (p->model == COMPUTE_FIT_SPLINE) {
-    for (size_t i = 0; i < 5; i++) /* all but --z-start */
+    for (size_t i = 0; i < 5; i++) /* all except --z-start */
       if (option_given(&a->line, option[i]) && strcmp(option[i], "--astigmatism")) {
         fit_say("%s is for --model XYZNB, not for SPLINE", option[i]);
         return EXIT_USAGE;
@@ -238,7 +238,7 @@ static int take_depth(const fit_arguments *a, compute_fit_problem *p) {
   if (p->model != COMPUTE_FIT_XYZNB) {
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
       if (!option_given(&a->line, option[i])) continue;
-      /* validate and bench use several models, XYZNB among them */
+      /* validate and bench run several models, including XYZNB. */
       if (a->line.command & (COMMAND_VALIDATE | COMMAND_BENCH)) continue;
       fit_say("%s is for --model XYZNB, not for %s", option[i], compute_fit_model_name(p->model));
       return EXIT_USAGE;
@@ -264,7 +264,7 @@ static int take_depth(const fit_arguments *a, compute_fit_problem *p) {
 
 /* ---- Camera -------------------------------------------------------------------------------- */
 
-/* Options of another camera are refused, since they would have no effect. */
+/* Refuses options for another camera, because they would have no effect. */
 static int take_camera(const fit_arguments *a, compute_fit_problem *p) {
   static const struct {
     const char *option, *allowed;
@@ -349,7 +349,7 @@ static int say_pixel(const char *option, const char *path, int64_t columns, int6
 
 typedef enum map_kind { MAP_OFFSET, MAP_GAIN, MAP_INVERSE_GAIN, MAP_VARIANCE } map_kind;
 
-/* Checks every pixel, and turns counts per electron into electrons per count. */
+/* Checks every pixel, and converts counts per electron to electrons per count. */
 static int check_pixels(const char *option, const char *path, map_kind kind, float *value,
                         int64_t count, int64_t columns) {
   static const char *const allowed[] = {"offsets must be finite", "gains must be above 0",

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* The fit that a command line describes: its problem, and the camera maps that it names. */
+/* The fit that a command line describes: its problem and its camera maps. */
 #ifndef TOOLS_FIT_SETTINGS_H
 #define TOOLS_FIT_SETTINGS_H
 
 #include "programs/fit/options.h"
 
-/* Fills in model, profile, solver, widths, astigmatism, starts, bounds, outputs and the camera's
- * plain numbers. rows and columns are those of --roi. Returns EXIT_GOOD, or EXIT_USAGE or
- * EXIT_FAILED after printing an error. */
+/* Sets model, profile, solver, widths, astigmatism, starts, bounds, outputs, the camera's scalar
+ * parameters, and rows and columns from --roi. Returns EXIT_GOOD, or EXIT_USAGE or EXIT_FAILED
+ * after printing an error. */
 int problem_from_arguments(const fit_arguments *a, compute_fit_problem *problem);
 
-/* The index of a model's parameter by name, or −1. "N" and "background" are accepted, too. */
+/* The index of a model's parameter by name, or −1. Also accepts "N" and "background". */
 int32_t problem_parameter(compute_fit_model model, const char *name);
 
 typedef struct camera_maps {
-  compute_fit_map offset, gain, variance; /* values NULL: a number is used */
+  compute_fit_map offset, gain, variance; /* values NULL: a scalar is used */
   uint8_t *mask;
   int64_t mask_rows, mask_columns;
 } camera_maps;
 
-/* Reads the files that the options name and checks what is in them: finite numbers, gains above 0,
- * variances of at least 0. All maps must have the shape `rows` × `columns`, or, where these are not
- * 0, all `other_rows` × `other_columns`. `whose` says what has that shape: "the frames". Returns an
- * exit status; call camera_release afterwards in any case. */
+/* Reads the map files of the options and checks them: finite numbers, gains above 0, variances of
+ * at least 0. All maps must have the shape `rows` × `columns`; or, if `other_rows` is not 0, all
+ * may have the shape `other_rows` × `other_columns` instead. `whose` names the owner of that shape
+ * in errors: "the frames". Returns an exit status; call camera_release afterwards in any case. */
 int camera_read(const fit_arguments *a, int64_t rows, int64_t columns, int64_t other_rows,
                 int64_t other_columns, const char *whose, camera_maps *maps);
 

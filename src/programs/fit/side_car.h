@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The .yaml beside a file of raw pixels or HDF5. */
+/* The .yaml file beside raw pixels or HDF5. */
 #ifndef TOOLS_FIT_SIDE_CAR_H
 #define TOOLS_FIT_SIDE_CAR_H
 
@@ -7,11 +7,12 @@
 
 #include "programs/fit/failure.h"
 
-/* Its path: that of the file, with .yaml in place of the extension. Free it. NULL: out of memory.
- */
+/* The path of the side-car: the file's path with .yaml in place of the extension. The caller frees
+ * it. NULL: out of memory. */
 char *side_car_path(const char *path);
 
-/* COMPUTE_ERROR_FILE if it exists, without the file whose it would be: it is another's. */
+/* COMPUTE_ERROR_FILE if the side-car exists but the file at `path` does not: then it belongs to
+ * another file. */
 compute_status side_car_check(const char *path, failure *why);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Simulations that the command line describes: files of images, and, for validate and bench, trials
- * that are simulated and fitted in memory. */
+/* Simulations from the command line: files of images, and trials for validate and bench, which are
+ * simulated and fitted in memory. */
 #ifndef TOOLS_FIT_SIMULATION_H
 #define TOOLS_FIT_SIMULATION_H
 
@@ -11,7 +11,7 @@
 #include "programs/fit/settings.h"
 #include "programs/fit/statistics.h"
 
-/* The simulation for `problem`, without dtype. `maps` may be NULL; they are not copied. */
+/* The simulation for `problem`, without a dtype. `maps` may be NULL; they are not copied. */
 compute_simulation simulation_from_arguments(const fit_arguments *a,
                                              const compute_fit_problem *problem,
                                              const camera_maps *maps);
@@ -19,16 +19,16 @@ compute_simulation simulation_from_arguments(const fit_arguments *a,
 /* A file of simulated images: .npy, .tif or .raw with a YAML side-car. */
 typedef struct image_file image_file;
 
-/* Whether .tif files can be written: this program may have been built without libtiff. */
+/* Returns true if this program was built with libtiff and can write .tif files. */
 bool image_file_has_tiff(void);
 
-/* Begins a file of `count` images of u16 or f32, in the format of its extension. It is called
- * <path>.incomplete until it is finished. Without `overwrite` an existing file is refused. TIFFs
- * become BigTIFFs if necessary. */
+/* Creates a file of `count` u16 or f32 images, in the format of its extension. Its name is
+ * <path>.incomplete until it is finished. Without `overwrite` an existing file is refused. A large
+ * TIFF becomes a BigTIFF. */
 compute_status image_file_create(const char *path, compute_dtype dtype, int64_t count, int64_t rows,
                                  int64_t columns, bool overwrite, image_file **file, failure *why);
 
-/* Appends images, dense. */
+/* Appends contiguous images. */
 compute_status image_file_append(image_file *file, int64_t images, const void *pixels,
                                  failure *why);
 
@@ -40,22 +40,22 @@ void image_file_abandon(image_file *file);
 
 /* ROIs that are simulated and fitted in memory. */
 typedef struct trial {
-  compute_simulation simulation; /* its problem is also the fit's */
+  compute_simulation simulation; /* its problem is also the fit's problem */
   int64_t count;
-  double least_seconds; /* the fit is repeated for this long; 0: once */
+  double least_seconds; /* the fit is repeated for at least this time; 0: one run */
 
   /* Results. */
   statistics *statistics; /* free with free() */
-  double best_seconds;    /* of one run over all ROIs */
+  double best_seconds;    /* time of one run over all ROIs */
   double median_seconds;
   int64_t runs;
 } trial;
 
-/* Simulates, fits, compares with the truth. Returns an exit status; EXIT_INTERRUPTED after Ctrl-C.
- */
+/* Simulates, fits, and compares with the truth. Returns an exit status, EXIT_INTERRUPTED after
+ * Ctrl-C. */
 int trial_run(session *s, int64_t batch, trial *t);
 
-/* The models and sizes of a subcommand: all, or those of --model and --roi. */
+/* The models and sizes that a subcommand runs: all, or only --model and --roi. */
 typedef struct trial_case {
   compute_fit_model model;
   int32_t rows, columns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* "key: number" lines, then "values:" with a list of numbers for each row of nodes, plane after
- * plane: few enough to be text, and any program reads it. */
+/* The file has "key: number" lines, then "values:" with a list of numbers for each row of nodes,
+ * plane after plane. The numbers are few enough for text, which any program can read. */
 #include "programs/fit/spline_file.h"
 
 #include <errno.h>
@@ -20,13 +20,14 @@
 typedef struct reader {
   const char *path;
   FILE *file;
-  char *line; /* of getline */
+  char *line; /* buffer of getline */
   size_t room;
-  int number; /* of the line */
+  int number; /* line number */
   failure *why;
 } reader;
 
-/* The next line that says something, without what surrounds it; NULL at the end. */
+/* The next line that is not blank, a comment or "---", without indentation and comment; NULL at the
+ * end. */
 static char *next_line(reader *r) {
   while (getline(&r->line, &r->room, r->file) >= 0) {
     char *text = r->line + strspn(r->line, " \t");

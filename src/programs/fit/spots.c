@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Positions and frames of a table in one convention. */
+/* Converts positions and frames of a table to one convention. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ void spots_release(spots *s) {
 
 /* ---- Conventions --------------------------------------------------------------------------- */
 
-/* A .csv has the first frame 1 and measures from the corner of the first pixel (columns.c). */
+/* A .csv counts frames from 1 and measures from the corner of the first pixel (columns.c). */
 static double frame_offset(const table *t) {
   return t->format == RESULTS_CSV ? 1 : 0;
 }
@@ -31,12 +31,12 @@ static double unit_of(const spots *s, const table *t) {
   return table_in_nm(t) ? s->pixel_size : 1;
 }
 
-/* Heights are in the micrometres of the calibration in a .npy, in nm elsewhere. */
+/* Heights are in micrometres, as in the calibration, in a .npy, and in nm in other formats. */
 static double height_unit(const table *t) {
   return t->format == RESULTS_NPY ? 1e-3 : 1;
 }
 
-/* The first of the names that the table has. */
+/* The column with the first of these names that the table has. */
 static const table_column *find_any(const table *t, const char *const *names) {
   const table_column *found = NULL;
   for (; *names && !found; names++) found = table_find(t, *names);
@@ -120,7 +120,7 @@ static int compare_doubles(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Of the positive ones of up to two columns. */
+/* The median of the positive numbers in one or two columns. */
 static double median_of(const double *first, const double *second, int64_t rows) {
   double *all = first ? malloc((size_t)(2 * rows + 1) * sizeof *all) : NULL;
   int64_t count = 0;

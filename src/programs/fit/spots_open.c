@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of a command, and the rows of it that the command works on. */
+/* Reads the table of a command and selects the rows that the command uses. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "programs/fit/expression.h"
 #include "programs/fit/table.h"
 
-#define FARTHEST 1e9 /* pixels: what is beyond, or NaN, is no position */
+#define FARTHEST 1e9 /* pixels; a number beyond, or NaN, is not a position */
 
-/* The name without its unit. */
+/* The length of the name without its unit. */
 static size_t base_length(const char *name) {
   const char *unit = strstr(name, " [");
   return unit ? (size_t)(unit - name) : strlen(name);
@@ -42,7 +42,7 @@ static void take_values(const void *pointer, int32_t index, double *values) {
   for (int32_t i = 0; i < piece->count; i++) values[i] = from[i * t->stride];
 }
 
-/* Clears `keep` where the condition does not hold. */
+/* Clears `keep` for the rows that do not meet the condition. */
 static void apply_condition(const table *t, const expression *where, bool *keep) {
   double holds[EXPRESSION_MOST_ROWS];
   table_piece piece = {.t = t};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Running statistics of results; see statistics.h. Errors count for converged fits only: the theory
- * gives no uncertainty for the others, whose number is reported separately. */
+ * gives no uncertainty for other fits. Their number is reported separately. */
 #include "programs/fit/statistics.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static void add_uniform(uniformity *u, double p) {
   u->count++;
 }
 
-/* Cells divide the logarithms between least and most evenly. */
+/* The cells have equal widths in the logarithm, between least and most. */
 static void add_std(statistics *s, double std) {
   if (!(std > 0)) return;
   const double span = log(STATISTICS_STD_MOST / STATISTICS_STD_LEAST);
@@ -113,7 +113,7 @@ double uniformity_distance(const uniformity *u) {
   return distance;
 }
 
-/* The asymptotic series, with Stephens's correction for small numbers. */
+/* Kolmogorov's asymptotic series, with Stephens's correction for small samples. */
 double uniformity_probability(const uniformity *u) {
   const double root = sqrt((double)u->count);
   const double lambda = (root + 0.12 + 0.11 / root) * uniformity_distance(u);
@@ -137,8 +137,8 @@ double uniformity_below(const uniformity *u, double limit) {
 
 /* ---- Matching with the truth --------------------------------------------------------------- */
 
-/* Frame by frame, comparing every pair in a frame: frames hold tens or hundreds of spots, seldom
- * more. */
+/* Matching goes frame by frame and compares every pair in a frame: frames have tens or hundreds of
+ * spots, seldom more. */
 
 typedef struct frame_view {
   compute_fit_model model;
@@ -155,7 +155,7 @@ static bool counts(const frame_view *v, int64_t i) {
   return status == COMPUTE_FIT_CONVERGED || status == COMPUTE_FIT_AT_BOUND;
 }
 
-/* Localisation i, in the frame. */
+/* The position of localisation i in the frame. */
 static void position(const frame_view *v, int64_t i, double at[2]) {
   const float *p = v->results->parameters + (v->first + i) * v->parameters;
   const int32_t *corner = v->corners + 3 * (v->first + i);
@@ -200,7 +200,7 @@ static bool isolated(const frame_view *v, int64_t k, double reach) {
   return true;
 }
 
-/* Errors in the ROI's own coordinates, where f32 has the most digits. */
+/* Computes errors in the ROI's coordinates, because small numbers lose fewer digits in f32. */
 static void add_error(statistics *s, const frame_view *v, int64_t i, int64_t k) {
   float truth[COMPUTE_FIT_MAX_PARAMETERS];
   const int64_t roi = v->first + i;
@@ -232,7 +232,7 @@ void match_add(match *m, statistics *s, int64_t count, const compute_fit_results
   const int32_t parameters = compute_fit_parameter_count(s->model);
   int64_t done = 0;
   for (;;) {
-    /* The next frame that has a localisation or a spot. */
+    /* The next frame with a localisation or a true spot. */
     int64_t frame = next_frame;
     if (done < count && corners[3 * done] < frame) frame = corners[3 * done];
     if (m->next < m->truths) {

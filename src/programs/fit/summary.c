@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the summaries of the subcommands share; see summary.h. */
+/* See summary.h. */
 #include "programs/fit/summary.h"
 
 #include <errno.h>

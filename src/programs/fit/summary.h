@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the summaries of the subcommands share, as text and as JSON. */
+/* The common parts of the subcommands' summaries, as text and as JSON. */
 #ifndef TOOLS_FIT_SUMMARY_H
 #define TOOLS_FIT_SUMMARY_H
 
@@ -15,20 +15,20 @@ json_t *json_begin(const fit_arguments *a, const compute_fit_problem *problem);
 const char *json_camera_name(compute_fit_camera camera);
 const char *json_solver_name(compute_fit_solver solver);
 
-/* Writes `root` where --json says and releases it; `root` may be NULL (out of memory). Returns an
- * exit status. Without --json nothing is written. */
+/* Writes `root` to the file of --json, if given, and releases it. `root` may be NULL (out of
+ * memory). Returns an exit status. */
 int json_end(const fit_arguments *a, json_t *root);
 
-/* The summary of a command on tables: "program", "version", "command", "input", "output" and what
- * `results` holds, which it releases. As json_end. */
+/* Writes the summary of a command on tables, as json_end: "program", "version", "command", "input",
+ * "output" and the members of `results`, which it releases. */
 int json_end_table(const fit_arguments *a, json_t *results);
 
-/* {"x": {"count", "bias", "bias_standard_error", "std", "crlb", "std_over_crlb"}, …}; parameters
- * that were `fixed` (bits) are left out. */
+/* {"x": {"count", "bias", "bias_standard_error", "std", "crlb", "std_over_crlb"}, …}, without the
+ * parameters whose bit in `fixed` is set. */
 json_t *quality_errors_json(const statistics *s, uint32_t fixed);
 
-/* {"count", "ks_distance", "ks_probability", "below_0.01", "below_0.05", "histogram"}; null where
- * there are no numbers. */
+/* {"count", "ks_distance", "ks_probability", "below_0.01", "below_0.05", "histogram"}; null without
+ * numbers. */
 json_t *quality_uniformity_json(const uniformity *u);
 
 /* Prints a table with a line for each parameter. */

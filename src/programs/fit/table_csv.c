@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables as text. The heading is read here, the numbers by the library's reader of CSV. */
+/* Tables as text. This file reads the heading; the library's CSV reader reads the numbers. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { MOST_LINE = 8192, LOOKED_AT = 256 };
 
-/* The names of the heading, with or without quotes. */
+/* Reads the column names in the heading, with or without quotes. */
 static compute_status read_heading(const char *path, char *line, table *t, failure *why) {
   line[strcspn(line, "\r\n")] = '\0';
   for (char *name = line; name; t->columns[t->count - 1].decimals = -2) {
@@ -30,8 +30,8 @@ static compute_status read_heading(const char *path, char *line, table *t, failu
   return COMPUTE_OK;
 }
 
-/* Notes the digits after the point that a line's fields have, so that they are written alike;
- * decimals are −2 as long as only whole numbers were seen. */
+/* Records the digits after the point in a line's fields, so that they are written in the same way.
+ * `decimals` stays −2 while a column has only integers. */
 static void note_decimals(const char *line, table *t) {
   for (int32_t i = 0; i < t->count && *line; i++) {
     const size_t length = strcspn(line, ",\r\n"), whole = strcspn(line, ".,\r\n");
@@ -53,7 +53,7 @@ static void choose_types(table *t) {
   }
 }
 
-/* Reads the heading and looks at some lines; *empty: nothing follows. */
+/* Reads the heading and examines some lines. *empty: no line follows. */
 static compute_status read_names(const char *path, table *t, bool *empty, failure *why) {
   char *line = calloc(1, MOST_LINE);
   FILE *file = fopen(path, "re");
@@ -80,7 +80,7 @@ static compute_status take_error(failure *why, compute_status status) {
   return failure_set(why, status, error.remedy, "%s", error.message);
 }
 
-/* A file with an integer column that has NaN or a fraction further down than was looked. */
+/* Makes an integer column real if a later line, which was not examined, has NaN or a fraction. */
 static void widen_types(table *t) {
   for (int32_t k = 0; k < t->count; k++) {
     table_column *c = &t->columns[k];

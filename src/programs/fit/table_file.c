@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of tables: the format by the name, a temporary name while one is written, and the side-car
- * of HDF5. */
+/* Files of tables: the choice of the format, the temporary name during writing, and HDF5's
+ * side-car. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static compute_status read_whole(FILE *file, const char *name, char **text, fail
   return status;
 }
 
-/* Its text; NULL if there is none. */
+/* Reads the text of the side-car; NULL if there is none. */
 static compute_status read_history(const char *path, char **text, failure *why) {
   char *name = side_car_path(path);
   compute_status status = COMPUTE_OK;
@@ -107,7 +107,7 @@ static compute_status write_text(const table *t, const char *path, failure *why)
                           why);
 }
 
-/* The side-car gets its name before the table does. */
+/* The side-car gets its name before the table. */
 static compute_status write_with_history(const table *t, const char *path, const char *command,
                                          failure *why) {
   char *temporary;

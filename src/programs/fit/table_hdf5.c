@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables as Picasso's HDF5: a dataset `locs` of records. libhdf5 converts to doubles and back. */
+/* Tables as Picasso's HDF5: a dataset `locs` of records. libhdf5 converts to and from doubles. */
 #include "programs/fit/table.h"
 
 #ifdef FIT_WITH_HDF5
@@ -24,7 +24,7 @@ static compute_status fail_hdf5(const char *path, const char *doing, failure *wh
                      words[0] ? words : "it does not hold a dataset `locs` of numbers");
 }
 
-/* The nearest of the types that are written; false for what is no number. */
+/* The nearest type that can be written; false if the member is not a number. */
 static bool type_of(hid_t member, column_type *type) {
   const size_t bytes = H5Tget_size(member);
   const H5T_class_t class = H5Tget_class(member);
@@ -60,7 +60,7 @@ static compute_status describe(const char *path, hid_t type, table *t, failure *
   return status;
 }
 
-/* A record of doubles, as the table holds them, or with the columns' own types. */
+/* The type of a record: of doubles, as in memory, or with the columns' types. */
 static hid_t record_type(const table *t, bool as_written) {
   static const size_t bytes_of_double = sizeof(double);
   const hid_t types[] = {
@@ -78,8 +78,8 @@ static hid_t record_type(const table *t, bool as_written) {
   return type;
 }
 
-/* Whether the file has room for as many records, before memory is taken for them: compressed to a
- * thousandth, as deflate may, and some more. */
+/* Returns true if the file is large enough for the number of records. Called before memory is
+ * allocated for them. Allows a compression to 1/4096; deflate reaches about 1/1000. */
 static bool is_large_enough(hid_t set, hid_t type, hssize_t rows) {
   enum { MOST_COMPRESSED = 4096 };
   const uint64_t record = H5Tget_size(type), stored = H5Dget_storage_size(set);
@@ -107,7 +107,8 @@ static compute_status read_set(const char *path, hid_t set, table *t, failure *w
 
 compute_status table_read_hdf5(const char *path, table *t, failure *why) {
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* libhdf5 would print */
-  /* A file may ask for a filter, which libhdf5 loads from where the caller's variable says. */
+  /* A file may need a filter, which libhdf5 loads from a path in an environment variable. A process
+   * with raised privileges must not load it. */
   if (getauxval(AT_SECURE)) H5PLset_loading_state(0);
   const hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   const hid_t set = file >= 0 ? H5Dopen2(file, "locs", H5P_DEFAULT) : -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables as NumPy's arrays of records, of this machine's byte order. The library's reader of .npy
- * has no records. */
+/* Tables as NumPy's arrays of records, in this machine's byte order. The library's .npy reader does
+ * not support records. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static bool type_of_code(const char *code, size_t length, column_type *type) {
 
 /* ---- The header ---------------------------------------------------------------------------- */
 
-/* "'x'" at *at; moves behind it. NULL: there is no text. */
+/* Reads a quoted text such as 'x' at *at, and moves *at behind it. NULL: there is no text. */
 static const char *take_text(const char **at, size_t *length) {
   const char *first = *at + strspn(*at, " ,(");
   if (*first != '\'') return NULL;
@@ -35,7 +35,7 @@ static const char *take_text(const char **at, size_t *length) {
   return first;
 }
 
-/* ", (4, 4)" of a column of matrices, or nothing. */
+/* Reads the shape ", (4, 4)" of a column of matrices, if there is one. */
 static bool take_matrix(const char **at, table_column *c) {
   int rows = 0, columns = 0, used = 0;
   if (**at != ',') return true;
@@ -70,7 +70,7 @@ static compute_status read_descr(const char *path, const char *at, table *t, fai
   }
 }
 
-/* The bytes of the header's text; 0: the file is no .npy. */
+/* The length of the header's text in bytes; 0: the file is not a .npy. */
 static size_t head_bytes(FILE *file) {
   unsigned char start[12];
   if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0) return 0;
@@ -154,7 +154,7 @@ static void put_number(column_type type, double value, unsigned char *at) {
   }
 }
 
-/* Calls for each value of a row, from its record or to it. */
+/* Converts a record to a row of doubles (`reading`) or a row to a record. */
 static void convert_record(const table *t, unsigned char *record, double *row, bool reading) {
   for (int32_t i = 0; i < t->count; i++) {
     const table_column *c = &t->columns[i];
@@ -185,7 +185,8 @@ static compute_status read_rows(const char *path, FILE *file, table *t, failure 
   return status;
 }
 
-/* Whether the file has room for what its header says, before memory is taken for it. */
+/* Returns true if the file is long enough for the rows in its header. Called before memory is
+ * allocated for them. */
 static bool is_long_enough(FILE *file, const table *t, int64_t rows) {
   const long at = ftell(file);
   if (at < 0 || fseek(file, 0, SEEK_END)) return false;

@@ -52,7 +52,7 @@ static int ascending(const void *a, const void *b) {
 
 enum { MOST_RUNS = 1000 };
 
-/* The first run also allocates buffers and warms up: it counts only if it is the only one. */
+/* The first run also allocates buffers and warms up, so it counts only if it is the only run. */
 static int run_fits(session *s, compute_fit *fit, trial *t, const compute_fit_run_options *run) {
   double seconds[MOST_RUNS];
   const double start = clock_seconds();
@@ -81,7 +81,7 @@ static int fit(session *s, int64_t batch, trial *t, buffers *b) {
                                        .device_count = s->device_count,
                                        .batch = batch,
                                        .name = "compute-fit"};
-  const bool tested = t->simulation.problem.camera != COMPUTE_FIT_READOUT; /* it has no tests */
+  const bool tested = t->simulation.problem.camera != COMPUTE_FIT_READOUT; /* has no tests */
   const compute_fit_results results = {
       .parameters = b->parameters,
       .std = b->std,
@@ -122,7 +122,7 @@ int32_t trial_cases(const fit_arguments *a, bool one_size, trial_case cases[TRIA
   int32_t count = 0;
   for (int32_t m = 0; m < COMPUTE_FIT_MODEL_COUNT; m++) {
     const bool chosen = option_given(&a->line, "--model") || a->calibration;
-    if (chosen ? a->model != m : m == COMPUTE_FIT_SPLINE) continue; /* which needs a file */
+    if (chosen ? a->model != m : m == COMPUTE_FIT_SPLINE) continue; /* SPLINE needs a file */
     const compute_fit_model model = (compute_fit_model)m;
     if (given)
       cases[count++] = (trial_case){model, a->roi.rows, a->roi.columns};

@@ -40,7 +40,7 @@ compute_status whole_file_open(whole_file *f, const char *path, failure *why) {
   return cannot_write(code, path, why);
 }
 
-/* 0 or an errno. What cannot be made durable, such as a pipe, says EINVAL. */
+/* Returns 0 or an errno. EINVAL is not an error: a pipe, for example, cannot be made durable. */
 static int sync_file(int descriptor) {
   return fsync(descriptor) && errno != EINVAL && errno != EROFS ? errno : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Levenberg-Marquardt in nine parameters, with differences for derivatives, from several starts. */
+/* Levenberg-Marquardt in nine parameters, with finite differences, from several starts. */
 #include "programs/fit/widths.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct problem {
   const width_sample *samples;
   const bool *out; /* outliers */
   int64_t count;
-  int32_t free; /* parameters */
+  int32_t free; /* number of free parameters */
 } problem;
 
 static double weight_of(const width_sample *s, int axis) {
@@ -95,7 +95,7 @@ static double minimize(const problem *q, double *p) {
   return cost;
 }
 
-/* Where the samples are narrowest: the mean z of the narrowest tenth. */
+/* The focus: the mean z of the samples whose width is at most 8 % above the smallest. */
 static double focus_of(const width_sample *samples, int64_t count, int axis, double *narrow) {
   double least = INFINITY, sum = 0, all = 0, limit;
   for (int64_t i = 0; i < count; i++) least = fmin(least, samples[i].sigma[axis]);
@@ -117,7 +117,7 @@ static double best_of_starts(const problem *q, double *best) {
   for (int i = 0; i < 4; i++) {
     double p[MOST] = {(x + y) / 2, (x - y) / 2, depths[i], narrow[0], narrow[1], 0, 0, 0, 0};
     problem simple = *q;
-    simple.free = A_X; /* first without the higher terms */
+    simple.free = A_X; /* at first without the higher terms */
     minimize(&simple, p);
     const double cost = minimize(q, p);
     if (!(cost < least)) continue;
@@ -127,7 +127,8 @@ static double best_of_starts(const problem *q, double *best) {
   return least;
 }
 
-/* Marks the samples more than four deviations off; returns how many are left. */
+/* Marks samples more than four deviations off as outliers; returns the number of remaining
+ * samples. */
 static int64_t leave_out(const problem *q, const double *p, double cost, bool *out) {
   int64_t used = 0;
   for (int64_t i = 0; i < q->count; i++) used += !out[i];

@@ -19,6 +19,7 @@ if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
   set(compute_options ${CMAKE_BINARY_DIR}/compute-options)
   list(TRANSFORM page_includes PREPEND -I OUTPUT_VARIABLE page_flags)
   file(GLOB page_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/compute/*.h
+    ${PROJECT_SOURCE_DIR}/include/compute/backend/*.h
     ${PROJECT_SOURCE_DIR}/src/programs/*/*.h)
   add_custom_command(OUTPUT ${compute_options}
     COMMAND ${COMPUTE_HOST_CC} -std=gnu11 -O1 -D_GNU_SOURCE

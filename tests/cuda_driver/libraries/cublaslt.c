@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A stand-in for libcublasLt.so.13. It proposes four algorithms: the first says that it failed, the
- * second fails when it is used, the third is slow, the fourth is fast; so a caller that does not
- * look, or does not time, is found out. */
+/* A stand-in for libcublasLt.so.13. It proposes four algorithms: the first reports a failure, the
+ * second fails when used, the third is slow, the fourth is fast. So it exposes a caller that does
+ * not check or does not measure. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ CUBLAS_FUNCTIONS(CUBLAS_PROTOTYPE)
     if (code) return code;                                                                         \
   } while (0)
 
-/* What lies in the opaque structs. */
+/* Contents of the opaque structs. */
 typedef struct operation {
   uint64_t magic;
   int32_t compute, scale, transpose[2], epilogue, bias_type;
@@ -40,7 +40,7 @@ typedef struct preference {
 } preference;
 
 typedef struct algorithm {
-  uint64_t magic, which, workspace, alignment[2]; /* of the factors, of the rest */
+  uint64_t magic, which, workspace, alignment[2]; /* [0]: factors, [1]: other operands */
 } algorithm;
 
 _Static_assert(sizeof(operation) <= sizeof(cublas_operation), "fits");
@@ -163,9 +163,9 @@ int32_t cublasLtMatmulPreferenceSetAttribute(cublas_preference *changed, int32_t
   return CUBLAS_OK;
 }
 
-/* ---- What it accepts ----------------------------------------------------------------------- */
+/* ---- Accepted descriptors ------------------------------------------------------------------ */
 
-/* All that a call of the library describes. */
+/* All parameters of a call of the library. */
 typedef struct job {
   operation o;
   layout l[3];
@@ -298,7 +298,7 @@ static void run(void *data) {
         element_store(element_of(d->type), j->d, batch * d->distance + column * d->leading + row,
                       epilogue(j, row, j->alpha * sum));
       }
-  if (j->workspace_bytes) memset(j->workspace, 0xee, j->workspace_bytes); /* whoever else used it */
+  if (j->workspace_bytes) memset(j->workspace, 0xee, j->workspace_bytes); /* may hold any bytes */
 }
 
 static uint64_t extent(const layout *l) {
@@ -306,7 +306,7 @@ static uint64_t extent(const layout *l) {
          element_bytes(element_of(l->type));
 }
 
-/* Addresses as the algorithm was promised, and memory for all that is said. */
+/* Checks that the addresses have the promised alignment and that the memory holds all operands. */
 static bool addresses_are_good(const job *j, const algorithm *way, const void *workspace) {
   const void *addresses[4] = {j->a, j->b, j->d,
                               j->o.epilogue & CUBLAS_EPILOGUE_BIAS ? j->o.bias : j->d};

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A stand-in for libcudnn.so.9: descriptors with attributes, heuristics, plans. The convolution
- * itself is in cudnn_convolution.c.
+/* A stand-in for libcudnn.so.9: descriptors with attributes, heuristics, plans. cudnn_convolution.c
+ * has the convolution.
  *
- * Its heuristics name seven engines: one that rounds its factors as tensor cores do (and really
- * does, so that it shows), one whose sums differ from run to run, one that says it filters as
- * Winograd, one whose plan cannot be made, one that wants more workspace than anybody has, one that
- * rounds its factors and does not say so, and one that is good; asked to fall back, only the last.
- */
+ * Its heuristics propose seven engines. One rounds its factors like tensor cores (and really does,
+ * so that the result shows it). One has sums that differ from run to run. One declares Winograd.
+ * One has a plan that cannot be made. One wants more workspace than exists. One rounds its factors
+ * without declaring it. One is good. The fallback heuristics propose only the last. */
 #include "cuda_driver/libraries/cudnn.h"
 
 #include <stdlib.h>
@@ -152,7 +151,7 @@ bool cudnn_read(const void *of, int32_t name, int32_t type, int64_t count, void 
   return true;
 }
 
-/* A finished descriptor of a kind in an attribute; NULL if it is not there. */
+/* Returns a finished descriptor of this kind from an attribute; NULL if it is absent. */
 void *cudnn_follow(const void *of, int32_t name, int32_t kind) {
   descriptor *found = NULL;
   if (!cudnn_read(of, name, CUDNN_IS_DESCRIPTOR, 1, &found)) return NULL;
@@ -197,7 +196,7 @@ int32_t cudnnBackendFinalize(cudnn_descriptor finished) {
   return code;
 }
 
-/* Fills in settings that the caller has made. */
+/* Fills in settings allocated by the caller. */
 static int32_t heuristics_answer(const descriptor *d, int64_t room, int64_t *count,
                                  descriptor **settings) {
   int32_t mode = -1;

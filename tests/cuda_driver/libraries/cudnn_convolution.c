@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A convolution of the stand-in: one loop over y's and w's indices for all three directions, adding
- * products in double to whichever tensor is the result. */
+/* A convolution of the stand-in: one loop over the indices of y and w for all three directions. It
+ * adds products in double to the tensor that is the result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { W, X, Y };
 
-/* ---- What it says -------------------------------------------------------------------------- */
+/* ---- Reading the operation ----------------------------------------------------------------- */
 
 static element element_of(int32_t type) {
   switch (type) {
@@ -42,7 +42,7 @@ static bool read_factor(const void *operation, int32_t name, double expected) {
              : cudnn_read(operation, name, CUDNN_IS_FLOAT, 1, &f) && (double)f == expected;
 }
 
-/* Whether sizes, padding and strides belong together. */
+/* Returns true if sizes, padding and strides are consistent. */
 static bool sizes_fit(const cudnn_work *work, const int64_t after[2]) {
   const int64_t *w = work->sizes[W], *x = work->sizes[X], *y = work->sizes[Y];
   if (x[0] != y[0] || y[1] != w[0] || x[1] % w[1] != 0 || w[0] % (x[1] / w[1]) != 0) return false;
@@ -84,7 +84,7 @@ int32_t cudnn_read_work(const void *operation, cudnn_work *work) {
   return sizes_fit(work, after) ? CUDNN_OK : CUDNN_BAD_PARAMETER;
 }
 
-/* ---- Carrying it out ----------------------------------------------------------------------- */
+/* ---- Running it ---------------------------------------------------------------------------- */
 
 static int64_t at(const cudnn_work *work, int which, const int64_t index[4]) {
   int64_t place = 0;
@@ -97,7 +97,7 @@ static double value(const cudnn_work *work, int which, const int64_t index[4]) {
   return work->rounds ? element_to_tf32(v) : v;
 }
 
-/* Where in a dense array of sums the element stands. */
+/* Index of the element in a dense array of sums. */
 static int64_t dense(const int64_t sizes[4], const int64_t index[4]) {
   return ((index[0] * sizes[1] + index[1]) * sizes[2] + index[2]) * sizes[3] + index[3];
 }
@@ -108,7 +108,7 @@ static void add(const cudnn_work *work, double *sums, const int64_t *const index
       value(work, a, index[a]) * value(work, b, index[b]);
 }
 
-/* All products of one element of w with x. */
+/* Sums all products of one element of w with x. */
 static void add_for_filter(const cudnn_work *work, double *sums, const int64_t w[4]) {
   const int64_t *sizes = work->sizes[Y];
   const int64_t group = w[0] / (work->sizes[W][0] / (work->sizes[X][1] / work->sizes[W][1]));
@@ -141,7 +141,7 @@ static void run(void *data) {
         for (i[3] = 0; i[3] < result[3]; i[3]++)
           element_store(work->type[work->result], work->data[work->result],
                         at(work, work->result, i), sums[dense(result, i)]);
-  memset(work->workspace, 0xee, WORKSPACE_BYTES); /* whoever else used it */
+  memset(work->workspace, 0xee, WORKSPACE_BYTES); /* invalidates its previous contents */
   free(sums);
 }
 

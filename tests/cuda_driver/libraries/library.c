@@ -23,7 +23,7 @@ static struct {
   bool onward;
   int code;
 } failing, hanging;
-static _Thread_local bool hangs; /* the thread's last call */
+static _Thread_local bool hangs; /* order for the thread's last call */
 static int64_t ordered_version, newest_driver, live;
 
 /* ---- The driver's stand-in ----------------------------------------------------------------- */
@@ -158,7 +158,7 @@ size_t element_bytes(element type) {
   return type == ELEMENT_F64 ? 8 : type == ELEMENT_F32 ? 4 : 2;
 }
 
-/* To the nearest number with `bits` of mantissa behind the one, halves to even. */
+/* Rounds to the nearest number with `bits` of mantissa after the leading one, halves to even. */
 static double rounded(double value, int bits, int least_exponent) {
   int exponent;
   if (value == 0 || !isfinite(value)) return value;

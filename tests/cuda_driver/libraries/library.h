@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What the stand-ins of NVIDIA's libraries share: orders, counts, the driver's stand-in, elements.
+/* Shared by the stand-ins of NVIDIA's libraries: orders, counts, the driver's stand-in, elements.
  *
- * Their results are computed in double from just the descriptors that they are given, so that a
- * wrong transposition, distance, epilogue or precision shows in the numbers. Orders come from
+ * Results are computed in double, only from the given descriptors. So a wrong transposition,
+ * distance, epilogue or precision shows in the numbers. Orders come from
  * COMPUTE_TEST_CUDA_LIBRARIES, or from a test through stand_in_library_configure:
  *
- *   fail=cublasLtMatmul:3:14   the third call fails with 14; 3+: that and all later ones
- *   hang=ncclAllReduce:3       the third call does not come to an end
- *   version=110000             what the library says that it is
- *   newest_driver=1            it does not start with the driver at hand */
+ *   fail=cublasLtMatmul:3:14   the third call fails with 14; 3+: it and all later ones
+ *   hang=ncclAllReduce:3       the third call never ends
+ *   version=110000             the library's version
+ *   newest_driver=1            it refuses the present driver */
 #ifndef CUDA_DRIVER_LIBRARY_H
 #define CUDA_DRIVER_LIBRARY_H
 
@@ -20,17 +20,17 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Counts a call by name; the code that it shall fail with, or 0. */
+/* Counts a call by name; returns its ordered error code, or 0. */
 int32_t library_call(const char *name);
-bool library_hangs(void); /* after library_call: whether that call shall not end */
+bool library_hangs(void); /* after library_call: true if that call must hang */
 int64_t library_version(int64_t usual);
-bool library_starts(int driver_major); /* a working context, and a driver that is new enough */
+bool library_starts(int driver_major); /* a working context and a driver that is new enough */
 void library_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Notes that an object was made (1) or destroyed (-1). */
+/* Counts an object made (1) or destroyed (-1). */
 void library_object(int change);
 
-/* As in stand_in.h. */
+/* See stand_in.h. */
 int32_t library_submit(void *stream, void (*run)(void *data), void *data);
 bool library_on_device(const void *address, uint64_t bytes);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A stand-in for NCCL: ranks as threads or as processes of this machine.
+/* A stand-in for NCCL: ranks are threads or processes of this machine.
  *
- * A communicator is a file in shared memory, named by the id. What a rank gives goes through its
- * slot there, chunk by chunk, in the order of its stream, and ranks wait for each other after each
- * step. Sums are formed from the last rank to the first, in the element's own precision after each
- * addition, so that nobody relies on another order. Calls are in progress until they have been
- * asked for twice. */
+ * A communicator is a file in shared memory, named by the id. A rank's data go through its slot,
+ * chunk by chunk, in stream order; ranks wait for each other after each step. Sums run from the
+ * last rank to the first and are rounded to the element's precision after each addition, so that no
+ * caller relies on another order. Calls stay in progress until they have been polled twice. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -21,7 +20,7 @@
 
 enum { MOST_RANKS = 8, CHUNK = 1 << 16 };
 
-/* ---- What the ranks share ------------------------------------------------------------------ */
+/* ---- Shared by the ranks ------------------------------------------------------------------- */
 
 typedef struct meeting {
   _Atomic int32_t arrived, turn;
@@ -37,17 +36,17 @@ struct ncclComm {
   shared *shared;
   int32_t rank, size;
   nccl_id id; /* the file's name, until all have joined */
-  int asked;  /* of a call in progress */
+  int asked;  /* polls of the call in progress */
   bool joining, finalized;
   atomic_bool aborted;
-  atomic_int users; /* operations that are not over */
+  atomic_int users; /* unfinished operations */
 };
 
 static void pause_a_little(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-/* Waits for `count` ranks; false if the communicator is aborted. */
+/* Waits for `count` ranks; returns false if the communicator is aborted. */
 static bool meet(nccl_handle c, meeting *m, int32_t count) {
   const int32_t turn = atomic_load(&m->turn);
   if (atomic_fetch_add(&m->arrived, 1) + 1 == count) {
@@ -254,7 +253,7 @@ nccl_result ncclGetUniqueId(nccl_id *id) {
   return code;
 }
 
-/* The file is new for the first that opens it, and as large as all make it. */
+/* The first rank creates the file; all set the same size. */
 static shared *open_shared(const nccl_id *id) {
   const int file = shm_open(id->bytes, O_RDWR | O_CREAT, 0600);
   void *memory = MAP_FAILED;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Real models on real input: what libcompute's programs say against ONNX Runtime, and for the
-network of sentences against NumPy. Prints a line for each model; exit status 1 if one differs."""
+"""Real models on real input: libcompute's programs compared with ONNX Runtime, and the sentence
+network with NumPy. Prints a line per model. The exit status is 1 if one differs."""
 import importlib.metadata
 import io
 import json
@@ -86,11 +86,11 @@ def compare(package, path, inputs):
     return wanted, got
 
 
-# ---- Text in a picture: what docs/examples/read_text.c does, once more ------------------------
+# ---- Text in a picture: the algorithm of docs/examples/read_text.c again -----------------------
 
 
 def sample(picture, box, width, height, row_width):
-    """Part of the picture at another size: bilinear, -1 ... 1, channels first."""
+    """A part of the picture at another size: bilinear, -1 ... 1, channels first."""
     left, top, wide, high = box
     y = numpy.clip(top + (numpy.arange(height) + 0.5) * high / height - 0.5, 0, picture.shape[0] - 1)
     x = numpy.clip(left + (numpy.arange(width) + 0.5) * wide / width - 0.5, 0, picture.shape[1] - 1)
@@ -105,7 +105,7 @@ def sample(picture, box, width, height, row_width):
 
 
 def take(scores, start):
-    """The pixels that hang together with `start`, taken off the map."""
+    """The pixels connected to `start`, removed from the map."""
     waiting, found = [start], [(start, scores[start])]
     scores[start] = 0
     while waiting:
@@ -153,7 +153,7 @@ def text_in_a_picture():
     path = os.path.join(WORK, "page.png")
     page.save(path)
     picture = numpy.asarray(page)[:, :, ::-1].astype(numpy.float64)
-    high, wide = picture.shape[:2]  # multiples of 32: the picture keeps its size
+    high, wide = picture.shape[:2]  # multiples of 32, so the picture keeps its size
     wanted, _ = compare(package, finder, {"x": sample(picture, (0, 0, wide, high), wide, high, wide)})
     boxes = find_boxes(next(iter(wanted.values()))[0, 0])
     runner = session(reader)
@@ -211,7 +211,7 @@ def sample_files():
 
 
 def features(content):
-    """Of magika: the first and last kilobyte, without white space, 256 where there is none."""
+    """Magika's features: the first and last kilobyte without white space; missing bytes are 256."""
     first, last = list(content[:4096].lstrip()[:1024]), list(content[-4096:].rstrip()[-1024:])
     return first + [256] * (1024 - len(first)) + [256] * (1024 - len(last)) + last
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The stand-ins for NVIDIA's libraries of tests/cuda_driver/libraries/ in the test's own process.
- */
+/* Opens the stand-ins for NVIDIA's libraries (tests/cuda_driver/libraries/) in the test's
+ * process. */
 #ifndef SUPPORT_CUDA_LIBRARIES_H
 #define SUPPORT_CUDA_LIBRARIES_H
 
@@ -12,20 +12,22 @@ typedef struct cuda_library_stand_in {
   stand_in_library_count_function *count;
 } cuda_library_stand_in;
 
-/* False if the loader does not find a stand-in of that name. */
+/* Returns false if the loader finds no stand-in with that name. */
 bool cuda_library_stand_in_open(const char *name, cuda_library_stand_in *library);
 
 extern cuda_stand_in gpu;
 extern cuda_library_stand_in blas, dnn;
 
-/* Finds them, and has the backend use them for every product; false if they are not there. */
+/* Finds the stand-ins and makes the backend use them for every product. Returns false if they are
+ * absent. */
 bool cuda_libraries_begin(void);
 
-/* A disk cache in this folder, or none (as at the beginning), so that everything is tried anew. */
+/* Sets the disk cache's folder. NULL, the initial state, means no disk cache: every candidate is
+ * tried again. */
 void cuda_libraries_cache(const char *folder);
 
-/* A context with this default device, on a GPU that works; and its end, at which nothing may be
- * left, and nothing have been done that a driver or a library forbids. */
+/* Opens a context with this default device, on a GPU without faults. The close function checks that
+ * nothing is left, and that no call broke a rule of the driver or of a library. */
 compute_context *cuda_libraries_open(const char *device);
 void cuda_libraries_close(compute_context *context);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stand-in of tests/cuda_driver/ in the test's own process. */
+/* Opens the stand-in driver of tests/cuda_driver/ in the test's process. */
 #ifndef SUPPORT_CUDA_STAND_IN_H
 #define SUPPORT_CUDA_STAND_IN_H
 
@@ -14,10 +14,10 @@ typedef struct cuda_stand_in {
   stand_in_misuse_function *misuse;
 } cuda_stand_in;
 
-/* False if the libcuda.so.1 that the loader finds is not the stand-in. */
+/* Returns false if the loader's libcuda.so.1 is not the stand-in. */
 bool cuda_stand_in_open(cuda_stand_in *stand_in);
 
-/* How often `call` was made since the last orders; without a name, all calls together. */
+/* Counts the calls of `call` since the last orders; NULL counts all calls. */
 int64_t cuda_stand_in_calls(const cuda_stand_in *stand_in, const char *call);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "support/harness/test.h"
 
-/* Everything that the job holds, so that there is one way out. */
+/* All objects of the job, so that there is one clean-up. */
 typedef struct job {
   compute_context *context;
   compute_graph *graph;
@@ -81,7 +81,7 @@ static compute_status read_back(job *j, job_result *result) {
   if (s == COMPUTE_OK) s = compute_tensor_read(j->out[TOTAL], &result->total, sizeof(float));
   if (s == COMPUTE_OK)
     s = compute_tensor_read(j->out[PICKS], result->picked, sizeof result->picked);
-  /* Into a strided view, and back. */
+  /* Copies into a strided view and back. */
   compute_tensor *part = NULL;
   if (s == COMPUTE_OK) s = compute_tensor_slice_view(j->out[PRODUCT], 1, 0, JOB_COLUMNS, 1, &part);
   if (s == COMPUTE_OK) s = compute_tensor_copy(j->turned, part);
@@ -90,7 +90,7 @@ static compute_status read_back(job *j, job_result *result) {
   return s;
 }
 
-/* An index that points nowhere is reported, whatever else happens. */
+/* An index out of range is reported, whatever else happens. */
 static compute_status run_into_nowhere(job *j) {
   const int64_t wrong[JOB_PICKED] = {0, 1, 2, JOB_ROWS, 4, 5};
   compute_status s = compute_tensor_write(j->indices, wrong, sizeof wrong);

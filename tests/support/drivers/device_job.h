@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A job that uses all that a device does: transfers, a plan with several kinds of kernels, a queue
- * and an event, strided copies, and an index that points nowhere. For tests of devices whose driver
- * fails. */
+/* A job that uses every feature of a device, for tests with a failing driver: transfers, a plan
+ * with several kinds of kernels, a queue and an event, strided copies, and an index out of
+ * range. */
 #ifndef SUPPORT_DEVICE_JOB_H
 #define SUPPORT_DEVICE_JOB_H
 
@@ -15,10 +15,10 @@ typedef struct job_result {
   float picked[JOB_PICKED][JOB_COLUMNS], copied[JOB_COLUMNS][JOB_ROWS];
 } job_result;
 
-/* Does the job on the context's default device. Nothing is left, whatever the status. */
+/* Runs the job on the context's default device. It leaves nothing behind, whatever the status. */
 compute_status device_job(compute_context *context, job_result *result);
 
-/* Fails the test when the two differ by more than rounding. */
+/* Fails the test if the two results differ by more than rounding. */
 void device_job_check(const job_result *result, const job_result *expected, const char *where);
 
 #endif

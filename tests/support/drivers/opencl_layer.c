@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* dlsym hands functions over as object pointers; POSIX promises that they fit. */
+/* dlsym returns functions as object pointers; POSIX guarantees that they fit. */
 static bool find(void *library, const char *name, void *function) {
   void *address = dlsym(library, name);
   memcpy(function, &address, sizeof address);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The layer of tests/opencl_layer/ in the test's own process. */
+/* Opens the layer of tests/opencl_layer/ in the test's process. */
 #ifndef SUPPORT_OPENCL_LAYER_H
 #define SUPPORT_OPENCL_LAYER_H
 
 #include "opencl_layer/layer.h"
 
-/* Tests that were configured without an OpenCL device find no layer. */
+/* A build without an OpenCL device has no layer. */
 #ifndef TEST_OPENCL_LAYER
 #define TEST_OPENCL_LAYER TEST_SCRATCH_DIR "/nowhere"
 #endif
@@ -18,8 +18,8 @@ typedef struct opencl_layer {
   layer_lie_function *lie;
 } opencl_layer;
 
-/* Opens the layer at `path` and makes the loader use it too: before anything of OpenCL is loaded.
- * False if there is no such file. */
+/* Opens the layer at `path` and makes the loader use it. Call this before any OpenCL library is
+ * loaded. Returns false if there is no such file. */
 bool opencl_layer_open(const char *path, opencl_layer *layer);
 
 #endif

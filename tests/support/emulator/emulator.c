@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running a compiled program: groups, items as coroutines, buffers with guards. */
+/* Runs a compiled program: groups, items as coroutines, buffers with guards. */
 #include "support/emulator/emulator_program.h"
 
 #include <setjmp.h>
@@ -15,10 +15,10 @@
 enum {
   STACK_BYTES = 128 << 10,
   SIGNAL_STACK_BYTES = 64 << 10,
-  FRONT_BYTES = 4096, /* pattern before a buffer, at least */
+  FRONT_BYTES = 4096, /* least length of the pattern before a buffer */
   POINTER_ALIGNMENT = 64,
   MOST_BUFFERS = 2 * COMPUTE_MAX_OPERANDS,
-  LOCAL_PATTERN = 0xff /* a NaN, and an index that leads far away */
+  LOCAL_PATTERN = 0xff /* a NaN, and an index far out of range */
 };
 
 bool emulator_explain(char *problem, size_t bytes, const char *format, ...) {
@@ -67,8 +67,9 @@ bool emulator_buffer_intact(const emulator_buffer *buffer) {
 
 /* ---- Coroutines ---------------------------------------------------------------------------- */
 
-/* Switching is most of what a kernel with barriers costs. swapcontext saves the signal mask, a call
- * of the system each time; the compiler's own jumps do not. Sanitizers follow only swapcontext. */
+/* Most of the time of a kernel with barriers is spent switching. swapcontext saves the signal mask
+ * with a system call each time; the compiler's own jumps do not. Sanitizers can follow only
+ * swapcontext. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define FOLLOWED 1
 #elif defined __has_feature
@@ -98,7 +99,7 @@ typedef struct place {
   void *words[5];
 } place;
 
-static ucontext_t beginning; /* needed once only, and large */
+static ucontext_t beginning; /* needed only once, and large */
 
 static ucontext_t *beginning_of(place *at) {
   (void)at;
@@ -118,8 +119,8 @@ static void begin_from(place *from, place *to) {
   if (!__builtin_setjmp(from->words)) setcontext(&beginning);
 }
 
-/* Through pointers, so that the compiler takes them for what they are: calls after which no
- * register has what it had, whatever is seen to be done in between. */
+/* Called through volatile pointers, so that the compiler assumes that a call changes every register
+ * and any memory. */
 static void (*volatile switch_to)(place *, place *) = jump_from;
 static void (*volatile begin_at)(place *, place *) = begin_from;
 #endif
@@ -130,31 +131,31 @@ typedef enum item_state { ITEM_FRESH, ITEM_RUNNING, ITEM_WAITING, ITEM_ENDED } i
 
 typedef struct item {
   place place;
-  bool begun; /* its coroutine stands at the end of carry_items' loop, or waits */
+  bool begun; /* its coroutine waits, or is at the end of carry_items' loop */
   item_state state;
-  int line;        /* of the barrier that it waits at */
+  int line;        /* of the barrier where it waits */
   uint32_t id[3];  /* in the group */
-  uint32_t follow; /* not this item's: which one has the turn of this number */
+  uint32_t follow; /* indexed by turn, not by item: the item that runs in this turn */
 } item;
 
 enum { LOCAL_ARRAYS = 32 };
 
-/* The launch in progress. Coroutines find it here. */
+/* The launch in progress; coroutines read it. */
 static struct {
   const uint32_t *group, *groups;
   void (*call)(void **arguments);
   void **arguments;
   emulator_order order;
   uint32_t item_step, group_step; /* of the mixed order */
-  dialect_item machine;           /* as the current item sees it */
+  dialect_item machine;           /* seen by the current item */
   struct {
     unsigned char *memory;
     uint64_t bytes;
-  } local[LOCAL_ARRAYS]; /* local arrays that hold the pattern already, in this group */
+  } local[LOCAL_ARRAYS]; /* local arrays that already hold the pattern in this group */
   uint32_t local_count;
   place scheduler;
   item *items;
-  uint32_t item_count, fresh; /* those before `fresh`, in the order of turns, have begun */
+  uint32_t item_count, fresh; /* the items before `fresh`, in order of turns, have begun */
   uint32_t current;
   bool suspended; /* the running coroutine has waited in this group */
   char *problem;
@@ -162,7 +163,7 @@ static struct {
   sigjmp_buf escape;
 } run;
 
-/* A number without common factors with the count, so that i -> i·step mod count meets all. */
+/* Returns a number coprime to the count, so that i -> i·step mod count visits every item. */
 static uint32_t mixing_step(uint64_t whole) {
   const uint32_t count = (uint32_t)whole;
   uint32_t step = count / 2 + count / 8 + 1;
@@ -192,7 +193,7 @@ static void set_current(uint32_t index) {
   memcpy(run.machine.local_id, run.items[index].id, sizeof run.machine.local_id);
 }
 
-/* Once for a launch, as both are needed at each switch. */
+/* Computes the order and the ids once per launch: each switch needs both. */
 static void number_items(void) {
   const uint32_t *size = run.group;
   for (uint32_t i = 0; i < run.item_count; i++) {
@@ -204,15 +205,15 @@ static void number_items(void) {
   }
 }
 
-/* Stacks and coroutines outlive a launch: making them costs more than most kernels. */
+/* Stacks and coroutines outlive a launch, because making them costs more than most kernels. */
 static struct {
   item *items;
   unsigned char *stacks;
   uint32_t capacity;
 } kept;
 
-/* A coroutine's body. Items that never wait share one: the next begins where the last has ended.
- * Afterwards it stays for the next group, or launch. */
+/* A coroutine's body. Items that never wait share one coroutine: the next begins after the last has
+ * ended. Afterwards the coroutine stays for the next group or launch. */
 static void carry_items(void) {
   for (place *self = &run.items[run.current].place;; switch_to(self, &run.scheduler)) {
     for (;;) {
@@ -233,7 +234,7 @@ static void wait_at_barrier(dialect_item *machine) {
   switch_to(&self->place, &run.scheduler);
 }
 
-/* The first item of a group that comes to a local array fills it: nobody has used it yet. */
+/* The first item of a group that reaches a local array fills it, before any item uses it. */
 static void fill_local(dialect_item *machine, void *memory, uint64_t bytes) {
   (void)machine;
   for (uint32_t i = 0; i < run.local_count; i++)
@@ -244,8 +245,8 @@ static void fill_local(dialect_item *machine, void *memory, uint64_t bytes) {
   memset(memory, LOCAL_PATTERN, bytes);
 }
 
-/* Whether nobody in the group has written past the end of a local array. A device would fault, or
- * change another array. */
+/* Returns true if no item of the group has written past the end of a local array. A real device
+ * would fault or change another array. */
 static bool check_fences(void) {
   for (uint32_t i = 0; i < run.local_count; i++) {
     const unsigned char *fence = run.local[i].memory + run.local[i].bytes - DIALECT_FENCE;
@@ -268,7 +269,8 @@ static void start_item(uint32_t index) {
   }
   ucontext_t *context = beginning_of(&started->place);
   getcontext(context);
-  /* Stacks end at different places of a page, or they would push each other out of the cache. */
+  /* Stacks end at different offsets within a page; otherwise they would evict each other from the
+   * cache. */
   context->uc_stack.ss_sp = kept.stacks + (size_t)index * STACK_BYTES;
   context->uc_stack.ss_size = STACK_BYTES - index % 64 * 192;
   context->uc_link = NULL;
@@ -284,7 +286,7 @@ static void continue_item(uint32_t index) {
   switch_to(&run.scheduler, &run.items[index].place);
 }
 
-/* Whether all items stand at one barrier or all have ended. */
+/* Returns true if all items wait at one barrier or all have ended. */
 static bool check_phase(bool *ended) {
   const item *first = &run.items[0];
   for (uint32_t i = 1; i < run.item_count; i++) {
@@ -368,8 +370,8 @@ static bool run_caught(void) {
 
 /* ---- Launches ------------------------------------------------------------------------------ */
 
-/* The shape with offsets filled in. Pointers are rounded down to where a device's memory may begin,
- * so that the offsets matter. */
+/* Fills in the shape's offsets. Pointers are rounded down to the alignment of a device's memory, so
+ * that the offsets matter. */
 static bool bind(const compute_generated_launch *launch, void *const *buffers, void **pointers,
                  unsigned char *shape) {
   memcpy(shape, launch->shape, launch->shape_bytes);
@@ -447,7 +449,7 @@ bool emulator_launch_plain(void (*enter)(dialect_item *), void (*call)(void **),
   run.items = kept.items;
   number_items();
   if (run_caught()) return true;
-  /* Some wait, or were left in the middle: they begin anew. */
+  /* Some items wait or were interrupted: they begin anew. */
   for (uint32_t i = 0; i < kept.capacity; i++) kept.items[i].begun = false;
   return false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From the text of a kernel to a loaded shared object, by the machine's C compiler. */
+/* Builds a kernel's text into a loaded shared object with the machine's C compiler. */
 #include "support/emulator/emulator_program.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@ enum { PATH_BYTES = 1024, AT_ONCE = 8, DAY = 24 * 60 * 60 };
 
 extern char **environ;
 
-/* Warnings are errors, as they are for the other compilers. What is undefined in C traps. */
+/* Warnings are errors, as for the other compilers. Undefined behaviour traps. */
 static const char *const flags[] = {"-std=gnu11",
                                     "-O1",
                                     "-g1",
@@ -56,7 +56,7 @@ static uint64_t mix(uint64_t hash, const char *text) {
   return (hash ^ 0xff) * UINT64_C(0x100000001b3);
 }
 
-/* The source's name in the folder: a hash of all that the object depends on. */
+/* Names the source's file by a hash of everything that the object depends on. */
 static void name_file(const char *folder, const emulator_source *source, const char *ending,
                       char path[PATH_BYTES]) {
   uint64_t a = UINT64_C(0xcbf29ce484222325), b = UINT64_C(0x84222325cbf29ce4);
@@ -68,7 +68,7 @@ static void name_file(const char *folder, const emulator_source *source, const c
            (unsigned long long)b, ending);
 }
 
-/* The source, and the size of each shape as it has it: the launch must agree. */
+/* Writes the source and its size of each shape: the launch must agree. */
 static bool write_source(const char *path, const emulator_source *source) {
   FILE *file = fopen(path, "w");
   if (!file) return false;
@@ -83,7 +83,7 @@ static bool write_source(const char *path, const emulator_source *source) {
   return fclose(file) == 0 && good;
 }
 
-/* The end of what the compiler said begins with the first error. */
+/* Reads the tail of the compiler's output, from its first error. */
 static void read_problem(const char *path, char *problem, size_t bytes) {
   FILE *file = fopen(path, "r");
   if (bytes == 0) return;
@@ -127,7 +127,8 @@ static bool start(job *j, const char *folder, const emulator_source *source) {
   return error == 0;
 }
 
-/* Waits for a job; a finished object gets its name only then, so that nobody finds half of one. */
+/* Waits for a job. Only a finished object gets its final name, so that no process loads half an
+ * object. */
 static bool finish(const job *j, const char *folder, char *problem, size_t bytes) {
   char text[PATH_BYTES], made[PATH_BYTES], words[PATH_BYTES], object[PATH_BYTES];
   int status = -1;
@@ -144,14 +145,14 @@ static bool finish(const job *j, const char *folder, char *problem, size_t bytes
   return true;
 }
 
-/* Whether there is an object; it is marked as in use. */
+/* Returns true if there is an object, and marks it as in use. */
 static bool exists(const char *folder, const emulator_source *source) {
   char path[PATH_BYTES];
   name_file(folder, source, ".so", path);
   return utimensat(AT_FDCWD, path, NULL, 0) == 0;
 }
 
-/* Removes what no run has used for a day: sources of generators of the past. */
+/* Removes the objects that no run has used for a day: sources of older generators. */
 static void prune(const char *folder) {
   DIR *directory = opendir(folder);
   const time_t now = time(NULL);
@@ -170,7 +171,7 @@ static bool in_progress(const job *jobs, int count, const emulator_source *sourc
   return false;
 }
 
-/* The first problem is the one that is told. */
+/* Only the first problem is reported. */
 static void note(bool success, const char *words, bool *good, char *problem, size_t bytes) {
   if (success || !*good) return;
   *good = false;

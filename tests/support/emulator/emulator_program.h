@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What a compiled program of the emulator consists of, shared by building and running. */
+/* The parts of a compiled program, shared by building and running. */
 #ifndef SUPPORT_EMULATOR_PROGRAM_H
 #define SUPPORT_EMULATOR_PROGRAM_H
 
 #include "support/emulator/emulator.h"
 
-/* The item that runs, as kernels/dialect_c.h declares it. */
+/* The running item, as kernels/dialect_c.h declares it. */
 typedef struct dialect_item {
   uint32_t local_id[3], group_id[3], group_size[3], group_count[3];
   void (*barrier)(struct dialect_item *item);
@@ -14,7 +14,7 @@ typedef struct dialect_item {
   int line;
 } dialect_item;
 
-enum { DIALECT_FENCE = 256 }; /* bytes after each local array that nobody may write */
+enum { DIALECT_FENCE = 256 }; /* guard bytes after each local array */
 
 struct emulator_program {
   void *library;
@@ -23,12 +23,12 @@ struct emulator_program {
   struct {
     char name[64];
     void (*call)(void **arguments);
-    uint64_t shape_bytes; /* as the source has it */
+    uint64_t shape_bytes; /* in the source */
   } entries[COMPUTE_GENERATED_LAUNCHES];
 };
 
-/* Runs one launch of `call`, an entry point of a loaded object, with these arguments. False with
- * `problem` filled when the kernel misbehaves. */
+/* Runs one launch of `call`, an entry point of a loaded object, with these arguments. Returns
+ * false, with `problem` filled, if the kernel misbehaves. */
 bool emulator_launch_plain(void (*enter)(dialect_item *), void (*call)(void **arguments),
                            const uint32_t group[3], const uint32_t groups[3], void **arguments,
                            emulator_order order, char *problem, size_t problem_bytes);

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-# Debian's packages for another kind of machine, and sources of packages, without a change to this
-# machine: what apt-get needs to know is kept in a folder of ours. Source this file. Each function
-# fails where there is no apt-get, no network or no such package.
+# Fetches Debian's packages for another architecture, and sources of packages, without a change to
+# this machine: apt-get's state is in a separate folder. Source this file. Each function fails
+# without apt-get, a network or such a package.
 #
 #   fetch_packages FOLDER ARCHITECTURE NAME…   unpacks them into FOLDER/root
 #   fetch_sources FOLDER NAME…                 unpacks each into FOLDER/NAME
 
-# Sets `options`, and reads the lists of packages. The machine's own sources of packages, those of
-# Debian only.
+# Sets `options`, and reads the lists of packages from the machine's own sources, as far as they are
+# Debian's.
 fetch_prepare() {
   local folder=$1 architecture=$2 file
   mkdir -p "$folder"/{lists/partial,cache/archives/partial,sources}
@@ -15,7 +15,7 @@ fetch_prepare() {
   : >"$folder/status"
   for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
     [[ -s $file ]] || continue
-    # Both forms of the file, for packages and for sources.
+    # Both formats of the file, for packages and for sources.
     sed -E 's/^Types:.*/Types: deb deb-src/; s/^deb(-src)? (.*)/deb \2\ndeb-src \2/' "$file" \
       >"$folder/sources/$(basename "$file" | sed 's/^sources.list$/debian.list/')"
   done

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A minimal Debian in a folder, for tests of the commands that the README names: it has what debootstrap installs,
-and gets the tree at /root/libcompute.
+"""A minimal Debian in a folder, for tests of the README's commands: debootstrap's packages, and the tree at
+/root/libcompute.
 
-Needs root, debootstrap and a package mirror, the one that apt uses here; where one is missing, the test ends with
-status 77 and the reason. BUILD/tests/debian-NUMBER.tar keeps what debootstrap makes. The settings of apt and the name
-server go into the system's folder only, which is removed at the end."""
+It needs root, debootstrap and the package mirror of this machine's apt. If one is missing, the test ends with status
+77 and the reason. BUILD/tests/debian-NUMBER.tar caches debootstrap's result. The settings of apt and the name server
+are copied only into the system's folder, which is removed at the end."""
 import os
 import re
 import shutil
@@ -25,7 +25,7 @@ def output(*command):
 
 
 def mirror(suite):
-    """Where apt gets Debian's main packages from here, those of the same release first."""
+    """Returns the address from which apt gets Debian's main packages here, preferably of the same release."""
     found = "http://deb.debian.org/debian"
     targets = output("apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(ORIGIN) $(LABEL) $(REPO_URI)")
     for line in targets.splitlines():
@@ -38,8 +38,8 @@ def mirror(suite):
 
 
 class System:
-    """Use it in a `with`: the folder vanishes at the end. `kept` are folders of this machine that appear in the
-    system, for what the next run of the test can use again, where this machine lets us mount them."""
+    """Use it in a `with`: the folder is removed at the end. `kept` are folders of this machine that are mounted in the
+    system, if the machine allows it, so that the next run of the test can reuse their files."""
 
     def __init__(self, release, tree, build, scratch, kept=()):
         self.release, self.tree, self.scratch, self.kept = release, tree, scratch, kept
@@ -106,7 +106,7 @@ class System:
         print(f"made a minimal Debian {self.release} in {time.time() - started:.0f} s")
 
     def settings(self):
-        """What the system needs of this machine to reach the mirror."""
+        """Copies this machine's settings for reaching the mirror."""
         acquire = output("apt-config", "dump")
         with open(os.path.join(self.folder, "etc/apt/apt.conf.d/90machine"), "w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in acquire.splitlines() if line.startswith("Acquire::"))
@@ -116,8 +116,8 @@ class System:
                 shutil.copyfile("/" + path, os.path.join(self.folder, path))
 
     def inside(self, script, **variables):
-        """Runs lines of sh in the system, with /proc, /sys and the kept folders if this machine allows it; what is mounted
-        vanishes with the process."""
+        """Runs lines of sh in the system, with /proc, /sys and the kept folders if this machine allows it. The mounts end
+        with the process."""
         enter = ["chroot", self.folder, "/bin/sh", "-e", "-c", script]
         if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0:
             mounts = 'mount -t proc proc "$0/proc" 2>/dev/null; mount --rbind /sys "$0/sys" 2>/dev/null; '
@@ -132,7 +132,7 @@ class System:
                                        "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **variables})
 
     def copy_tree(self):
-        """The tree's files as they are now, without what git ignores."""
+        """Copies the tree's current files, without those that git ignores."""
         source = os.path.join(self.folder, "root/libcompute")
         os.makedirs(source)
         files = subprocess.run(["git", "-C", self.tree, "-c", f"safe.directory={self.tree}", "ls-files", "-z", "--cached",

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# Sourced by scripts that need Python packages from PyPI: a virtual environment in a folder of theirs,
-# which is kept for the next run.
+# For scripts that need Python packages from PyPI: source this file. It makes a virtual environment
+# in the script's folder and keeps it for the next run.
 
 source "$(dirname "${BASH_SOURCE[0]}")/needs.sh"
 
-# python_environment FOLDER [PIP_OPTION...] PACKAGE...: sets `python`. Without the network, what an
-# earlier run has installed will do; callers look whether it is there.
+# python_environment FOLDER [PIP_OPTION...] PACKAGE...: sets `python`. Without a network, it uses
+# the packages of an earlier run; callers check that they are present.
 python_environment() {
   local scratch=$1
   shift

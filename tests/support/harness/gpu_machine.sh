@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# What a machine with an NVIDIA GPU may lack, and where it hides what it has; for tests/gpu.sh, which
-# sources this file and defines refuse, build, carry, candidates and info.
+# Adds missing software of a machine with an NVIDIA GPU and finds hidden software, for tests/gpu.sh.
+# That script sources this file and defines refuse, build, carry, candidates and info.
 
-# What a machine with CUDA, gcc, CMake and ninja may lack, as Debian packages to be unpacked.
+# Debian packages to unpack where a machine with CUDA, gcc, CMake and ninja may lack them.
 CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd-dev zlib1g zlib1g-dev
   libcmocka0 libcmocka-dev libopenblas0-pthread libgfortran5 ocl-icd-libopencl1 ocl-icd-opencl-dev
   opencl-c-headers opencl-clhpp-headers)
@@ -13,12 +13,12 @@ leave_out() {
   echo "left out: $*" >&2
 }
 
-# Links between packages become relative, so that they hold wherever the folder is carried.
+# Makes links between packages relative, so that they work wherever the folder is carried.
 pack_packages() {
   local folder=$1 work link target
   work=$(mktemp -d)
   mkdir -p "$folder"
-  # As root, apt-get would download as a user who cannot write here, and warn of that.
+  # As root, apt-get would download as a user who cannot write here, and warn about it.
   (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download "${CARRIED[@]}") ||
     refuse "--pack: these packages cannot be downloaded; apt-get update may help"
   for package in "$work"/*.deb; do dpkg -x "$package" "$folder"; done
@@ -31,12 +31,12 @@ pack_packages() {
   du -sh "$folder"
 }
 
-# Lets compilers, pkg-config, CMake and the loader find what lies in the carried folder.
+# Makes compilers, pkg-config, CMake and the loader find the carried folder.
 use_carried() {
   local architecture folder
   architecture=$(cc -print-multiarch 2>/dev/null || true)
   local libraries=$carry/usr/lib/${architecture:-$(uname -m)-linux-gnu}
-  export PATH=$PATH:$carry/usr/bin # what the machine has itself comes first
+  export PATH=$PATH:$carry/usr/bin # the machine's own programs come first
   export CPATH=$carry/usr/include${CPATH:+:$CPATH}
   export LIBRARY_PATH=$libraries${LIBRARY_PATH:+:$LIBRARY_PATH}
   for folder in "$carry/lib/${libraries##*/}" "$libraries/openblas-pthread" "$libraries"; do
@@ -62,7 +62,7 @@ use_opencl_driver() {
   echo "$library" >"$build/nvidia.icd"
   export OCL_ICD_VENDORS=$build/nvidia.icd
 }
-# PyTorch from a package brings NVIDIA's libraries, in folders that the loader does not know.
+# PyTorch's package contains NVIDIA's libraries, in folders unknown to the loader.
 use_torch_libraries() {
   local folder
   while read -r folder; do
@@ -77,14 +77,14 @@ for place in spec.submodule_search_locations if spec else ():
 
 # ---- Devices ------------------------------------------------------------------------------------
 
-# A fact that compute-info tells of a device.
+# Prints a property of a device from compute-info.
 fact() {
   awk -v device="$1" -v fact="$2" '
     /^  [^ ]/ { here = $1 == device }
     here && $1 == fact { sub(/^ *[^ ]+ +/, ""); print; exit }' <<<"$info"
 }
 
-# Those of `candidates` that are GPUs.
+# Prints the GPUs among `candidates`.
 find_devices() {
   local device type
   devices=()

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-# Runs a table of steps under one limit of time; for tests/gpu.sh, which sources this file. Who sources
-# it defines
+# Runs a table of steps under one time limit; tests/gpu.sh sources this file. The sourcing script
+# defines
 #
-#   GPU_STEPS   lines "NAME|SECONDS|WHAT" in the order in which they run; step_NAME is the function
+#   GPU_STEPS   lines "NAME|SECONDS|WHAT" in the order of execution; step_NAME is the function
 #   results     the folder of the files
-#   commit      names what is measured
-#   limit       seconds of all steps together
-#   selected    the names of the steps that are wanted, with ',' between them
-#   dry         not empty: nothing is measured, and the files say so
-#   build, SETUP_ROOT   folders that no file may name
+#   commit      the measured commit
+#   limit       seconds for all steps together
+#   selected    the names of the wanted steps, separated by ','
+#   dry         not empty: nothing is measured, and the files are marked so
+#   build, SETUP_ROOT   folders whose paths are removed from the files
 #
 # A step prints its log and may write JSON files into "$parts". While it runs, everything is in
-# results/NAME-COMMIT.part/; afterwards it is results/NAME-COMMIT.txt and .json. Nothing there is ever
-# replaced: a second run has NAME-COMMIT-2. A step whose time is over gets SIGTERM, and SIGKILL
-# GRACE seconds later; SIGTERM and SIGINT end the whole run in this way.
+# results/NAME-COMMIT.part/; afterwards in results/NAME-COMMIT.txt and .json. No result is ever
+# replaced: a second run makes NAME-COMMIT-2. After its time, a step gets SIGTERM, and GRACE seconds
+# later SIGKILL; SIGTERM and SIGINT end the whole run in this way.
 
 GRACE=10      # seconds
 LEAST_TIME=3  # with less left, no step starts
@@ -21,7 +21,7 @@ stopped=0 failed=0
 
 # ---- Within a step ------------------------------------------------------------------------------
 
-# Runs a command and logs it. Another status than 0 fails the step, which goes on.
+# Runs a command and logs it. A status other than 0 fails the step, which continues.
 call() {
   local status=0
   printf '\n+'
@@ -37,7 +37,7 @@ skip() {
   exit 77
 }
 
-# Runs a command in the background, its log in a file, as soon as fewer than `most` run.
+# Runs a command in the background, with its log in a file, as soon as fewer than `most` run.
 beside() {
   local log=$1
   shift
@@ -45,14 +45,14 @@ beside() {
   call "$@" >"$log" 2>&1 &
 }
 
-# ---- Around it ----------------------------------------------------------------------------------
+# ---- Around a step ------------------------------------------------------------------------------
 
 note() {
   echo "$*"
   echo "$*" >>"$summary"
 }
 
-# A name of which there is no file yet, not even one of a run in progress.
+# Prints a name without any file yet, not even one of a run in progress.
 free_name() {
   local base=$1-$commit name number=1
   name=$base
@@ -60,14 +60,14 @@ free_name() {
   echo "$name"
 }
 
-# Results are kept with the sources: where they were made is nobody's business.
+# Removes local paths: results are kept with the sources.
 remove_paths() {
   local home=${HOME:-/}
   sed -i "s|$parts/||g; s|$build|build|g; s|$SETUP_ROOT|.|g" "$@"
   [[ $home == / ]] || sed -i "s|$home/|~/|g" "$@"
 }
 
-# Moves what a step has written to its final names; prints them.
+# Moves a step's files to their final names and prints these.
 publish() {
   local step=$1 name=$2 ended=$3 seconds=$4 file other
   for file in "$parts"/*.json; do
@@ -87,8 +87,8 @@ publish() {
   rm -rf "$parts"
 }
 
-# Waits for a process group; ends it when its time is over or the run is stopped. Its last program
-# may outlive the shell of the step.
+# Waits for a process group, and ends it when its time is over or the run is stopped. Its last
+# program may outlive the step's shell.
 await_group() {
   local group=$1 allowed=$2 began=$SECONDS told=0
   cut_off=
@@ -113,7 +113,7 @@ run_step() {
   set -m # a process group for the step
   (
     set +m
-    trap 'wait; exit 143' TERM # programs write what they have
+    trap 'wait; exit 143' TERM # programs write their data
     echo "$step: $what; commit $commit; $(date -u +%Y-%m-%dT%H:%M:%SZ); at most $allowed s"
     "step_$step"
   ) >"$parts/log.txt" 2>&1 &
@@ -135,7 +135,7 @@ run_step() {
   note "$step: $ended after $((SECONDS - began)) s:$(publish "$step" "$name" "$ended" "$((SECONDS - began))")"
 }
 
-# All wanted steps; `failed` is 1 if one has failed.
+# Runs all wanted steps; `failed` is 1 if one has failed.
 run_steps() {
   local entry step seconds what left began=$SECONDS
   trap 'stopped=1' INT TERM
@@ -150,7 +150,7 @@ run_steps() {
     elif ((left < LEAST_TIME)); then
       note "$step: not started: the time is over"
     else
-      [[ -z $dry ]] || seconds=$left # a miniature tells nothing of time
+      [[ -z $dry ]] || seconds=$left # a miniature's time is meaningless
       run_step "$step" "$((seconds < left ? seconds : left))" "$what"
     fi
   done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The steps of tests/gpu.sh, in the order of their worth; gpu_runner.sh says how they run. The first
-# twelve fill 720 seconds; the others use what those leave. With `dry` every command is shown, and run
-# in miniature where that needs no GPU.
+# The steps of tests/gpu.sh, the most useful first; gpu_runner.sh runs them. The first twelve fill
+# 720 seconds; the others use the remaining time. With `dry`, every command is printed, and runs in
+# miniature if it needs no GPU.
 
 GPU_STEPS=(
   "warm|60|kernels of the later steps into the kernel cache, in parallel processes; measures nothing"
@@ -22,8 +22,8 @@ GPU_STEPS=(
   "tests|300|the tests that the step checks leaves out"
 )
 
-# Tests that take the device from COMPUTE_TEST_DEVICE and need no stand-in for its driver. The first
-# list is of those that have run least on GPUs.
+# Tests that take the device from COMPUTE_TEST_DEVICE and need no stand-in driver. The first list
+# contains the tests that have run least often on GPUs.
 FIRST_TESTS=(train_{call,dataset,faults,trainer,replicas,checkpoint}
   plan_{run,bindings,call,index_errors,training,endurance} operations_{indexed,quantized,recurrent})
 OTHER_TESTS=(operations_{cast,convolution,network,operand_kinds,elementwise,gradients}
@@ -34,18 +34,18 @@ OTHER_TESTS=(operations_{cast,convolution,network,operand_kinds,elementwise,grad
   nn_{initialise,layers,networks,weights,edges} threads_plans public_use)
 
 NETWORKS=resnet50_b1,mobilenetv2_b1,bert_b1,bert_b8,gpt2_prefill_b1,gpt2_decode_b1,resnet50_b8,mobilenetv2_b8
-FILE_MODELS=(gpt2_cache resnet50_int8 mobilenetv2_int8) # only known as ONNX files
+FILE_MODELS=(gpt2_cache resnet50_int8 mobilenetv2_int8) # only available as ONNX files
 FORMS='attention_*,scatter_*,gather_*,embedding_*,top_k_*,cumsum_*'
 PRODUCTS='matmul_2048*,matmul_8192*,matmul_bias_gelu_*,bias_gelu_*'
 SEEDS='add_1M,add_10M,relu_1M,gelu_1M,softmax_1000x1000,matmul_128,matmul_256,matmul_512,matmul_1024,matmul_2048,XYNB_7'
 
-# ---- What steps share ---------------------------------------------------------------------------
+# ---- Helpers of the steps -----------------------------------------------------------------------
 
 needs() { # DEVICE
   [[ -n $dry || " ${devices[*]-} " == *" $1 "* ]] || skip "there is no $1 that is a GPU"
 }
 
-# A command, or with `dry` its text alone.
+# Runs a command; with `dry`, only prints it.
 act() {
   if [[ -z $dry ]]; then
     call "$@"
@@ -56,7 +56,8 @@ act() {
   fi
 }
 
-# NAME DEVICE MINIATURE ARG…: compute-bench into NAME.json; with `dry` the case MINIATURE.
+# NAME DEVICE MINIATURE ARG…: runs compute-bench into NAME.json; with `dry`, only the case
+# MINIATURE.
 bench() {
   local name=$1 device=$2 miniature=$3
   shift 3
@@ -66,7 +67,7 @@ bench() {
   [[ -z $dry || $device == opencl* ]] || call "${command[@]}" --quick --filter "$miniature"
 }
 
-# Whether python3 has these modules; prints what it lacks.
+# Succeeds if python3 has these modules; otherwise prints the missing one.
 python_has() {
   local module
   for module in "$@"; do
@@ -80,7 +81,7 @@ torch_works() {
     { echo "torch sees no GPU"; return 1; }
 }
 
-# SUITE ROWS ARG…: compare.py; without torch it measures libcompute alone.
+# SUITE ROWS ARG…: runs compare.py; without torch it measures only libcompute.
 compare() {
   local suite=$1 rows=$2 reason
   shift 2
@@ -109,7 +110,7 @@ ctests() {
     call env -C "$build" ctest --parallel 8 --output-on-failure --timeout 120 -R "$wanted"
 }
 
-# Prints the logs of programs that ran beside each other.
+# Prints the logs of programs that ran in parallel.
 show_logs() {
   local log
   for log in "$parts"/*.log; do
@@ -122,8 +123,8 @@ show_logs() {
 
 # ---- The steps ----------------------------------------------------------------------------------
 
-# Without NVIDIA's libraries, since their contests need a GPU that does nothing else. Kernels that are
-# fused with calls of the libraries are compiled later.
+# Without NVIDIA's libraries, since autotuning them needs an idle GPU. Kernels fused with library
+# calls are compiled later.
 step_warm() {
   local shard shards row most=$cores
   local bench=("$build/bin/compute-bench" --device cuda:0 --prepare)
@@ -200,7 +201,7 @@ step_train() {
   compare train '*' --engines libcompute,torch_graphs,torch --json "$parts/train.json"
 }
 
-# Of models that only are ONNX files there is no peer: compute-run times them.
+# Models that are only ONNX files have no peer: compute-run times them.
 step_forms() {
   local model file
   needs cuda:0
@@ -220,7 +221,8 @@ step_opencl() {
   bench opencl opencl:0 - --quick --suite matmul,elementwise,reduce,conv
 }
 
-# A tool and a program, or the program alone. Few samples: a launch costs a tool milliseconds.
+# Runs a tool on a program, or only the program. Few samples: under a tool, a launch takes
+# milliseconds.
 watch() {
   local tool=$1 name=$2 command=() log
   log=$parts/sanitizer-$1-$2.log

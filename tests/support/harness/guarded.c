@@ -6,7 +6,7 @@
 
 #include "support/harness/test.h"
 
-enum { GUARD_ELEMENTS = 67, GUARD_BYTE = 0xa5 }; /* odd, so that f16 views start off alignment */
+enum { GUARD_ELEMENTS = 67, GUARD_BYTE = 0xa5 }; /* odd, so that f16 views start unaligned */
 
 const char *guarded_layout_name(guarded_layout layout) {
   static const char *const names[LAYOUT_COUNT] = {"dense", "stepped", "padded", "transposed",
@@ -20,7 +20,7 @@ static compute_shape reversed(compute_shape shape) {
   return result;
 }
 
-/* The dense shape in which a layout keeps its elements and gaps. */
+/* The dense shape that stores a layout's elements and gaps. */
 static compute_shape storage_shape(compute_shape shape, guarded_layout layout) {
   compute_shape result = layout == LAYOUT_TRANSPOSED ? reversed(shape) : shape;
   if (shape.rank == 0) return result;
@@ -29,7 +29,7 @@ static compute_shape storage_shape(compute_shape shape, guarded_layout layout) {
   return result;
 }
 
-/* The base: all guard bytes. */
+/* Creates the base tensor, filled with guard bytes. */
 static compute_tensor *create_base(compute_device *device, compute_dtype dtype, int64_t count,
                                    guarded_layout layout, void **memory) {
   const size_t size = compute_dtype_size(dtype), bytes = (size_t)count * size;
@@ -49,7 +49,7 @@ static compute_tensor *create_base(compute_device *device, compute_dtype dtype, 
   return base;
 }
 
-/* The view of the layout's elements in a tensor of the storage shape. */
+/* Creates the view of the layout's elements in a tensor of the storage shape. */
 static compute_tensor *create_view(compute_tensor *storage, compute_shape shape,
                                    guarded_layout layout) {
   const int32_t last = shape.rank - 1;
@@ -88,7 +88,7 @@ void guarded_read(const guarded_tensor *tensor, test_values *values) {
   assert_ok(compute_tensor_read(tensor->view, values->data, values->bytes));
 }
 
-/* Puts the guard pattern over the view's own elements, so that all of the base must be pattern. */
+/* Covers the view's elements with the guard pattern, so that the whole base must be pattern. */
 static void cover_view(const guarded_tensor *tensor, unsigned char *bytes, size_t size) {
   const compute_shape shape = compute_tensor_shape(tensor->view);
   const int64_t count = compute_tensor_count(tensor->view);

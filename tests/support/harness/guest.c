@@ -16,7 +16,7 @@
 
 enum { STACK = 1 << 20, PATTERN = 0xA5 };
 
-/* Bits of MXCSR that fenv.h has no name for. */
+/* Bits of MXCSR without a name in fenv.h. */
 enum { FLUSH = 0x8000, SUBNORMALS_ARE_ZERO = 0x0040 };
 
 typedef struct environment {
@@ -45,7 +45,7 @@ const char *guest_environment_name(size_t i) {
   return environments[i].name;
 }
 
-/* What a call must leave as it was. */
+/* The state that a call must not change. */
 typedef struct thread_state {
   int rounding, flags, traps;
   unsigned control;
@@ -78,7 +78,7 @@ typedef struct guest {
   const environment *environment;
   guest_call call;
   void *argument;
-  const unsigned char *top; /* of the stack that the call may use */
+  const unsigned char *top; /* end of the stack that the call may use */
   guest_report report;
 } guest;
 

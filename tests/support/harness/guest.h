@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the library in a process that is not as usual: a thread with a small stack, whose
- * floating-point environment rounds, flushes or traps. */
+/* Calls the library in an unusual thread: its stack is small, and its floating-point environment
+ * rounds, flushes or traps. */
 #ifndef SUPPORT_GUEST_H
 #define SUPPORT_GUEST_H
 
@@ -8,26 +8,26 @@
 
 #include "compute/compute.h"
 
-/* The promise of include/compute/device.h: the stack that a call may take in its caller's thread.
- */
+/* The limit promised by include/compute/device.h: the stack that a call may use in its caller's
+ * thread. */
 #define GUEST_STACK_BYTES (48 << 10)
 
 typedef compute_status (*guest_call)(void *argument);
 
-/* Number of floating-point environments that guest_run knows; 0 is the default one. */
+/* Number of floating-point environments of guest_run; 0 is the default one. */
 size_t guest_environments(void);
 const char *guest_environment_name(size_t environment);
 
 typedef struct guest_report {
-  compute_status status; /* of the call */
+  compute_status status; /* returned by the call */
   size_t stack_bytes;    /* used by it */
-  const char *changed;   /* part of the thread's state that it changed, or NULL */
+  const char *changed;   /* the changed part of the thread's state, or NULL */
 } guest_report;
 
-/* Makes the call on a new thread in the given environment, and waits for it. */
+/* Makes the call on a new thread in the given environment and waits for it. */
 guest_report guest_run(size_t environment, guest_call call, void *argument);
 
-/* Whether stack_bytes means something: sanitizers make frames larger. */
+/* Returns true if stack_bytes is meaningful: sanitizers make frames larger. */
 bool guest_knows_stack(void);
 
 #endif

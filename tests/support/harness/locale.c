@@ -10,7 +10,8 @@
 const char *const test_locales[4] = {"de_DE.UTF-8", "ps_AF.UTF-8", "tr_TR.UTF-8",
                                      "de_DE.ISO-8859-1"};
 
-/* Whether the C library finds it. Asked too early, it remembers that there was none. */
+/* Returns true if the C library finds the locale. Do not ask too early: it caches a negative
+ * answer. */
 static bool exists(const char *name) {
   locale_t made = newlocale(LC_ALL_MASK, name, (locale_t)0);
   if (made) freelocale(made);
@@ -31,7 +32,7 @@ bool test_locale_make(const char *name, const char *folder) {
   return false;
 }
 
-/* A suite once more in the locale of COMPUTE_TEST_LOCALE, as in a program that calls setlocale. */
+/* Runs a suite again in the locale of COMPUTE_TEST_LOCALE, like a program that calls setlocale. */
 static void __attribute__((constructor)) begin_in_locale(void) {
   const char *name = getenv("COMPUTE_TEST_LOCALE");
   if (!name) return;

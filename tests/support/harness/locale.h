@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Locales of other countries, which a test makes if the machine has not installed them. */
+/* Foreign locales; a test makes those that the machine does not have. */
 #ifndef SUPPORT_LOCALE_H
 #define SUPPORT_LOCALE_H
 
 #include <locale.h>
 #include <stdbool.h>
 
-/* The four that differ: a comma (German), a point of two bytes (Pashto), letters whose case changes
- * otherwise (Turkish), letters beyond ASCII in one byte (Latin-1). */
+/* Four that differ: a decimal comma (German), a decimal point of two bytes (Pashto), other rules
+ * for upper and lower case (Turkish), and single bytes beyond ASCII (Latin-1). */
 extern const char *const test_locales[4];
 
-/* Makes `name` ("de_DE.UTF-8") by localedef in LOCPATH, or in `folder` if that variable is not set.
- * False where the machine cannot; the reason is printed. */
+/* Makes `name` ("de_DE.UTF-8") with localedef in LOCPATH, or in `folder` if that variable is not
+ * set. Prints the reason and returns false if the machine cannot make it. */
 bool test_locale_make(const char *name, const char *folder);
 
 #endif

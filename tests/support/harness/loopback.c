@@ -27,12 +27,12 @@ struct loopback_hub {
   mailbox box[LOOPBACK_MOST][LOOPBACK_MOST]; /* [to][from] */
 };
 
-/* The operation under way of a rank: what it still waits for. */
+/* A rank's operation in progress, and the messages that it waits for. */
 typedef struct instance {
   loopback_rank *self;
   uint64_t draws;
   struct {
-    void *to; /* NULL: nothing is awaited from this rank */
+    void *to; /* NULL: no message expected from this rank */
     size_t bytes;
   } awaited[LOOPBACK_MOST];
 } instance;
@@ -51,8 +51,8 @@ static void post(instance *in, int32_t to, const void *data, size_t bytes) {
   pthread_mutex_unlock(&in->self->hub->mutex);
 }
 
-/* Takes what has come from a rank; false if nothing has. A message of another size is a mistake of
- * the core. */
+/* Takes a message that has arrived from a rank; returns false if there is none. A message of
+ * another size is an error of the core. */
 static bool take(instance *in, int32_t from) {
   mailbox *box = &in->self->hub->box[in->self->rank][from];
   message *m = box->first;
@@ -73,12 +73,11 @@ static void await(instance *in, int32_t from, void *to, size_t bytes) {
   in->awaited[from].bytes = bytes;
 }
 
-/* ---- The transport ----------------------------------------------------------------------------
- */
+/* ---- The transport ------------------------------------------------------------------------- */
 
 enum { FAILURE = 77 };
 
-/* Counts a call; 0, or the code with which it fails. */
+/* Counts a call. Returns 0, or the code of the injected failure. */
 static int count_call(instance *in) {
   loopback_rank *self = in->self;
   self->calls++;
@@ -213,8 +212,7 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .reaches = loopback_reaches,
                                             .missing = loopback_missing};
 
-/* ---- Ranks as threads -------------------------------------------------------------------------
- */
+/* ---- Ranks as threads ---------------------------------------------------------------------- */
 
 void loopback_check(loopback_rank *self, bool condition, const char *text, const char *file,
                     int line) {

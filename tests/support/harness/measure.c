@@ -28,7 +28,7 @@ static measured *find(const char *operation, compute_dtype dtype) {
   return entry;
 }
 
-/* The largest finite number; 0 for what is exact anyway. */
+/* The largest finite number; 0 for exact dtypes. */
 static double largest(compute_dtype dtype) {
   switch (dtype) {
   case COMPUTE_F64: return DBL_MAX;
@@ -42,7 +42,7 @@ static double largest(compute_dtype dtype) {
 void measure_result(const char *operation, compute_dtype dtype, const test_values *actual,
                     const test_values *expected, bool elsewhere, bool right) {
   if (operation == NULL || getenv("COMPUTE_TEST_ERRORS") == NULL) return;
-  if (test_seed()) return; /* what a sample shows is not the largest */
+  if (test_seed()) return; /* a sample may miss the largest error */
   measured *entry = find(operation, dtype);
   double error = 0, size = 0;
   entry->elsewhere = entry->elsewhere || elsewhere;
@@ -50,7 +50,7 @@ void measure_result(const char *operation, compute_dtype dtype, const test_value
   const double limit = largest(actual->dtype);
   for (int64_t i = 0; limit > 0 && i < actual->count; i++) {
     const double want = test_values_get(expected, i), got = test_values_get(actual, i);
-    /* What is no number, or none that the dtype holds, is right or wrong and never nearly right. */
+    /* NaN, infinities and numbers outside the dtype are right or wrong, never nearly right. */
     if (!(fabs(want) <= limit) || !(fabs(got) <= limit)) continue;
     const double difference = fabs(got - want);
     entry->ulp = fmax(entry->ulp, difference / test_spacing(actual->dtype, want));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# For tests that need what a machine may lack: they are skipped with a reason. Source this file.
+# For tests with optional requirements: they are skipped with a reason. Source this file.
 
 skip() { echo "skipped: $1"; exit 77; }
 

@@ -30,8 +30,8 @@ static bool belongs_to(const char *domain, compute_dtype dtype) {
   return strcmp(domain, "any") == 0 || dtype == COMPUTE_BOOL;
 }
 
-/* Where a run takes samples only, a device that compiles has one of i8, i16, u32 and u64: their
- * loads and stores are made by the same text as those of u8 and u16. */
+/* If a run takes only samples, a compiling device tests one of i8, i16, u32 and u64 per day: their
+ * loads and stores come from the same text as for u8 and u16. */
 static bool takes_today(compute_dtype dtype) {
   const uint64_t rare = (uint64_t)dtype - COMPUTE_I8;
   return dtype < COMPUTE_I8 || test_spread() == 1 || test_seed() == 0 || test_turn() % 4 == rare;
@@ -61,22 +61,22 @@ const compute_dtype *operation_all_dtypes(const char *domain) {
 }
 
 test_tolerance operation_tolerance(compute_dtype dtype, double ulp) {
-  /* The reference itself is only good to a few units of a double's last place. */
+  /* The reference itself is only accurate to a few units in a double's last place. */
   if (dtype == COMPUTE_F64 && ulp > 0) return (test_tolerance){.ulp = 4 * ulp, .rtol = 1e-12};
   return (test_tolerance){.ulp = ulp};
 }
 
 /* ---- One sample ---------------------------------------------------------------------------- */
 
-/* What an operand of the graph is. */
+/* An operand's kind of node in the graph. */
 typedef enum operand_kind { KIND_INPUT, KIND_PARAMETER, KIND_CONSTANT, KIND_COUNT } operand_kind;
 
-/* The kinds of all operands: the same for all, or one after the other. */
+/* The kinds of all operands: one for all, or alternating. */
 typedef struct operand_form {
-  const char *name; /* with the mode, for messages */
+  const char *name; /* printed in messages with the mode */
   operand_kind first;
   bool mixed;
-  bool frozen; /* of parameters: compute_tensor_freeze */
+  bool frozen; /* for parameters: compute_tensor_freeze */
 } operand_form;
 
 static const operand_form forms[] = {
@@ -96,15 +96,15 @@ typedef struct running_sample {
   const operation_case *sample;
   compute_context *context;
   const operand_form *form;
-  bool elsewhere; /* the plan has steps that the device left to the CPU */
+  bool elsewhere; /* the plan has steps with a fallback to the CPU */
   compute_graph *graph;
-  guarded_tensor parameters[OPERATION_MAX_OPERANDS]; /* where an operand is one */
+  guarded_tensor parameters[OPERATION_MAX_OPERANDS]; /* for operands that are parameters */
   compute_node operands[OPERATION_MAX_OPERANDS], result;
   test_values values[OPERATION_MAX_OPERANDS];
   test_values expected; /* in f64, or i64 for integers and bool */
 } running_sample;
 
-/* ---- What went wrong, in words ------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------ */
 
 static void print_sample(const running_sample *run, const char *mode) {
   const operation_case *sample = run->sample;
@@ -184,11 +184,11 @@ static void release_graph(running_sample *run) {
     if (kind_of(run, i) == KIND_PARAMETER) guarded_release(&run->parameters[i]);
 }
 
-/* Hands a result to the list of errors. */
+/* Adds a result to the list of errors. */
 static void measure(const running_sample *run, const test_values *actual, bool right) {
   const operation_case *sample = run->sample;
   const compute_dtype dtype = sample->dtype ? sample->dtype : sample->operand[0].dtype;
-  if (run->form != &forms[0]) return; /* what is constant may have been computed elsewhere */
+  if (run->form != &forms[0]) return; /* constants may have been folded on another device */
   measure_result(sample->operation, dtype, actual, &run->expected, run->elsewhere, right);
 }
 
@@ -218,7 +218,7 @@ static bool compare(const running_sample *run, const char *mode, const test_valu
                 operands);
 }
 
-/* An operand is as it was, and so is the memory around it. */
+/* Checks that an operand and the memory around it are unchanged. */
 static bool check_operand(const running_sample *run, const char *mode, size_t i,
                           const guarded_tensor *tensor) {
   const operation_operand *operand = &run->sample->operand[i];
@@ -245,7 +245,8 @@ static compute_status run_as_guest(void *argument) {
   return compute_run(g->plan, g->bindings, g->count, NULL);
 }
 
-/* What a call on a small stack did to its thread. Drivers may use more stack than the library. */
+/* Checks the effects of a call with a small stack on its thread. Drivers may use more stack than
+ * the library. */
 static bool check_guest(const running_sample *run, const char *mode, const char *call,
                         const guest_report *report_) {
   compute_device_info info;
@@ -259,7 +260,7 @@ static bool check_guest(const running_sample *run, const char *mode, const char 
   return true;
 }
 
-/* The bits of `actual` again, in the floating-point environment whose turn it is. */
+/* Checks that the next floating-point environment gives the bits of `actual` again. */
 static bool check_environment(const running_sample *run, const guest_plan *plan,
                               guarded_tensor *result, const test_values *actual) {
   static size_t turn;
@@ -275,7 +276,7 @@ static bool check_environment(const running_sample *run, const guest_plan *plan,
   return ok;
 }
 
-/* Runs one plan on fresh guarded tensors. */
+/* Runs a plan on fresh guarded tensors. */
 static bool run_plan(const running_sample *run, const compute_plan *plan, const char *mode) {
   const operation_case *sample = run->sample;
   compute_device *device = compute_default_device(run->context);
@@ -342,7 +343,8 @@ static bool check_mode(running_sample *run, uint32_t flags, const char *mode) {
   return ok;
 }
 
-/* The sample in the given form. The first form is that of inputs; it finds out what is expected. */
+/* Runs the sample in the given form. The first form has inputs only; it computes the expected
+ * result. */
 static bool check_form(running_sample *run, const operand_form *form) {
   run->form = form;
   bool ok = build_graph(run);
@@ -359,14 +361,14 @@ static bool check_form(running_sample *run, const operand_form *form) {
   return ok;
 }
 
-/* Samples of one name and dtype so far, in the whole program. */
+/* Counts the samples of one name and dtype so far, in the whole program. */
 typedef struct sample_kind {
   char name[60];
   compute_dtype dtype;
   size_t seen;
 } sample_kind;
 
-/* The number of the sample's kind, and its number within that. */
+/* Returns the index of the sample's kind and sets the sample's number within that kind. */
 static size_t count_sample(const operation_case *sample, size_t *number) {
   static sample_kind kinds[1024];
   static size_t count;
@@ -392,7 +394,7 @@ static bool has_empty_operand(const operation_case *sample) {
   return false;
 }
 
-/* Large ones are there for what is large, and there are a few only. */
+/* Large samples are few, and each tests a large size on purpose. */
 static bool is_large(const operation_case *sample) {
   double elements = 0;
   for (size_t i = 0; i < sample->operand_count; i++) {
@@ -408,7 +410,7 @@ static size_t form_count(const operation_case *sample) {
   return sample->operand_count > 1 ? FORM_COUNT : KIND_COUNT;
 }
 
-/* With operands as inputs; in `other` further forms, from number `first` on, each form once. */
+/* Checks the operands as inputs, then `other` further forms from number `first` on, each once. */
 static void check_sample(compute_context *context, const operation_case *sample, size_t first,
                          size_t other) {
   running_sample run = {.sample = sample, .context = context};

@@ -18,7 +18,7 @@ static _Thread_local int held;
 static _Thread_local int64_t unlocks, call_at;
 static _Thread_local void (*call)(void *);
 static _Thread_local void *call_argument;
-static _Thread_local const pthread_mutex_t *polled; /* by timed waits, which prove nothing */
+static _Thread_local const pthread_mutex_t *polled; /* with timed waits, which show no progress */
 
 void schedule_disturb(uint64_t seed, int often, int most) {
   atomic_store(&seeds, seed);
@@ -41,7 +41,7 @@ int64_t schedule_locks(void) {
   return atomic_load(&locks);
 }
 
-/* Whether something is to happen here. */
+/* Returns true in one of `n` cases, at random. */
 static bool once_in(int n) {
   if (n <= 0) return false;
   if (own.state == 0) own.state = atomic_fetch_add(&seeds, 0x9e3779b9) | 1;
@@ -57,7 +57,7 @@ static void disturb(void) {
               NULL);
 }
 
-/* The linker's names. */
+/* Names made by the linker's --wrap. */
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);

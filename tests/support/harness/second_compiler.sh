@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Builds everything, tests included, with clang and warnings as errors, and runs the tests of
-# whatever differs most between compilers: the arithmetic. ctest starts this:
-# TREE BUILD_DIR SCRATCH_DIR. Loops of the CPU backend are optimised as for users, the rest little; the
-# days share its instruction sets (share.sh).
+# Builds everything, tests included, with clang and warnings as errors, and runs the tests of the
+# arithmetic, which differs most between compilers. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+# Loops of the CPU backend are optimised as for users, the rest little; its instruction sets
+# alternate daily (share.sh).
 set -euo pipefail
 tree=$1 build=$2/clang
 source "$tree/tests/support/harness/needs.sh"

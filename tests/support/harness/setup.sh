@@ -2,51 +2,51 @@
 # Set-up of a fresh Debian machine, shared by tests/run.sh and bench/run.sh: source this file.
 #
 #   setup_packages NAME… [--optional NAME…]
-#                                  installs the Debian packages that are missing; optional ones that
-#                                  cannot be had without an upgrade are left out
-#   setup_openblas BUILD_DIR       lets what is started from here on find OpenBLAS
+#                                  installs the missing Debian packages; leaves out optional ones
+#                                  that would need an upgrade
+#   setup_openblas BUILD_DIR       lets later programs find OpenBLAS
 #   setup_build BUILD_DIR [ARG…]   configures (ARG… go to cmake), builds, installs into
 #                                  BUILD_DIR/prefix
 #
-# The package lists are here and nowhere else. All functions do nothing that is done already, and
-# nothing that is installed is removed or replaced, nor upgraded, unless SETUP_UPGRADE is 1.
+# This file has all package lists. A function does nothing if its work is already done. No installed
+# package is removed or replaced, nor upgraded unless SETUP_UPGRADE is 1.
 
-# Where ccache is installed, all builds of a run use it, those that tests start included.
+# If ccache is installed, all builds of a run use it, including the builds of tests.
 if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
 fi
 
 SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 
-# What libcompute and its programs cannot be built without.
+# Required to build libcompute and its programs.
 SETUP_BUILD_PACKAGES=(libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-dev libjansson-dev)
-# Installed beside another compiler, it would become the machine's cc.
+# Next to another compiler, gcc would become the machine's cc.
 command -v cc >/dev/null || SETUP_BUILD_PACKAGES+=(gcc)
-# Everything below is optional: what needs a package that is missing is left out, with a reason.
-# The OpenCL module, what OpenBLAS needs (setup_openblas), and kinds of files.
+# All packages below are optional: parts that need a missing one are left out, with a reason. These
+# are for the OpenCL module, OpenBLAS (setup_openblas), and file formats.
 SETUP_FIT_PACKAGES=(ocl-icd-opencl-dev libgfortran5 libtiff-dev libhdf5-dev libyaml-dev libpng-dev)
-# For bench/run.sh: its examples and its report; and a library to compare with.
+# For bench/run.sh: its examples and its report; and a library for comparison.
 SETUP_BENCH_PACKAGES=(make python3)
 SETUP_PEER_PACKAGES=(libdnnl-dev)
 
-# What the tests cannot be built without.
+# Required to build the tests.
 SETUP_TEST_PACKAGES=(libcmocka-dev)
-# A C++ compiler for the headers, a second C compiler with its sanitizers and fuzzer (which clang does not
-# bring along), python3 for the programs' tests, valgrind, devices. The Python modules and the tools look
-# at the files that compute-fit reads and writes; Graphviz reads what COMPUTE_DUMP draws; ONNX's test
-# data are models. Transports are built for the MPIs that are installed.
+# A C++ compiler for the headers, a second C compiler with its sanitizers and fuzzer (separate
+# packages), python3 for the programs' tests, valgrind, devices. The Python modules and the tools
+# check the files that compute-fit reads and writes; Graphviz reads the graphs of COMPUTE_DUMP;
+# ONNX's test data are models. Transports are built for the installed MPIs.
 SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-opencl-icd
   oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml python3-cffi
   libtiff-tools hdf5-tools graphviz libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev)
 # For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
-# the documentation site, the README in a minimal Debian, and onnx from PyPI.
+# the documentation site, the README in a minimal Debian, onnx from PyPI, and a search for defects.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross qemu-user doxygen debootstrap python3-venv)
+  libc6-dev-arm64-cross qemu-user doxygen debootstrap python3-venv clang-tidy)
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_MORE_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")
 
-# How what a package brings is found where it came in another way: a command, a header, a module of
+# Finds a package's contents if they were installed in another way: a command, a header, a module of
 # pkg-config.
 declare -A SETUP_PROBES=(
   [libc6-dev]=header:stdio.h [cmake]=command:cmake [ninja-build]=command:ninja
@@ -54,7 +54,7 @@ declare -A SETUP_PROBES=(
   [libjansson-dev]=module:jansson [gcc]=command:cc [make]=command:make [python3]=command:python3
   [libcmocka-dev]=module:cmocka)
 
-# Whether a package, or what it brings, is there.
+# Succeeds if a package, or its contents, are present.
 setup_has() {
   local probe=${SETUP_PROBES[$1]-}
   if command -v dpkg-query >/dev/null &&
@@ -67,14 +67,14 @@ setup_has() {
   esac
 }
 
-# Whether all of the commands are there.
+# Succeeds if all commands are present.
 setup_commands() {
   local name
   for name in "$@"; do command -v "$name" >/dev/null || return 1; done
 }
 
-# What apt-get would do for these packages, a line for each: "new NAME VERSION" or "upgrade NAME
-# VERSION". Fails where a package is unknown or another one would have to go.
+# Prints apt-get's actions for these packages, one per line: "new NAME VERSION" or "upgrade NAME
+# VERSION". Fails for an unknown package, or if another one would be removed.
 setup_plan() {
   local steps
   steps=$(LC_ALL=C apt-get -s install --no-upgrade --no-remove --no-install-recommends "$@") &&
@@ -82,11 +82,11 @@ setup_plan() {
          $1 == "Inst" && $3 !~ /^\[/ { print "new", $2, substr($3, 2) }' <<<"$steps"
 }
 
-setup_upgrades() { # PLAN: the names of what would be upgraded
+setup_upgrades() { # PLAN: the names of the upgrades
   awk '$1 == "upgrade" { printf " %s", $2 }' <<<"$1"
 }
 
-# Says what a plan does. Fails if it is more than to install.
+# Announces a plan. Fails if it does more than install.
 setup_announce() {
   local plan=$1 upgrades names sizes
   upgrades=$(setup_upgrades "$plan")
@@ -107,7 +107,7 @@ setup_announce() {
   fold -s -w 96 <<<"${names# }" | sed 's/^/  /'
 }
 
-# Prints those of the named packages that apt-get can install without an upgrade.
+# Prints the named packages that apt-get can install without an upgrade.
 setup_harmless() {
   local name plan
   for name in "$@"; do
@@ -116,7 +116,7 @@ setup_harmless() {
   done
 }
 
-# Leaves out of `optional` what would need an upgrade, if anything does.
+# If the plan needs an upgrade, removes from `optional` the packages that cause it.
 setup_leave_out() {
   local plan kept
   if [[ ${SETUP_UPGRADE-} == 1 ]] || ((${#optional[@]} == 0)); then return 0; fi
@@ -128,7 +128,7 @@ setup_leave_out() {
   mapfile -t optional < <(printf '%s' "$kept")
 }
 
-# Sets `admin`, the words before a command of the administrator. Fails where there is none.
+# Sets `admin`, the prefix of an administrator's command. Fails if there is none.
 setup_admin() {
   admin=()
   if (($(id -u) == 0)); then return 0; fi
@@ -136,7 +136,7 @@ setup_admin() {
   command -v sudo >/dev/null && sudo -n true 2>/dev/null
 }
 
-# Installs NAME…, as far as the lists of packages go. Fails if something is still missing.
+# Installs NAME…, if the lists of packages are recent enough. Fails if something is still missing.
 setup_install() {
   local plan
   (($#)) || return 0
@@ -146,8 +146,8 @@ setup_install() {
     --no-remove --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 }
 
-# As setup_install, of `missing` and `optional`. The lists of packages may be missing or too old, and
-# there may be no way to new ones: what is optional then does without.
+# Like setup_install, for `missing` and `optional`. The lists of packages may be missing or too old,
+# and new ones unreachable: then it does without the optional packages.
 setup_try() {
   local plan
   if plan=$(setup_plan "${missing[@]}" "${optional[@]}" 2>/dev/null) &&
@@ -201,10 +201,9 @@ setup_packages() {
   return 1
 }
 
-# OpenBLAS is compared with, and used on processors that libcompute's own matrix kernels do not
-# know. Its package would make itself libblas.so.3 and liblapack.so.3 of every program on the
-# machine, so where it is not installed it is only unpacked, and found by its path. Nothing fails
-# without it.
+# OpenBLAS is a peer in benchmarks, and used on processors that libcompute's matrix kernels do not
+# support. Its package would become libblas.so.3 and liblapack.so.3 of every program on the machine.
+# So it is only unpacked, unless installed, and found by its path. Nothing fails without it.
 setup_openblas() {
   local folder=$1/openblas library
   if { PATH=$PATH:/sbin:/usr/sbin ldconfig -p || true; } | grep 'libopenblas\.so\.0 ' >/dev/null; then
@@ -217,7 +216,7 @@ setup_openblas() {
       return 0
     fi
     echo "Fetching OpenBLAS into $folder: about 7 MB to download, 44 MB on disk"
-    rm -rf "$folder" "$folder.part" # what an earlier run may have left unfinished
+    rm -rf "$folder" "$folder.part" # remains of an interrupted run
     mkdir -p "$folder.part"
     (cd "$folder.part" && apt-get -qq -o APT::Sandbox::User= download libopenblas0-pthread &&
       dpkg -x libopenblas0*.deb . && rm libopenblas0*.deb) ||

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-# Long tests do a share of their work each day: COMPUTE_TEST_SAMPLE_SEED, which tests/run.sh --full
-# sets to COMPUTE_TEST_SEED, the date unless that is given, says which. Without it, or with
+# Long tests do a share of their work each day. COMPUTE_TEST_SAMPLE_SEED selects the share;
+# tests/run.sh --full sets it to COMPUTE_TEST_SEED, by default the date. Without it, or with
 # COMPUTE_TEST_LONG, they do all.
-# Source this file. Where COMPUTE_TEST_TURN is NUMBER/COUNT, a script runs on that one of each COUNT days
-# only, and leaves with 77 on the others; its shares then change from one of its days to the next.
+# Source this file. If COMPUTE_TEST_TURN is NUMBER/COUNT, a script runs only on that one of each
+# COUNT days, and exits with 77 on the others; its shares then change from one of its days to the
+# next.
 #
-#   share_lines COUNT   of the lines on stdin today's of COUNT shares
-#   share_vectors       for COMPUTE_CPU_VECTORS: one of the instruction sets that this machine has;
-#                       in time each of them meets every share of lines
+#   share_lines COUNT   prints today's of COUNT shares of the lines on stdin
+#   share_vectors       for COMPUTE_CPU_VECTORS: one instruction set of this machine; over
+#                       time, each set meets every share of lines
 
 share_lines() {
   if [[ -n ${COMPUTE_TEST_LONG-} || -z ${COMPUTE_TEST_SAMPLE_SEED-} ]]; then
@@ -32,4 +33,4 @@ share_vectors() {
 }
 
 if [[ -n ${COMPUTE_TEST_TURN-} ]]; then share_turn "$COMPUTE_TEST_TURN"; fi
-unset COMPUTE_TEST_TURN # not that of tests within this one
+unset COMPUTE_TEST_TURN # not for tests within this one

@@ -18,7 +18,7 @@
 
 enum { MOST_FRAMES = 48, PATIENCE_MILLISECONDS = 2000 };
 
-static atomic_int printed; /* threads */
+static atomic_int printed; /* threads printed */
 
 static void print_own(int signal_number) {
   static const char line[] = "thread\n";
@@ -34,7 +34,7 @@ static void print_own(int signal_number) {
   atomic_fetch_add(&printed, 1);
 }
 
-/* The first backtrace loads a library, which a signal handler must not do. */
+/* Takes a first backtrace: it loads a library, which a signal handler must not do. */
 void stacks_prepare(void) {
   struct sigaction action = {.sa_handler = print_own, .sa_flags = SA_RESTART};
 #if HAVE_BACKTRACE
@@ -44,7 +44,8 @@ void stacks_prepare(void) {
   sigaction(SIGUSR2, &action, NULL);
 }
 
-/* One after the other, so that lines do not mix. A thread that blocks the signal is left out. */
+/* Prints one thread after the other, so that lines do not mix. A thread that blocks the signal is
+ * left out. */
 void stacks_print(void) {
   DIR *folder = opendir("/proc/self/task");
   if (folder == NULL) return;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Where every thread of the process is, for tests that find one that does not end. */
+/* Prints the stack of every thread, for tests that detect a hang. */
 #ifndef SUPPORT_STACKS_H
 #define SUPPORT_STACKS_H
 
-/* Before the first thread is started. */
+/* Call this before the first thread starts. */
 void stacks_prepare(void);
 
-/* Writes the stack of each thread to stderr, as addresses for addr2line where names are not known.
- */
+/* Writes the stack of each thread to stderr. Unknown names are addresses for addr2line. */
 void stacks_print(void);
 
 #endif

@@ -30,7 +30,7 @@ void test_check_message(const compute_context *context, const char *part) {
   if (!strstr(message, part)) fail_msg("the message \"%s\" does not say \"%s\"", message, part);
 }
 
-static size_t skipped; /* tests of the group that is running */
+static size_t skipped; /* tests of the current group */
 
 void test_skip(const char *reason) {
   print_message("skipped: %s\n", reason);
@@ -40,7 +40,7 @@ void test_skip(const char *reason) {
 
 int test_run_group(const char *name, const struct CMUnitTest *tests, size_t count,
                    CMFixtureFunction setup, CMFixtureFunction teardown) {
-  enum { SKIPPED = 77 }; /* for ctest */
+  enum { SKIPPED = 77 }; /* ctest's code */
   skipped = 0;
   const int failed = _cmocka_run_group_tests(name, tests, count, setup, teardown);
   return failed == 0 && count > 0 && skipped == count ? SKIPPED : failed;
@@ -78,8 +78,8 @@ int test_group_close(void **state) {
 }
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-/* An instrumented module is relocated for longer than most tests run, and tests of failures open
- * thousands of contexts: here modules stay once they are loaded. */
+/* Keeps modules loaded after their first use. Relocating an instrumented module takes longer than
+ * most tests, and tests of failures open thousands of contexts. */
 static void __attribute__((constructor)) keep_modules(void) {
   static const char *const names[] = {"cpu", "cuda"};
   const char *folder = getenv("COMPUTE_BACKEND_PATH");
@@ -111,8 +111,8 @@ uint64_t test_turn(void) {
   return test_seed() / 2;
 }
 
-/* Of what a run takes without a seed, how much it takes with one: less where each sample costs
- * more. */
+/* The step with which a seed thins the samples of a run without a seed: larger where each sample
+ * costs more. */
 static size_t seed_step(void) {
   if (!test_seed()) return 1;
   if (step_of("COMPUTE_TEST_SAMPLES") > 1) return 4;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Runs test programs under valgrind: no invalid access, no use of uninitialised memory, nothing
-# lost. ctest starts this: TREE BUILD_DIR SCRATCH_DIR PROGRAM….
+# Runs test programs under valgrind: no invalid access, no use of uninitialised memory, no leak.
+# ctest starts this: TREE BUILD_DIR SCRATCH_DIR PROGRAM….
 #
-# What OpenBLAS and the C library keep until the process ends stays reachable and is not counted.
+# Memory that OpenBLAS and the C library keep until the process ends is reachable and does not
+# count.
 set -euo pipefail
 build=$2
 source "$1/tests/support/harness/needs.sh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The conversions here are written from the formats' definitions by arithmetic on doubles, on
- * purpose unlike the library's, which they check. */
+/* These conversions follow the formats' definitions by arithmetic on doubles. They check the
+ * library's conversions and therefore differ from them on purpose. */
 #include "support/harness/values.h"
 
 #include <float.h>
@@ -63,8 +63,8 @@ static uint16_t encode_half(compute_dtype dtype, double value) {
   const double spacing = test_spacing(dtype, value);
   const double rounded = nearbyint(fabs(value) / spacing) * spacing;
   if (rounded >= ldexp(1, format->highest + 1)) return (uint16_t)(sign | infinity);
-  /* The quotient counts every representable number of its binade; a denormal's binade is the
-   * lowest one, with no leading one to take away. */
+  /* The quotient counts every representable number of its binade. The lowest binade holds the
+   * denormals; they have no leading one to subtract. */
   const double unit = test_spacing(dtype, rounded);
   unsigned bits = (unsigned)(rounded / unit);
   if (rounded >= ldexp(1, format->lowest))
@@ -87,7 +87,7 @@ static double decode_half(compute_dtype dtype, uint16_t bits) {
   return bits & 0x8000 ? -value : value;
 }
 
-/* What the integer dtypes hold, and what they look like in memory. */
+/* Range and memory format of the integer dtypes. */
 typedef struct integer_format {
   bool exists, is_signed;
   int64_t low;
@@ -251,7 +251,8 @@ void test_values_fill(test_values *values, test_fill fill, double low, double hi
 
 /* ---- Comparison ---------------------------------------------------------------------------- */
 
-/* Infinity as the number that would follow the largest one, so that distances to it are finite. */
+/* Replaces infinity by the number that would follow the largest one, so that distances are
+ * finite. */
 static double bounded(compute_dtype dtype, double value) {
   const double limit = ldexp(1, float_formats[dtype].highest);
   return fabs(value) >= 2 * limit || isinf(value) ? copysign(2 * limit, value) : value;
@@ -269,12 +270,12 @@ bool test_close_enough(compute_dtype dtype, double actual, double expected,
   const bool half = dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
   const compute_dtype computed = half ? COMPUTE_F32 : dtype;
   double reference = expected;
-  /* An operation without an error bound is the exact result, rounded once. */
+  /* An operation without an error bound must give the exact result, rounded once. */
   if (dtype == COMPUTE_F32 && tolerance->ulp == 0) reference = (double)(float)expected;
   const double allowed = tolerance->ulp * test_spacing(computed, expected) +
                          (half ? 0.5 * test_spacing(dtype, expected) : 0) + tolerance->atol +
                          tolerance->rtol * fabs(expected);
-  if (dtype != COMPUTE_F64) { /* 2^1024 is no double, and a double reference cannot pass it */
+  if (dtype != COMPUTE_F64) { /* 2^1024 is no double, so a double reference cannot exceed it */
     actual = bounded(dtype, actual);
     reference = bounded(dtype, reference);
   } else if (isinf(actual)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimum by damped Fisher scoring from several starts, each step accepted only if it improves
- * the objective, until steps are a billionth of the uncertainty. */
+/* Finds the optimum by damped Fisher scoring from several starts. A step is accepted only if it
+ * improves the objective. It stops when steps are a billionth of the uncertainty. */
 #include "support/reference/fit_reference.h"
 
 #include <float.h>
@@ -9,26 +9,26 @@
 
 #define MOST COMPUTE_FIT_MAX_PARAMETERS
 
-/* The problem with its defaults and the ROI's inputs put in. */
+/* The problem, completed with its defaults and the ROI's inputs. */
 typedef struct roi {
   compute_fit_problem problem;
   int32_t count, used, free_count;
   bool is_free[MOST];
   double sigma[2], lower[MOST], upper[MOST];
-  double start[MOST]; /* NaN: to be estimated */
-  double factor;      /* of variances: the electron multiplier's excess noise */
+  double start[MOST]; /* NaN: estimated */
+  double factor;      /* of variances: excess noise of the electron multiplier */
   double electrons[FIT_REFERENCE_PIXELS], extra[FIT_REFERENCE_PIXELS];
   bool uses[FIT_REFERENCE_PIXELS];
 } roi;
 
 typedef struct evaluation {
-  double objective; /* to be made as large as possible: the ratio, or −(sum of squares) / 2 */
+  double objective; /* to be maximised: the ratio, or −(sum of squares) / 2 */
   double score[MOST], information[MOST][MOST];
 } evaluation;
 
 /* ---- Reading the problem -------------------------------------------------------------------- */
 
-/* Where the spline covers the ROI. */
+/* The interval where the spline covers the ROI. */
 static void cover(const compute_fit_problem *p, int axis, double *lower, double *upper) {
   int32_t pixels = axis == 0 ? p->columns : p->rows, cells = p->cells[2 - axis];
   *lower = fmax(*lower, pixels - 1 + p->spot[axis] - cells);
@@ -38,7 +38,7 @@ static void cover(const compute_fit_problem *p, int axis, double *lower, double 
 static void usual_bounds(roi *r) {
   const compute_fit_problem *p = &r->problem;
   int32_t side = p->rows > p->columns ? p->rows : p->columns;
-  double reach = 2 * p->depth + fabs(p->gamma); /* of XYZNB */
+  double reach = 2 * p->depth + fabs(p->gamma); /* for model XYZNB */
   bool has_z = compute_fit_has_z(p->model);
   for (int32_t i = 0; i < r->count; i++) {
     r->lower[i] = i < 2 ? -0.5 : COMPUTE_FIT_LEAST_PHOTONS;
@@ -58,7 +58,7 @@ static void usual_bounds(roi *r) {
   }
 }
 
-/* False when they contradict each other. */
+/* Returns false if the bounds contradict each other. */
 static bool narrow_bounds(roi *r, const fit_reference_inputs *inputs) {
   const compute_fit_problem *p = &r->problem;
   usual_bounds(r);
@@ -72,7 +72,7 @@ static bool narrow_bounds(roi *r, const fit_reference_inputs *inputs) {
   return true;
 }
 
-/* False when a fixed parameter has no value. */
+/* Returns false if a fixed parameter has no value. */
 static bool read_starts(roi *r, const fit_reference_inputs *inputs) {
   const compute_fit_problem *p = &r->problem;
   for (int32_t i = 0; i < r->count; i++) {
@@ -115,7 +115,7 @@ static bool read_pixels(roi *r, const double *pixels, const fit_reference_inputs
   return light > 0 && r->used >= r->free_count;
 }
 
-/* `pixels` may be NULL: only the model is wanted. False: BAD_DATA. */
+/* `pixels` may be NULL if only the model is needed. Returns false for BAD_DATA. */
 static bool read_roi(const compute_fit_problem *problem, const double *pixels,
                      const fit_reference_inputs *inputs, roi *r) {
   static const fit_reference_inputs none;
@@ -129,7 +129,7 @@ static bool read_roi(const compute_fit_problem *problem, const double *pixels,
   for (int axis = 0; axis < 2; axis++) {
     r->sigma[axis] = problem->sigma[axis] > 0 ? problem->sigma[axis] : problem->sigma[0];
     if (inputs->sigma != NULL) r->sigma[axis] = inputs->sigma[axis];
-    if (problem->model == COMPUTE_FIT_SPLINE) r->sigma[axis] = 1; /* it has none */
+    if (problem->model == COMPUTE_FIT_SPLINE) r->sigma[axis] = 1; /* unused by the spline */
     if (!(r->sigma[axis] > 0) || !isfinite(r->sigma[axis])) return false;
   }
   if (!narrow_bounds(r, inputs) || !read_starts(r, inputs)) return false;
@@ -165,8 +165,8 @@ static void evaluate(const roi *r, const double *parameters, bool squares, evalu
   }
 }
 
-/* Inverse of the part of a symmetric matrix that `in` marks, 0 elsewhere, by Gauss–Jordan after
- * scaling the diagonal to 1. False when it has none. */
+/* Inverts the part of a symmetric matrix marked by `in`; the rest is 0. It scales the diagonal to 1
+ * and uses Gauss–Jordan. Returns false for a singular matrix. */
 static bool invert(int32_t count, const double matrix[MOST][MOST], const bool *in,
                    double inverse[MOST][MOST]) {
   double left[MOST][MOST], scale[MOST];
@@ -181,7 +181,7 @@ static bool invert(int32_t count, const double matrix[MOST][MOST], const bool *i
     inverse[a][a] = in[a] ? 1 : 0;
   }
   for (int32_t pivot = 0; pivot < count; pivot++) {
-    /* Without exchange of rows: pivots of a positive definite matrix are positive as they come. */
+    /* Without exchange of rows: the pivots of a positive definite matrix are always positive. */
     if (!(left[pivot][pivot] > 1e-12)) return false;
     double reciprocal = 1 / left[pivot][pivot];
     for (int32_t b = 0; b < count; b++) {
@@ -208,7 +208,7 @@ static double clamp(double value, double low, double high) {
   return fmin(fmax(value, low), high);
 }
 
-/* Parameters that may move: free, and not held against a bound by the score. */
+/* Finds the movable parameters: free, and not pressed against a bound by the score. */
 static void find_movable(const roi *r, const double *parameters, const evaluation *now,
                          bool *movable) {
   for (int32_t a = 0; a < r->count; a++) {
@@ -217,7 +217,7 @@ static void find_movable(const roi *r, const double *parameters, const evaluatio
   }
 }
 
-/* The longest step for parameter `a`, which keeps early steps sensible. */
+/* The longest step for parameter `a`; it keeps early steps sensible. */
 static double longest_step(const roi *r, int32_t a, double value) {
   bool has_z = compute_fit_has_z(r->problem.model);
   if (a < 2) return 1;
@@ -228,7 +228,7 @@ static double longest_step(const roi *r, int32_t a, double value) {
   return value;
 }
 
-/* Climbs from `parameters` until nothing moves. Whether it came to rest. */
+/* Climbs from `parameters` until nothing moves. Returns true if it converged. */
 static bool climb(const roi *r, bool squares, double *parameters, double *objective) {
   evaluation now, next;
   double damping = 1e-3;
@@ -256,7 +256,8 @@ static bool climb(const roi *r, bool squares, double *parameters, double *object
               moved * (1 + damping) <= 1e-9 * sqrt(inverse[a][a]) + 1e-13 * fabs(parameters[a]);
     }
     evaluate(r, candidate, squares, &next);
-    /* Differences below rounding count as none, or the last digits would never be reached. */
+    /* Differences below rounding count as none; otherwise the last digits would never be
+     * reached. */
     bool accepted = next.objective >= now.objective - 1e-13 * (1 + fabs(now.objective));
     if (accepted) {
       memcpy(parameters, candidate, sizeof candidate);
@@ -272,7 +273,7 @@ static bool climb(const roi *r, bool squares, double *parameters, double *object
 
 /* ---- Starts ---------------------------------------------------------------------------------- */
 
-/* Background from the darkest border line, the rest from the light above it. */
+/* Estimates the background from the darkest border line and the rest from the light above it. */
 static void estimate(const roi *r, double *start) {
   int32_t rows = r->problem.rows, columns = r->problem.columns;
   bool has_z = compute_fit_has_z(r->problem.model);
@@ -314,8 +315,8 @@ static void estimate(const roi *r, double *start) {
   }
 }
 
-/* Start number `index` of those that are tried, false when there are no more: the estimate, then
- * others that differ in the free parameters that have several optima. */
+/* Chooses start number `index`; returns false if there are no more. The first is the estimate. The
+ * others vary the free parameters that have several optima. */
 static bool choose_start(const roi *r, int index, double *start) {
   static const double widths[] = {1, 0.6, 1.7}, depths[] = {0, -1.5, -0.75, -0.25, 0.25, 0.75, 1.5};
   const compute_fit_problem *p = &r->problem;
@@ -386,7 +387,7 @@ static void fill_probabilities(const roi *r, fit_reference_result *result) {
     slope += pixel_mean;
     curvature += pixel_variance;
   }
-  /* What a faint background's own error does: kernels/fit_moments.h. */
+  /* Corrects for the estimation error of a faint background: see kernels/fit_moments.h. */
   mean -= curvature / 2 * spread * spread;
   variance -= slope * slope * spread * spread;
   double scale = variance / (2 * mean), degrees = 2 * mean * mean / variance;
@@ -395,7 +396,7 @@ static void fill_probabilities(const roi *r, fit_reference_result *result) {
     result->p_value = fit_reference_upper_gamma(degrees / 2, deviance / (2 * scale));
 }
 
-/* The derivative of the likelihood by a flat background. */
+/* The derivative of the likelihood with respect to a flat background. */
 static double flat_slope(const roi *r, double flat) {
   double slope = 0;
   for (int32_t i = 0; i < r->problem.rows * r->problem.columns; i++)
@@ -403,7 +404,7 @@ static double flat_slope(const roi *r, double flat) {
   return slope;
 }
 
-/* The likeliest flat background within its bounds, by bisection: the slope falls. */
+/* The likeliest flat background within its bounds, by bisection: the slope falls monotonically. */
 static double find_flat(const roi *r, int32_t background, const double *parameters) {
   double low = r->lower[background], high = fmin(r->upper[background], 1e9);
   if (!r->is_free[background]) return parameters[background];

@@ -4,15 +4,16 @@
 
 #include <math.h>
 
-/* The Gaussian over one pixel of one axis, and its derivatives by position and width. */
+/* The Gaussian integrated over one pixel of one axis, and its derivatives with respect to position
+ * and width. */
 typedef struct profile_value {
   double value, by_position, by_sigma;
 } profile_value;
 
 static const double root_two = 1.41421356237309504880, root_two_pi = 2.50662827463100050242;
 
-/* From a to b, counted from the middle: of complements where both lie on one side, so that far
- * tails keep their digits. */
+/* The integral from a to b, relative to the centre. If both are on one side, it uses complements,
+ * so that far tails keep their digits. */
 static double integral(double a, double b, double sigma) {
   double scale = 1 / (root_two * sigma);
   if (a > 0) return 0.5 * (erfc(a * scale) - erfc(b * scale));
@@ -37,8 +38,8 @@ static profile_value sampled(double pixel, double position, double sigma) {
                          .by_sigma = value * (squared - 1) / sigma};
 }
 
-/* Width of an axis at z, and its derivative. Below a thousandth of the focus's area the width stops
- * shrinking: the cubic may go through zero far from the focus. */
+/* The width of an axis at z, and its derivative. It stops shrinking below a thousandth of the area
+ * in focus, because the cubic may cross zero far from the focus. */
 static double astigmatic(const compute_fit_problem *problem, int axis, double sigma, double z,
                          double *by_z) {
   double t = (axis == 0 ? z - problem->gamma : z + problem->gamma) / problem->depth;
@@ -53,8 +54,8 @@ static double astigmatic(const compute_fit_problem *problem, int axis, double si
   return sigma * sqrt(alpha);
 }
 
-/* A sum of all 64 terms of the cell that the pixel lies in: the value and the derivatives by x, y
- * and z within the cell. */
+/* Sums all 64 terms of the pixel's cell: the value and the derivatives with respect to x, y and z
+ * within the cell. */
 static void cubic(const float *cell, const double at[3], double value[4]) {
   for (int i = 0; i < 4; i++) value[i] = 0;
   for (int n = 0; n < 64; n++) {

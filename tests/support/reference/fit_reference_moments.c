@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What the test of a fit needs: the deviance's moments and the incomplete gamma function. */
+/* Functions for the test of a fit: the deviance's moments and the incomplete gamma function. */
 #include "support/reference/fit_reference.h"
 
 #include <math.h>
 
-/* Above this mean the series in 1 / mu are exact to better than 1e-8. */
+/* Above this mean, the series in 1 / mu are accurate to 1e-8. */
 #define SERIES_FROM 1000.0
 
-/* Both distributions are sums over the Poisson number n of electrons. Given n, the output of the
- * multiplier is gamma distributed with shape n, for which E[d ln d], E[d² ln d] and E[(d ln d)²]
- * follow from the digamma and trigamma function. */
+/* Both distributions are sums over the Poisson number n of electrons. Given n, the multiplier's
+ * output has a gamma distribution of shape n. Its E[d ln d], E[d² ln d] and E[(d ln d)²] follow
+ * from the digamma and trigamma functions. */
 typedef struct given_number {
   double first, second; /* E[D/2] and E[(D/2)²] */
 } given_number;
@@ -40,7 +40,7 @@ void fit_reference_moments(bool gamma, double mu, double *mean, double *variance
   double low = floor(mu - 12 * sqrt(mu) - 20), high = ceil(mu + 12 * sqrt(mu) + 40);
   double digamma = -0.57721566490153286061, trigamma = 1.64493406684822643647;
   double first = 0, second = 0, probability = exp(-mu);
-  /* Where exp(−mu) is too small for a double, begin at the first term that counts. */
+  /* If exp(−mu) underflows, begin at the first term that counts. */
   if (low < 0) low = 0;
   if (low > 0) probability = exp(low * log(mu) - mu - lgamma(low + 1));
   for (double n = 1; n <= low; n++) {
@@ -82,7 +82,7 @@ void fit_reference_moment_slopes(bool gamma, double mu, double *slope, double *c
   *curvature = 2 * (second - 1 / mu);
 }
 
-/* By the series of P for x < a + 1 and by the continued fraction (Lentz's method) beyond. */
+/* Uses the series of P for x < a + 1, and the continued fraction (Lentz's method) beyond. */
 double fit_reference_upper_gamma(double a, double x) {
   if (isnan(a) || isnan(x) || a <= 0) return NAN;
   if (x <= 0) return 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The double reference, part two: whole nodes. Every operation is a loop over the elements of its
- * result (or, for sums, of its operand) with coordinates worked out for each, and no cleverness. */
+/* The double reference for whole nodes. Every operation is a loop over the elements of its result
+ * (or, for sums, of its operand). The coordinates of each element are computed plainly. */
 #include "support/reference/graph_evaluate.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 typedef struct evaluation {
   const compute_graph *graph;
-  evaluate_value *values; /* one for each node of the graph */
+  evaluate_value *values; /* one per node of the graph */
   bool *needed;
   char *reason;
   size_t reason_bytes;
@@ -42,7 +42,7 @@ static int64_t element_count(compute_shape shape) {
   return count;
 }
 
-/* A value of zeros. */
+/* Creates a value of zeros. */
 static bool create(evaluate_value *value, compute_dtype dtype, compute_shape shape) {
   *value = (evaluate_value){.dtype = dtype, .shape = shape, .count = element_count(shape)};
   const size_t room = (size_t)value->count + 1;
@@ -81,7 +81,7 @@ static void add_element(evaluate_value *to, int64_t at, const evaluate_value *fr
   }
 }
 
-/* As add_element, or by another mode. */
+/* Like add_element, but with any mode. */
 static void join_element(compute_scatter_mode mode, evaluate_value *to, int64_t at,
                          const evaluate_value *from, int64_t of) {
   const bool real = to->real != NULL;
@@ -120,7 +120,7 @@ static int64_t position_of(compute_shape shape, const place *p) {
   return position;
 }
 
-/* The element of `shape` that stands at `p` of a space of `rank` axes, as NumPy broadcasts. */
+/* The position in `shape` of element `p` of a space with `rank` axes, by NumPy's broadcasting. */
 static int64_t broadcast_position(compute_shape shape, int32_t rank, const place *p) {
   place own = {{0}};
   for (int32_t i = 0; i < shape.rank; i++) {
@@ -190,7 +190,7 @@ static void evaluate_random_uniform(const graph_node *node, const evaluate_value
 
 static void evaluate_elementwise(const graph_node *node, const evaluate_value *const *x,
                                  evaluate_value *y) {
-  /* select's condition is not of the dtype of the others */
+  /* select's condition has another dtype than its other operands */
   const evaluate_value *typed = x[node->op == OP_select ? 1 : 0];
   for (int64_t i = 0; i < y->count; i++) {
     const place p = place_of(y->shape, i);
@@ -272,7 +272,7 @@ static void evaluate_embed(const graph_node *node, const evaluate_value *x, eval
 
 /* ---- Matrix product ------------------------------------------------------------------------ */
 
-/* The element [batch…, row, column] of an operand, where the batch is that of place `p`. */
+/* The position of element [batch…, row, column] of an operand, with the batch of place `p`. */
 static int64_t matrix_position(compute_shape shape, int32_t rank, place p, int64_t row,
                                int64_t column) {
   place own = {{0}};
@@ -310,7 +310,7 @@ static void evaluate_matmul(const evaluate_value *a, const evaluate_value *b, ev
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
-/* The result element that the operand's element at `p` belongs to. */
+/* The result element of the operand's element at `p`. */
 static int64_t reduced_position(const graph_node *node, int32_t rank, const place *p,
                                 compute_shape result) {
   place q = {{0}};
@@ -323,8 +323,8 @@ static int64_t reduced_position(const graph_node *node, int32_t rank, const plac
   return position_of(result, &q);
 }
 
-/* Whether `candidate` takes the place of `best` as extremum: first come, first kept, except that a
- * NaN beats everything that is none. */
+/* Returns true if `candidate` replaces `best` as the extremum: the first of equals is kept, and a
+ * NaN beats every number. */
 static bool beats(const evaluate_value *x, int64_t candidate, int64_t best, bool largest) {
   if (x->integer) {
     int64_t c = x->integer[candidate], b = x->integer[best];
@@ -339,7 +339,8 @@ static bool evaluate_extremum(const evaluation *e, const graph_node *node, const
                               evaluate_value *y) {
   const bool largest = node->op == OP_max || node->op == OP_argmax;
   const bool position = node->op == OP_argmax || node->op == OP_argmin;
-  int64_t *best = calloc((size_t)y->count + 1, sizeof *best); /* 1 + the operand's element */
+  int64_t *best = calloc((size_t)y->count + 1, sizeof *best); /* 1 + index of the operand's
+                                                               * element */
   if (!best) return fail(e, "no memory");
   for (int64_t i = 0; i < x->count; i++) {
     const place p = place_of(x->shape, i);
@@ -396,7 +397,7 @@ static bool evaluate_fold(const evaluation *e, const graph_node *node, const eva
 
 /* ---- Row operations ------------------------------------------------------------------------ */
 
-/* One row of `count` elements, `step` apart. */
+/* Evaluates one row of `count` elements that are `step` apart. */
 static void evaluate_row(const graph_node *node, const double *x, double *y, int64_t count,
                          int64_t step) {
   long double largest = -INFINITY, sum = 0, mean = 0, variance = 0;
@@ -435,7 +436,7 @@ static void evaluate_rows(const graph_node *node, const evaluate_value *x, evalu
 
 /* ---- Indexing ------------------------------------------------------------------------------ */
 
-/* Element `at` of the index tensor as a position in an axis of `size`. */
+/* Converts element `at` of the index tensor to a position in an axis of `size`. */
 static bool look_up(const evaluation *e, const evaluate_value *indices, int64_t at, int64_t size,
                     int64_t *position) {
   int64_t index = indices->integer[at];
@@ -444,8 +445,8 @@ static bool look_up(const evaluation *e, const evaluate_value *indices, int64_t 
   return fail(e, "index %lld is outside an axis of %lld", (long long)index, (long long)size);
 }
 
-/* gather and scatter_add: `small` has the axis, `large` the axes of the indices in its place. For
- * every element of `large`, the one of `small` that it is read from or added to. */
+/* gather and scatter_add: `small` has the axis; `large` has the axes of the indices instead. Each
+ * element of `large` is read from, or added to, one element of `small`. */
 static bool evaluate_slices(const evaluation *e, const graph_node *node,
                             const evaluate_value *indices, evaluate_value *large,
                             evaluate_value *small) {
@@ -562,7 +563,7 @@ static bool evaluate_node(const evaluation *e, uint32_t index, const evaluate_bi
   return done;
 }
 
-/* Marks what the outputs depend on, up to the bound nodes, and evaluates it in order. */
+/* Marks the dependencies of the outputs up to the bound nodes, and evaluates them in order. */
 static bool evaluate_all(const evaluation *e, const evaluate_binding *bindings,
                          size_t binding_count) {
   for (size_t n = e->graph->count; n-- > 0;) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The double reference, part one: single elements. Definitions from include/compute/backend.h and
- * dtype.h; where the textbook formula cancels, an equal one that does not. */
+/* The double reference for single elements, by the definitions of include/compute/backend.h and
+ * dtype.h. Where the textbook formula cancels, it uses an equivalent formula that does not. */
 #include "support/reference/graph_evaluate.h"
 
 #include <limits.h>
@@ -182,8 +182,8 @@ static int64_t remainder_of(int64_t a, int64_t b) {
   return b == 0 || b == -1 ? 0 : a % b;
 }
 
-/* By multiplication and division, so that nothing depends on what C's shifts do. u8 and u16 are
- * computed in i32. */
+/* Uses multiplication and division, so that nothing depends on C's shifts. u8 and u16 are computed
+ * in i32. */
 static int64_t shift(compute_dtype dtype, int64_t a, int64_t b, bool left) {
   const bool wide = compute_dtype_size(dtype) == 8 || dtype == COMPUTE_U32;
   const int64_t width = wide ? 64 : 32;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions are one loop over everything that is multiplied, whatever their direction; windows
- * one over their elements; a sum is taken anew for every element. */
+/* A convolution of any direction is one loop over all its products. A window is one loop over its
+ * elements. A cumulative sum starts anew for every element. */
 #include "support/reference/graph_evaluate_network.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static int64_t at4(const evaluate_value *v, int64_t a, int64_t b, int64_t c, int
 
 /* ---- Convolution --------------------------------------------------------------------------- */
 
-/* The operand of the three that is data, filter or result. */
+/* The operand in each of the three roles: data, filter and result. */
 typedef struct convolution_parts {
   evaluate_value *data, *filter, *result;
 } convolution_parts;
@@ -27,7 +27,7 @@ static void add_product(evaluate_value *to, int64_t at, const evaluate_value *a,
                         const evaluate_value *b, int64_t k) {
   if (to->real)
     to->real[at] += a->real[i] * b->real[k];
-  else /* of bytes, whose sums fit */
+  else /* of bytes, so that the sums fit */
     to->integer[at] += a->integer[i] * b->integer[k];
 }
 
@@ -41,7 +41,7 @@ static void visit_tap(const graph_node *node, const convolution_parts *parts, in
     add_product(parts->filter, filter, parts->data, data, parts->result, result);
 }
 
-/* All taps of result (n, o, p, q). */
+/* Visits all taps of result (n, o, p, q). */
 static void visit_result(const graph_node *node, const convolution_parts *parts, int64_t n,
                          int64_t o, int64_t p, int64_t q) {
   const compute_conv_attributes *g = node->constant;
@@ -74,13 +74,13 @@ static void evaluate_convolution(const graph_node *node, evaluate_value *const *
 
 /* ---- Pooling ------------------------------------------------------------------------------- */
 
-/* One window: its elements in the data, the place of its first largest one, and what an average
- * divides by. */
+/* One window: its elements in the data, the index of its first largest element, and the divisor of
+ * an average. */
 typedef struct window {
   int64_t row[1024], column[1024], count, largest, divisor;
 } window;
 
-/* As an extremum: a NaN beats everything that is none, and the first is kept. */
+/* Like an extremum: a NaN beats every number, and the first of equals is kept. */
 static bool beats(const evaluate_value *x, int64_t candidate, int64_t best) {
   if (x->integer) return x->integer[candidate] > x->integer[best];
   return !isnan(x->real[best]) && (isnan(x->real[candidate]) || x->real[candidate] > x->real[best]);
@@ -183,7 +183,8 @@ static void evaluate_running(const graph_node *node, const evaluate_value *x, ev
   }
 }
 
-/* Whether element a of x comes before element b: larger, or smaller; equal ones by place. */
+/* Returns true if element a of x precedes element b: larger (or smaller), and equal elements by
+ * index. */
 static bool comes_first(const evaluate_value *x, bool smallest, int64_t a, int64_t b) {
   if (x->integer) {
     if (x->integer[a] != x->integer[b]) return (x->integer[a] > x->integer[b]) != smallest;
@@ -195,7 +196,7 @@ static bool comes_first(const evaluate_value *x, bool smallest, int64_t a, int64
   return a < b;
 }
 
-/* The rank of an element is how many come before it. */
+/* An element's rank is the number of elements before it. */
 static void evaluate_top_k(const graph_node *node, const evaluate_value *x, evaluate_value *y) {
   const int32_t axis = node->attributes.axis;
   const int64_t size = x->shape.size[axis], k = y->shape.size[axis], step = step_of(x->shape, axis);
@@ -208,7 +209,7 @@ static void evaluate_top_k(const graph_node *node, const evaluate_value *x, eval
   }
 }
 
-/* As comes_first, but NaN comes last in either order. */
+/* Like comes_first, but NaN comes last in either order. */
 static void evaluate_sort(const graph_node *node, const evaluate_value *x, evaluate_value *y) {
   const int32_t axis = node->attributes.axis;
   const bool ascending = !node->attributes.descending;
@@ -233,8 +234,8 @@ static void evaluate_sort(const graph_node *node, const evaluate_value *x, evalu
 
 /* ---- Attention ----------------------------------------------------------------------------- */
 
-/* Where matrix number `matrix` of the result (its leading axes as one) begins in an operand, which
- * broadcasts. */
+/* The position where matrix number `matrix` of the result (its leading axes as one) begins in an
+ * operand that may broadcast. */
 static int64_t matrix_start(const evaluate_value *v, compute_shape result, int64_t matrix) {
   int64_t start = 0, step = v->shape.size[v->shape.rank - 1] * v->shape.size[v->shape.rank - 2];
   for (int32_t i = result.rank - 3, own = v->shape.rank - 3; i >= 0; i--, own--) {
@@ -259,7 +260,7 @@ static double bias_at(const evaluate_value *bias, compute_shape result, int64_t 
   return bias->real[matrix_start(&whole, result, matrix) + r * size[1] + c];
 }
 
-/* One query: e numbers into `y`. */
+/* Computes one query: e numbers into `y`. */
 static void attend(const graph_node *node, evaluate_value *const *x, int64_t matrix, int64_t row,
                    double *y) {
   const compute_attention_attributes *a = node->constant;
@@ -334,7 +335,7 @@ static bool evaluate_recurrent(const graph_node *node, evaluate_value *const *x,
   return recurrent_reference(&problem);
 }
 
-/* ---- All of them --------------------------------------------------------------------------- */
+/* ---- Dispatch ------------------------------------------------------------------------------ */
 
 bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
   switch (node->op) {
@@ -351,7 +352,7 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
   case OP_top_k: evaluate_top_k(node, x[0], y); return true;
   case OP_sort:
   case OP_argsort: evaluate_sort(node, x[0], y); return true;
-  case OP_find_spots: /* the composed form, the last operand, is the definition */
+  case OP_find_spots: /* the definition is the composed form, the last operand */
   case OP_quantized_matmul: {
     const evaluate_value *composed = x[node->input_count - 1];
     if (y->real)

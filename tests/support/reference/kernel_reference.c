@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* MAP, COPY, REDUCE, ROW, GEMM, QUANTIZED_GEMM, GATHER and SCATTER; the others are called from
- * here. */
+/* References of MAP, COPY, REDUCE, ROW, GEMM, QUANTIZED_GEMM, GATHER and SCATTER; calls the
+ * references of the other kinds. */
 #include "support/reference/kernel_reference.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 typedef struct reference {
   const compute_kernel_descriptor *d;
   void *const *operands;
-  reference_value *values; /* of the instructions of a program */
+  reference_value *values; /* one per instruction of a program */
 } reference;
 
 static const compute_operand *operand_of(const reference *r, uint32_t operand) {
@@ -47,11 +47,11 @@ static bool is_empty(const int64_t *size, int32_t first, int32_t end) {
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-/* What a program's inputs are: those of the kernel from `first` on, after `value` if it has one. */
+/* A program's inputs: first `value`, if it has one, then the kernel's inputs from `first` on. */
 typedef struct program_inputs {
   const reference *r;
   const reference_point *point;
-  int32_t rank; /* over which the strides of the inputs run */
+  int32_t rank; /* number of dimensions with strides of the inputs */
   uint32_t first;
   const reference_value *value;
 } program_inputs;
@@ -69,7 +69,7 @@ static void store(const reference *r, uint32_t output, const int64_t *at, int32_
                   type, value);
 }
 
-/* The epilogue at a point, and its results; `value` (may be NULL: MAP) is of type `type`. */
+/* Runs the epilogue at a point and stores its results; `value` (NULL for MAP) has type `type`. */
 static void finish(const reference *r, const reference_point *point, const reference_value *value,
                    compute_dtype type, uint32_t own) {
   const compute_program *e = &r->d->epilogue;
@@ -84,7 +84,7 @@ static void finish(const reference *r, const reference_point *point, const refer
           r->values[e->outputs[k]]);
 }
 
-/* The element that REDUCE and ROW begin with, in `accumulate`. */
+/* Returns the prologue's element for REDUCE and ROW, in the type `accumulate`. */
 static reference_value begin(const reference *r, const reference_point *point) {
   const compute_program *p = &r->d->prologue;
   const program_inputs inputs = {r, point, point->rank, 0, NULL};
@@ -115,7 +115,7 @@ static void copy(const reference *r) {
 
 typedef struct fold {
   const compute_kernel_descriptor *d;
-  long double sum; /* of floats; a product likewise */
+  long double sum; /* for floats; also their product */
   reference_value best;
   uint64_t whole;
   int64_t count, place;
@@ -298,7 +298,7 @@ static void quantized_gemm(const reference *r) {
 
 /* ---- GATHER and SCATTER -------------------------------------------------------------------- */
 
-/* The place along the axis; −1: outside. */
+/* The position along the axis; −1: outside. */
 static int64_t axis_place(const reference *r, const int64_t *at) {
   const compute_kernel_descriptor *d = r->d;
   const int64_t index = load(r, 1, at, d->rank).whole;
@@ -322,7 +322,7 @@ static void gather(const reference *r) {
   } while (reference_next(&point));
 }
 
-/* Elements that the output reaches from its first one; strides are not negative. */
+/* Number of elements between the output's first and last one; strides are not negative. */
 static int64_t scatter_reach(const compute_kernel_descriptor *d) {
   int64_t reach =
       1 + (compute_index_of(d)->axis_size > 0 ? compute_index_of(d)->axis_size - 1 : 0) *
@@ -331,7 +331,7 @@ static int64_t scatter_reach(const compute_kernel_descriptor *d) {
   return reach;
 }
 
-/* Of each pair one is the value, as the dtype says, and the other 0. */
+/* Of `real` and `whole`, the dtype selects one; the other is 0. */
 static void join(compute_scatter_mode mode, bool real, reference_value *sum, reference_value x) {
   const bool less = real ? sum->real < x.real : sum->whole < x.whole;
   const bool more = real ? sum->real > x.real : sum->whole > x.whole;
@@ -385,7 +385,7 @@ static bool scatter(const reference *r) {
   return true;
 }
 
-/* ---- Kinds with references of their own ---------------------------------------------------- */
+/* ---- Kinds with another reference ---------------------------------------------------------- */
 
 static void store_network(void *user, uint32_t output, const int64_t *at,
                           const sample_element *value) {
@@ -427,8 +427,8 @@ static bool run(reference *r) {
   case COMPUTE_KERNEL_RECURRENT:
     return network_reference(r->d, (const void *const *)r->operands, store_network, r);
   case COMPUTE_KERNEL_SPOTS: return spots_reference(r->d, r->operands);
-  case COMPUTE_KERNEL_CALL: return false; /* what it is, its function says */
-  case COMPUTE_KERNEL_FIT: return false;  /* by its records: support/samples/sample_fits.h */
+  case COMPUTE_KERNEL_CALL: return false; /* only its function defines it */
+  case COMPUTE_KERNEL_FIT: return false;  /* by its records: sample_fits.h */
   }
   return false;
 }

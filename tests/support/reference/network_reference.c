@@ -30,7 +30,8 @@ static int64_t offset(const reference *r, uint32_t input, const int64_t *point, 
   return at;
 }
 
-/* The point of a row-major position in the first `rank` dimensions; false past the last. */
+/* Finds the point of a row-major position in the first `rank` dimensions; returns false past the
+ * last. */
 static bool find_point(const reference *r, int64_t position, int32_t rank, int64_t *point) {
   for (int32_t i = rank - 1; i >= 0; i--) {
     if (r->d->size[i] == 0) return false;
@@ -45,8 +46,8 @@ static bool find_point(const reference *r, int64_t position, int32_t rank, int64
 /* One window. */
 typedef struct view {
   double sum, largest;
-  int64_t whole;                        /* the largest of integers */
-  int64_t inside, counted, row, column; /* the place of the largest; −1 */
+  int64_t whole;                        /* the largest, for integers */
+  int64_t inside, counted, row, column; /* row, column: index of the largest, or −1 */
 } view;
 
 static bool is_counted(const compute_window_attributes *w, int i, int64_t at) {
@@ -174,8 +175,7 @@ static void scans(const reference *r) {
   }
 }
 
-/* ---- TOP_K and SORT ---------------------------------------------------------------------------
- */
+/* ---- TOP_K and SORT ------------------------------------------------------------------------ */
 
 typedef struct ranked {
   sample_element value;
@@ -196,7 +196,8 @@ static int compare_ranked(const void *left, const void *right) {
   return (a->place > b->place) - (a->place < b->place);
 }
 
-/* Of a row; NaN is the largest, unless it is to come last of descending elements. */
+/* Compares elements of a row. NaN is the largest, unless it must come last among descending
+ * elements. */
 static int compare_sorted(const void *left, const void *right) {
   const ranked *a = left, *b = right;
   if (a->real && (isnan(a->value.real) != 0) != (isnan(b->value.real) != 0))
@@ -262,7 +263,7 @@ static double element(const reference *r, uint32_t input, const int64_t *point, 
   return load(r, input, offset(r, input, at, rank)).real;
 }
 
-/* Exponentials of the scores that a query sees; their sum. */
+/* Computes the exponentials of a query's visible scores and returns their sum. */
 static double weigh(const reference *r, const int64_t *point, double *weight, int64_t seen) {
   const compute_attention_attributes *a = compute_attention_of(r->d);
   const int64_t query = point[r->d->rank - 2];

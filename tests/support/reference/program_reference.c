@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The double reference of programs. The arithmetic of single operations is that of
- * graph_evaluate_element.c; here are an instruction's types, and what only programs have. */
+/* The double reference of programs: the types of instructions, and the instructions that only
+ * programs have. graph_evaluate_element.c has the arithmetic of single operations. */
 #include "support/reference/program_reference.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ reference_value reference_load(compute_dtype dtype, const void *element) {
   return (reference_value){.whole = evaluate_decode_integer(dtype, element)};
 }
 
-/* The 16 bits of a number that one of the two formats holds. */
+/* Encodes a number that one of the two formats represents in its 16 bits. */
 static uint16_t encode_half(compute_dtype dtype, double value) {
   const int fraction = dtype == COMPUTE_F16 ? 10 : 7, bias = dtype == COMPUTE_F16 ? 15 : 127;
   const unsigned sign = signbit(value) ? 0x8000u : 0, most = 2u * (unsigned)bias + 1;
@@ -95,7 +95,7 @@ bool reference_next(reference_point *point) {
 
 /* ---- Instructions -------------------------------------------------------------------------- */
 
-/* The graph's operation that an instruction computes; −1: none. */
+/* The graph's operation for an instruction; −1: none. */
 static int operation_of(compute_instruction_code code) {
   switch (code) {
   case COMPUTE_I_NEG: return OP_neg;
@@ -220,7 +220,7 @@ void program_reference(const compute_program *program, const reference_point *po
       values[i] = input(user, (uint32_t)in->immediate.i64);
       continue;
     }
-    /* Numbers of operands that the instruction does not have are 0 and do no harm. */
+    /* The index of a missing operand is 0 and does no harm. */
     const reference_value operand[3] = {values[in->a], values[in->b], values[in->c]};
     values[i] =
         reference_instruction(in, (compute_dtype)program->instructions[in->a].type, operand, point);

@@ -21,7 +21,7 @@ typedef struct moment {
   const double *h, *c;
 } moment;
 
-/* x + a product of `state` with R's columns of a gate; the product alone without `input`. */
+/* x plus the product of `state` with R's columns of a gate; only the product without `input`. */
 static double sum_of(const moment *m, const double *state, int64_t gate, int64_t unit, bool input) {
   const int64_t column = gate * m->p->hidden + unit;
   double sum = input ? m->p->read(m->p->user, RECURRENT_X, m->step, m->sequence, column) : 0;

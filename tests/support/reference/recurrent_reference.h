@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of an LSTM, GRU or RNN by their definition in compute/backend.h: plain loops in double.
- */
+/* Computes the steps of an LSTM, GRU or RNN by their definition in compute/backend.h: plain loops
+ * in double. */
 #ifndef SUPPORT_RECURRENT_REFERENCE_H
 #define SUPPORT_RECURRENT_REFERENCE_H
 
 #include "compute/backend.h"
 
-/* What an element belongs to. */
+/* The operand of an element. */
 typedef enum recurrent_operand {
   RECURRENT_X,
   RECURRENT_R,
@@ -18,19 +18,19 @@ typedef enum recurrent_operand {
   RECURRENT_OPERANDS
 } recurrent_operand;
 
-/* The layer's number of such an input; −1 if it has none. */
+/* The layer's index of such an input; −1 if absent. */
 int recurrent_input(const compute_recurrent_attributes *a, recurrent_operand operand);
 
 typedef struct recurrent_problem {
   const compute_recurrent_attributes *a;
   int64_t steps, batch, hidden;
-  /* An element by its three coordinates in compute/backend.h. */
+  /* An element is addressed by its three coordinates in compute/backend.h. */
   double (*read)(void *user, recurrent_operand operand, int64_t i, int64_t j, int64_t k);
   void (*write)(void *user, int64_t row, int64_t sequence, int64_t unit, double value);
   void *user;
 } recurrent_problem;
 
-/* False without memory. */
+/* Returns false without memory. */
 bool recurrent_reference(const recurrent_problem *p);
 
 #endif

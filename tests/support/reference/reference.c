@@ -19,7 +19,7 @@ static int64_t integer_at(const test_values *values, int64_t index) {
   return test_integer_get(values->dtype, (const char *)values->data + (size_t)index * size);
 }
 
-/* The elements as the reference takes them: doubles, or 64-bit integers. */
+/* Widens the elements for the reference: to doubles or 64-bit integers. */
 static void *widen(const test_values *values) {
   void *wide = calloc((size_t)values->count + 1, sizeof(int64_t));
   assert_non_null(wide);

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "support/reference/program_reference.h"
 
-/* A frame, or what has become of it. */
+/* A frame, or an image computed from it. */
 typedef struct plane {
   int64_t height, width;
   double *value;
@@ -19,7 +21,7 @@ static int64_t clamp(int64_t at, int64_t size) {
 
 /* ---- Filters ------------------------------------------------------------------------------- */
 
-/* Weights of the middle and of the pairs around it; equal ones for a box. */
+/* Computes the weights of the centre and of each pair around it; equal ones for a box. */
 static void fill_weights(double *weight, int32_t radius, double sigma, bool box) {
   double total = 0;
   for (int32_t i = 0; i <= radius; i++) {
@@ -29,7 +31,7 @@ static void fill_weights(double *weight, int32_t radius, double sigma, bool box)
   for (int32_t i = 0; i <= radius; i++) weight[i] /= total;
 }
 
-/* Along one axis; the frame is continued by its edges. */
+/* Filters along one axis; the frame is extended by its edges. */
 static void filter_axis(const plane *from, plane *to, bool down, const double *weight,
                         int32_t radius) {
   for (int64_t y = 0; y < from->height; y++)
@@ -50,8 +52,8 @@ static void filter(const plane *from, plane *scratch, plane *to, const double *w
   filter_axis(scratch, to, false, weight, radius);
 }
 
-/* Gaussians: what lies outside of the blurred frame is the blur of the continued frame, so the
- * second blur runs over a frame that has been continued before the first. */
+/* For Gaussians, the outside of the blurred frame is the blur of the extended frame. So the frame
+ * is extended before the first blur, and the second blur runs over the whole extended frame. */
 static plane extended(const plane *frame, int32_t margin, double *memory) {
   plane made = {frame->height + 2 * (int64_t)margin, frame->width + 2 * (int64_t)margin, memory};
   for (int64_t y = 0; y < made.height; y++)
@@ -93,7 +95,7 @@ static double roughness(const plane *frame, int64_t y, int64_t x) {
   return fabs(sum);
 }
 
-/* One axis of the tiles: `count` of `size` samples, and between which of them a pixel lies. */
+/* One axis of the tiles: `count` tiles of `size` samples each, `step` pixels apart. */
 typedef struct axis {
   int64_t count, size, samples, step;
 } axis;
@@ -110,7 +112,7 @@ static int64_t first_sample(const axis *a, int64_t tile) {
   return a->count == 1 ? 0 : tile * (a->samples - a->size) / (a->count - 1);
 }
 
-/* From 0, the middle of the first tile, to count − 1. */
+/* Position of a pixel among the tiles, from 0 (the first tile's centre) to count − 1. */
 static double place_of(const axis *a, int64_t pixel) {
   if (a->count == 1) return 0;
   const double apart = (double)(a->step * (a->samples - a->size)) / (double)(a->count - 1);
@@ -144,8 +146,8 @@ static double find_variance(const compute_spots_attributes *s, const plane *fram
   return fmin(noise * noise, 1e30);
 }
 
-/* What a pixel of an axis makes of noise: the sums of a², ab and b² over the weights a and b of the
- * filter's two parts, those of pixels beyond an end added to the end's. */
+/* Noise gain of a pixel along one axis: the sums of a², ab and b² over the weights a and b of the
+ * filter's two parts. The weights of pixels beyond an end are added to the end's weight. */
 typedef struct edge_sums {
   double aa, ab, bb;
 } edge_sums;
@@ -177,7 +179,7 @@ static double noise_by(edge_sums down, edge_sums along) {
   return down.aa * along.aa - 2 * down.ab * along.ab + down.bb * along.bb;
 }
 
-/* The variance of noise at a pixel relative to what it is far from all edges. */
+/* The variance of noise at a pixel, relative to a pixel far from all edges. */
 static double edge_share(const compute_spots_attributes *s, const plane *frame, int64_t y,
                          int64_t x) {
   const int64_t far = 2 * ((int64_t)s->radius + s->wide_radius) + 1;
@@ -187,7 +189,7 @@ static double edge_share(const compute_spots_attributes *s, const plane *frame, 
          (unit > 0 ? unit : 1);
 }
 
-/* The variance at every pixel. `memory` has room for the tiles. */
+/* Computes the variance at every pixel. `memory` has room for the tiles. */
 static void find_variances(const compute_spots_attributes *s, const plane *frame, double *tiles,
                            plane *variance) {
   const axis down = make_axis(frame->height, s->step, s->tile),

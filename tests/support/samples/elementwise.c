@@ -12,7 +12,7 @@
 #define RESULT_IS_BOOL_SAME false
 #define RESULT_IS_BOOL_BOOL true
 
-/* The name that ops.def gives as gradient, as text, tells whether there is one. */
+/* True if ops.def names a gradient rule: the text of the name is not NONE. */
 #define HAS_GRADIENT(rule) (sizeof #rule != sizeof "NONE" || #rule[0] != 'N')
 
 static const elementwise_row rows[] = {

@@ -7,12 +7,12 @@
 
 typedef struct elementwise_row {
   const char *name;
-  const char *domain; /* as operation_dtypes takes it */
+  const char *domain; /* for operation_dtypes */
   int arity;
   bool differentiable;
   bool result_is_bool;
   double low, high, ulp; /* as in ops.def */
-  double scalar;         /* of operations with an attribute */
+  double scalar;         /* for operations with an attribute */
   compute_node (*call1)(compute_graph *, compute_node);
   compute_node (*call2)(compute_graph *, compute_node, compute_node);
   compute_node (*call3)(compute_graph *, compute_node, compute_node, compute_node);

@@ -58,7 +58,7 @@ static compute_node indices(compute_graph *g, compute_shape shape, const int64_t
   return compute_constant(g, COMPUTE_I64, shape, values);
 }
 
-/* The gradient of a weighted sum of `y`, so that every element counts otherwise. */
+/* The gradient of a weighted sum of `y`: each element has a different weight. */
 static compute_node gradient_of(compute_graph *g, compute_node y, compute_node of) {
   compute_node gradient = none;
   const compute_shape shape = compute_node_shape(g, y);
@@ -74,7 +74,7 @@ static compute_node positions_of_top(compute_graph *g, compute_node x) {
   return positions;
 }
 
-/* The result, with places for the mean and the variance. */
+/* The result, with outputs for the mean and the variance. */
 static compute_node statistics_of(compute_graph *g, const compute_node *x) {
   compute_node mean, variance;
   return compute_batch_norm_training(g, x[0], x[1], x[2], 1e-5, &mean, &variance);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of tests/operations.def, which says how to add one. */
+/* The rows of tests/operations.def; its first comment explains how to add one. */
 #ifndef SUPPORT_OPERATION_SAMPLES_H
 #define SUPPORT_OPERATION_SAMPLES_H
 
 #include "support/harness/operation.h"
 
-enum { OPERATION_SAMPLES = 4 }; /* at most, of one row */
+enum { OPERATION_SAMPLES = 4 }; /* maximum per row */
 
-/* Which tests take a row; all build it with every allocation failing. */
+/* The tests that take a row. Every row is also built with each allocation failing. */
 enum {
-  OPERATION_OPERANDS = 1,   /* run with operands of every kind: test_operand_kinds.c */
-  OPERATION_DERIVATIVE = 2, /* its gradient by differences: the two test_gradients.c */
-  OPERATION_AGAIN = 4,      /* the gradient of its gradient, too */
-  OPERATION_SEVERAL = 8     /* the expression is several calls: some may have recorded nodes */
+  OPERATION_OPERANDS = 1,   /* operands of every kind: test_operand_kinds.c */
+  OPERATION_DERIVATIVE = 2, /* gradient by differences: the two test_gradients.c */
+  OPERATION_AGAIN = 4,      /* also the gradient of its gradient */
+  OPERATION_SEVERAL = 8     /* the expression has several calls: some may have recorded nodes */
 };
 
 typedef compute_node operation_builder(compute_graph *graph, const compute_node *operands,
@@ -20,28 +20,28 @@ typedef compute_node operation_builder(compute_graph *graph, const compute_node 
 
 typedef struct operation_sample {
   const char *name;
-  const char *operation; /* in ops.def, or the builder's after `compute_` */
+  const char *operation; /* name in ops.def, or the builder's name after `compute_` */
   unsigned uses;
-  operation_builder *build;                                              /* takes no `user` */
+  operation_builder *build;                                              /* ignores `user` */
   operation_operand operands[OPERATION_SAMPLES][OPERATION_MAX_OPERANDS]; /* dtype NONE ends them */
 } operation_sample;
 
 /* The row at `index`, or NULL past the end. */
 const operation_sample *operation_sample_at(size_t index);
 
-/* A row's sample number `index` as a case without a tolerance; false past the last one. A row
- * without operands has one sample. */
+/* Makes a row's sample number `index` a case without a tolerance; returns false past the last one.
+ * A row without operands has one sample. */
 bool operation_sample_case(const operation_sample *row, size_t index, operation_case *sample);
 
-/* The first sample with f64 operands that are distinct and apart from each other, for differences.
- * Indices and other integers stay as they are. */
+/* The first sample with f64 operands that are distinct and apart, as differences require. Indices
+ * and other integers stay unchanged. */
 operation_case operation_sample_derivative(const operation_sample *row);
 
-/* A case's operands as inputs of a graph. */
+/* Adds a case's operands to a graph as inputs. */
 void operation_sample_inputs(compute_graph *graph, const operation_case *sample,
                              compute_node inputs[OPERATION_MAX_OPERANDS]);
 
-/* The rows of LARGE: a builder for any size of its data. */
+/* A row of LARGE: a builder for any size of its data. */
 typedef struct operation_large {
   const char *name;
   compute_node (*build)(compute_graph *graph, int64_t size);

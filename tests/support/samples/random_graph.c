@@ -3,8 +3,8 @@
 
 enum { MAX_NODES = RANDOM_GRAPH_STEPS + 3 };
 
-/* An expression under construction. Shapes come from [a,b,c] and what reductions and products make
- * of it, so most pairs broadcast or can be made to. */
+/* An expression under construction. Shapes are [a,b,c] and the results of reductions and products,
+ * so most pairs broadcast or can be made to. */
 typedef struct expression {
   compute_graph *graph;
   test_random random;
@@ -20,7 +20,7 @@ static int choose(expression *e, int options) {
   return (int)test_random_integer(&e->random, 0, options - 1);
 }
 
-/* Half the time the newest node, so that chains get long; else any. */
+/* Picks the newest node half the time, so that chains get long; otherwise any node. */
 static compute_node pick(expression *e) {
   return e->nodes[choose(e, 2) ? e->count - 1 : choose(e, e->count)];
 }
@@ -31,12 +31,12 @@ static int64_t count_of(const expression *e, compute_node node) {
   return count;
 }
 
-/* Keeps floats in −1 … 1 where products would otherwise grow without end. */
+/* Keeps floats in −1 … 1 where products could otherwise grow without bound. */
 static compute_node bounded(expression *e, compute_node x) {
   return e->integer ? x : compute_tanh(e->graph, x);
 }
 
-/* Any node in a shape that broadcasts with [a,b,c]. */
+/* Picks any node and gives it a shape that broadcasts with [a,b,c]. */
 static compute_node pick_compatible(expression *e) {
   const compute_node x = pick(e);
   compute_graph *g = e->graph;
@@ -87,7 +87,7 @@ static compute_node apply_binary(expression *e) {
   case 3: return compute_minimum(g, a, b);
   case 4: return compute_maximum(g, a, b);
   case 5: return compute_select(g, e->condition, a, b);
-  /* What a simplifier likes: neutral elements and constants on either side. */
+  /* Candidates for simplification: neutral elements and constants on either side. */
   case 6:
     return compute_add(g, compute_mul(g, a, compute_full(g, dtype, COMPUTE_SCALAR, 1)),
                        compute_scalar(g, dtype, 0));
@@ -151,14 +151,14 @@ static compute_shape full_shape(const expression *e) {
   return COMPUTE_SHAPE(e->size[0], e->size[1], e->size[2]);
 }
 
-/* Axes in another order that keeps the shape. */
+/* Permutes the axes without changing the shape. */
 static compute_node turn(expression *e, compute_node x) {
   static const int32_t orders[][3] = {{0, 2, 1}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}};
   const int32_t *order = orders[e->size[0] == 1 ? 0 : choose(e, 5)];
   return compute_transpose(e->graph, x, COMPUTE_AXES(order[0], order[1], order[2]));
 }
 
-/* The same elements along two axes, in another order, and back. */
+/* Merges two axes, transposes, and restores the shape: the same elements in another order. */
 static compute_node turn_flat(expression *e, compute_node x) {
   compute_graph *g = e->graph;
   const compute_shape flat = choose(e, 2) ? COMPUTE_SHAPE(e->size[0] * e->size[1], e->size[2])
@@ -167,7 +167,7 @@ static compute_node turn_flat(expression *e, compute_node x) {
   return compute_reshape(g, x, full_shape(e));
 }
 
-/* One slice in place of all, or the slices of an axis from another one on. */
+/* Replaces all slices of an axis by one slice, or by the slices from an index on. */
 static compute_node slice(expression *e, compute_node x) {
   compute_graph *g = e->graph;
   const int32_t axis = choose(e, 3);
@@ -236,7 +236,7 @@ static compute_node apply_square(expression *e) {
   }
 }
 
-/* ---- The whole ------------------------------------------------------------------------------- */
+/* ---- Whole graphs ---------------------------------------------------------------------------- */
 
 compute_shape random_graph_operand(const int64_t size[3], int operand) {
   switch (operand) {
@@ -257,7 +257,7 @@ static compute_node apply_any(expression *e) {
   }
 }
 
-/* The derivatives, of the first or second order, of numbers made of all elements. */
+/* The first or second derivatives of scalars that depend on all elements. */
 static compute_node derive(expression *e, const compute_node *operands, compute_node y, int order) {
   compute_graph *g = e->graph;
   for (int i = 0; i < order; i++) {
@@ -293,7 +293,7 @@ compute_node random_graph_build(compute_graph *graph, const compute_node *operan
     const int64_t count = count_of(&e, y);
     if (request->square ? count == volume : count <= most) e.nodes[e.count++] = y;
   }
-  /* The result shows several nodes, not only the last one. */
+  /* The result contains several nodes, not only the last one. */
   compute_node parts[4];
   for (int i = 0; i < 4; i++)
     parts[i] = compute_reshape(graph, i == 0 ? e.nodes[e.count - 1] : pick(&e), COMPUTE_SHAPE(-1));

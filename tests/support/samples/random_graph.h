@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random expressions out of everything that planners rewrite, fold, fuse and reuse. */
+/* Random expressions of all nodes that planners rewrite, fold, fuse and reuse. */
 #ifndef SUPPORT_RANDOM_GRAPH_H
 #define SUPPORT_RANDOM_GRAPH_H
 
@@ -11,17 +11,17 @@ typedef struct random_graph {
   uint64_t seed;   /* equal seeds, steps, sizes and dtypes give equal graphs */
   int steps;       /* 1 … RANDOM_GRAPH_STEPS operations or small groups of them */
   int64_t size[3]; /* a, b, c */
-  /* All values have the shape [a,b,c], with b = c and a = 1 or a = b: products, views of products,
-   * reductions and what joins them element by element meet everywhere. */
+  /* All values have the shape [a,b,c], with b = c and a = 1 or a = b. So products, views,
+   * reductions and elementwise operations combine everywhere. */
   bool square;
-  int derivatives; /* 0 … 2: the values, or their derivatives by the floats that are given */
+  int derivatives; /* 0 … 2: order of the derivatives with respect to the float operands */
 } random_graph;
 
-/* What is to be given: three operands of one number dtype, [a,b,c], [b,1] and [c], and bool
- * [a,b,c]. Numbers between -3 and 3 suit. */
+/* Shape of an operand: three of one number dtype, [a,b,c], [b,1] and [c], and bool [a,b,c]. Use
+ * numbers between -3 and 3. */
 compute_shape random_graph_operand(const int64_t size[3], int operand);
 
-/* The result: several values of the expression, one behind the other. */
+/* The result: several values of the expression, concatenated. */
 compute_node random_graph_build(compute_graph *graph, const compute_node *operands,
                                 const random_graph *request);
 

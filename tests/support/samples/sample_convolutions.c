@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of CONV: shapes, layouts, dtypes and epilogues, in all three directions. And the plain
- * reference: loops over the definition in compute/backend.h, in double. */
+/* Samples of CONV: shapes, layouts, dtypes and epilogues in all three directions. The plain
+ * reference loops over the definition in compute/backend.h, in double. */
 #include "support/samples/sample_convolutions.h"
 #include "support/reference/program_reference.h"
 
@@ -14,7 +14,7 @@
 enum { ALL = 255, CHANNELS = 2 };
 
 static const sample_convolution_shape cases[] = {
-    /* 3×3 as networks use it, and at odd sizes */
+    /* 3×3 as in networks, and odd sizes */
     {1, 4, 8, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {2, 3, 5, 1, {7, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {2, 5, 17, 1, {13, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
@@ -25,26 +25,26 @@ static const sample_convolution_shape cases[] = {
     {1, 2, 3, 1, {3, 4}, {1, 1}, {1, 1}, {1, 1}, {2, 1}, {0, 0}},
     /* the first layer of a network */
     {1, 3, 10, 1, {23, 21}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {0, 0}},
-    /* dilation, unequal strides, more padding than the filter is large */
+    /* dilation, unequal strides, padding larger than the filter */
     {1, 3, 4, 1, {11, 13}, {3, 2}, {1, 2}, {2, 3}, {2, 1}, {0, 0}},
     {2, 2, 3, 1, {4, 5}, {2, 3}, {3, 1}, {1, 2}, {5, 7}, {0, 0}},
     {1, 2, 2, 1, {9, 9}, {3, 3}, {4, 5}, {1, 1}, {0, 1}, {0, 0}},
-    /* a filter larger than the data; results that lie beyond it altogether */
+    /* a filter larger than the data; results entirely in the padding */
     {2, 3, 4, 1, {3, 2}, {5, 5}, {1, 1}, {1, 1}, {2, 3}, {0, 0}},
     {1, 2, 3, 1, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, {6, 3}},
     {1, 2, 3, 1, {6, 7}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {-3, -2}},
-    /* groups, one channel each, several results of each */
+    /* groups: several channels, one channel each, several results of each */
     {2, 6, 9, 3, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 7, 7, 7, {9, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {2, 5, 5, 5, {11, 37}, {3, 5}, {2, 2}, {1, 1}, {1, 2}, {0, 0}},
     {1, 3, 6, 3, {8, 5}, {5, 3}, {1, 1}, {1, 2}, {2, 2}, {0, 0}},
     {1, 8, 4, 4, {5, 5}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-    /* one dimension; one element; many channels of one place */
+    /* one dimension; one element; many channels at one pixel */
     {3, 4, 6, 1, {1, 29}, {1, 5}, {1, 2}, {1, 1}, {0, 2}, {0, 0}},
     {1, 1, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {2, 67, 41, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {1, 1, 2, 1, {40, 3}, {9, 1}, {1, 1}, {1, 1}, {4, 0}, {0, 0}},
-    /* nothing: to store, or to sum */
+    /* empty: nothing to store, or nothing to sum */
     {0, 3, 4, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {2, 0, 4, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {2, 3, 0, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
@@ -52,7 +52,7 @@ static const sample_convolution_shape cases[] = {
     {2, 3, 4, 1, {2, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
 };
 
-/* By place in the list above: what every layout, dtype and ending is tried with. */
+/* Indices into the list above: shapes tested with every layout, dtype and ending. */
 enum {
   ODD = 1,
   TWO_STRIDES = 2,
@@ -93,7 +93,7 @@ static compute_conv_attributes convolution_of(const sample_convolution_shape *c,
 
 typedef enum role { DATA, FILTER, RESULT } role;
 
-/* Which of x, w and y an input is, or with number 2 the space. */
+/* The role of input 0 or 1; 2 gives the role of the space. */
 static role role_of(compute_convolution_direction direction, uint32_t operand) {
   static const role roles[3][3] = {
       [COMPUTE_CONVOLUTION_FORWARD] = {DATA, FILTER, RESULT},
@@ -193,7 +193,7 @@ static void add_output(sample_kernel *s, compute_dtype dtype, sample_layout how)
           sample_output(s, dtype, 0)->stride);
 }
 
-/* The sum with position and coordinates, each with a weight of its own. */
+/* Adds the position and the coordinates, each with a different weight, to the sum. */
 static uint16_t add_places(program_builder *e, compute_dtype type, uint16_t sum) {
   uint16_t place = program_instruction(
       e, (compute_instruction){.code = COMPUTE_I_POSITION, .type = COMPUTE_I64});
@@ -243,7 +243,7 @@ static void add_ending(sample_kernel *s, sample_layout how, compute_dtype dtype,
   add_output(s, type, how == LAYOUT_NCHW ? LAYOUT_NHWC : LAYOUT_NCHW);
 }
 
-/* Ways to cut generated kernels up (codegen/generate/kinds/conv/conv.h). */
+/* Tunings of generated kernels (src/codegen/generate/kinds/conv/conv.h). */
 static void add_cuts(sample_kernel *s) {
   static const compute_tuning cuts[] = {
       {.variant = 2, .tile_m = 16, .tile_n = 16, .tile_k = 8, .item_m = 1, .item_n = 1},
@@ -263,7 +263,7 @@ static void add_cuts(sample_kernel *s) {
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) *sample_tuning(s) = cuts[i];
 }
 
-/* Ways to cut up what matrix units take; refused by targets without them. */
+/* Tunings for matrix units; targets without them refuse these. */
 static void add_matrix_cuts(sample_kernel *s) {
   *sample_tuning(s) = (compute_tuning){.variant = 2};
   *sample_tuning(s) = (compute_tuning){.variant = 7, .groups = 1};
@@ -277,7 +277,7 @@ static void add_matrix_cuts(sample_kernel *s) {
                                        .groups = 1};
 }
 
-/* Refused for gradients by the filter. */
+/* Gradients with respect to the filter refuse these. */
 static void add_filtering_cuts(sample_kernel *s) {
   *sample_tuning(s) = (compute_tuning){.variant = 9};
   *sample_tuning(s) = (compute_tuning){
@@ -316,7 +316,7 @@ static void sample(const sample_convolution_shape *c, compute_convolution_direct
   visit_sample(&made, plain && is_cut(c), visit, user);
 }
 
-/* In tiles of which the last are not whole. */
+/* Uses tiles whose last one is partial. */
 static void sample_filtering(compute_convolution_direction direction, sample_visitor visit,
                              void *user) {
   static const sample_convolution_shape shapes[] = {
@@ -335,8 +335,7 @@ static void sample_filtering(compute_convolution_direction direction, sample_vis
   }
 }
 
-/* Gradients of filters in the forms that are only for them, also in tiles of which the last are not
- * whole. */
+/* Gradients of filters in their special forms, also in tiles whose last one is partial. */
 static void sample_filters(sample_visitor visit, void *user) {
   static const sample_convolution_shape shapes[] = {
       {2, 19, 37, 1, {9, 21}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
@@ -393,7 +392,7 @@ void sample_convolutions(sample_visitor visit, void *user) {
     for (int how = LAYOUT_NHWC; how < LAYOUT_COUNT; how++)
       for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
         if (how > LAYOUT_NHWC && (size_t)(how + i) % 2 == j % 2)
-          continue; /* half of them will do */
+          continue; /* half of them suffice */
         sample(&cases[shapes[j]], direction, (sample_layout)how, f32, f32, ENDING_PLAIN, visit,
                user);
       }
@@ -441,7 +440,7 @@ static int64_t wrap_add(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* Adds x[at x]·w[at w]·y[at y] without the factor that the direction asks for. */
+/* Adds x[at x]·w[at w]·y[at y] without the direction's result factor. */
 static void add_product(const compute_kernel_descriptor *d, const void *const *operands,
                         const int64_t at[3][4], sample_element *sum) {
   sample_element factor[2];
@@ -457,8 +456,8 @@ static void add_product(const compute_kernel_descriptor *d, const void *const *o
   sum->count++;
 }
 
-/* Walks all products of the definition that belong to one element: the loops of those indices that
- * the point fixes have one step. */
+/* Sums all products of one element of the definition. The loops over indices fixed by the point
+ * have one step. */
 static sample_element sum_of(const compute_kernel_descriptor *d, const void *const *operands,
                              const int64_t point[4]) {
   const compute_conv_attributes *v = compute_conv_of(d);
@@ -494,7 +493,7 @@ static sample_element sum_of(const compute_kernel_descriptor *d, const void *con
           for (int64_t s = low[4]; s < high[4]; s++)
             for (int64_t p = low[5]; p < high[5]; p++) {
               const int64_t row = p * v->stride[0] + r * v->dilation[0] - v->padding[0];
-              if (result == DATA && row != point[2]) continue; /* soon: most rows are others */
+              if (result == DATA && row != point[2]) continue; /* early: most rows do not match */
               for (int64_t q = low[6]; q < high[6]; q++) {
                 const int64_t h = p * v->stride[0] + r * v->dilation[0] - v->padding[0];
                 const int64_t w = q * v->stride[1] + s * v->dilation[1] - v->padding[1];

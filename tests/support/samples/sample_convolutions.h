@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of CONV (support/samples/sample_kernels.h), and what they must come to. */
+/* Samples of CONV (support/samples/sample_kernels.h) and their expected results. */
 #ifndef SUPPORT_SAMPLE_CONVOLUTIONS_H
 #define SUPPORT_SAMPLE_CONVOLUTIONS_H
 
 #include "support/samples/sample_kernels.h"
 
-/* How the dimensions follow each other in memory. */
+/* The order of the dimensions in memory. */
 typedef enum sample_layout {
   LAYOUT_NCHW,
   LAYOUT_NHWC,
-  LAYOUT_GAPS,    /* as NCHW, with unused elements between any two */
-  LAYOUT_TURNED,  /* the first dimension runs fastest */
-  LAYOUT_FLIPPED, /* inputs as NCHW, but height and width run backwards */
-  LAYOUT_SHARED,  /* inputs as NCHW, but their first dimension repeats */
-  LAYOUT_PIXELS,  /* inputs as NCHW, outputs as NHWC */
-  LAYOUT_PLANES,  /* inputs as NHWC, outputs as NCHW */
+  LAYOUT_GAPS,    /* like NCHW, with unused elements between any two */
+  LAYOUT_TURNED,  /* the first dimension has the smallest stride */
+  LAYOUT_FLIPPED, /* inputs like NCHW, but height and width with negative strides */
+  LAYOUT_SHARED,  /* inputs like NCHW, but their first dimension with stride 0 */
+  LAYOUT_PIXELS,  /* inputs like NCHW, outputs like NHWC */
+  LAYOUT_PLANES,  /* inputs like NHWC, outputs like NCHW */
   LAYOUT_COUNT
 } sample_layout;
 
@@ -22,8 +22,8 @@ typedef enum sample_ending {
   ENDING_PLAIN,
   ENDING_BIAS,        /* relu(sum + one number per channel) */
   ENDING_RESIDUAL,    /* relu(sum + one number per element) */
-  ENDING_TWO_OUTPUTS, /* the first of these, and the sum */
-  ENDING_PLACES,      /* sum + what position and coordinates say */
+  ENDING_TWO_OUTPUTS, /* result of ENDING_BIAS, and the sum */
+  ENDING_PLACES,      /* sum + a function of position and coordinates */
   ENDING_ADDED,       /* one number per element − (sum + one number per channel) */
   ENDING_COUNT
 } sample_ending;
@@ -32,7 +32,7 @@ typedef struct sample_convolution_shape {
   int64_t n, c, k;
   int32_t groups;
   int64_t data[2], filter[2], stride[2], dilation[2], padding[2];
-  int64_t more[2]; /* results than those that lie in the padding on both sides */
+  int64_t more[2]; /* additional results beyond the padding on both sides */
 } sample_convolution_shape;
 
 typedef struct sample_convolution {
@@ -40,7 +40,7 @@ typedef struct sample_convolution {
   compute_convolution_direction direction;
   sample_layout layout;
   compute_dtype dtype, result;
-  compute_dtype second; /* of inputs[1]; 0: as the other */
+  compute_dtype second; /* dtype of inputs[1]; 0: the same */
   sample_ending ending;
   compute_precision precision;
   uint32_t pool;
@@ -49,15 +49,15 @@ typedef struct sample_convolution {
 /* Makes the sample and visits it. */
 void sample_convolution_visit(const sample_convolution *c, sample_visitor visit, void *user);
 
-/* The sizes over which the strides of input 0 or 1 of a convolution run. */
+/* The sizes for the strides of input 0 or 1 of a convolution. */
 void sample_convolution_sizes(const compute_conv_attributes *c, uint32_t input, int64_t size[4]);
 
-/* An element worked out plainly, in double or in integers that wrap at 64 bits. */
+/* An element computed plainly, in double or in integers that wrap at 64 bits. */
 typedef struct sample_element {
   double real;
   int64_t whole;
-  double terms;  /* sum of the products' magnitudes: what an error bound grows with */
-  int64_t count; /* of the products, those with x's padding left out */
+  double terms;  /* sum of the products' magnitudes: the error bound's scale */
+  int64_t count; /* number of products outside x's padding */
 } sample_element;
 
 /* Output number `output` at a point of the space, before it is rounded to the output's dtype.
@@ -67,8 +67,8 @@ sample_element sample_convolution_element(const compute_kernel_descriptor *d,
                                           const void *const *operands, uint32_t output,
                                           const int64_t point[4]);
 
-/* The same for any value that an epilogue over four dimensions begins with; `own` inputs come
- * before those that it reads. */
+/* The same for any first value of an epilogue over four dimensions. The kernel's `own` inputs
+ * precede the epilogue's inputs. */
 sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
                                        const void *const *operands, uint32_t own,
                                        sample_element value, uint32_t output,

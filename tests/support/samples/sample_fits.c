@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of FIT: the problems, how their operands lie in memory, and the data. */
+/* Samples of FIT: the problems, the layout of their operands, and the data. */
 #include "support/samples/sample_fits.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "compute/backend/fit_kinds.h"
 
 #include "core/kernel/common/fit_problem.h"
 #include "core/type/dtype.h"
@@ -24,7 +26,7 @@ static bool has_frames(const compute_fit_problem *p) {
   return (p->inputs & CORNERS) != 0 && (p->flags & COMPUTE_FIT_STACK) == 0;
 }
 
-/* Which of the inputs an operand is; −1: pixels, FIT_INPUTS: records. */
+/* The input's role; −1: pixels, FIT_INPUTS: records. */
 static int32_t role_of(const compute_kernel_descriptor *d, uint32_t operand) {
   if (operand == 0) return -1;
   for (int32_t i = 0; i < FIT_INPUTS; i++)
@@ -53,7 +55,8 @@ void sample_fit_sizes(const compute_kernel_descriptor *d, uint32_t operand, int6
   }
 }
 
-/* Dense; with gaps: elements two apart, rows and ROIs further than they need be. Maps repeat. */
+/* Lays out an operand densely or with gaps: elements two apart, rows and ROIs further apart than
+ * necessary. Maps repeat. */
 static void lay_out(const compute_kernel_descriptor *d, uint32_t operand, bool gaps,
                     int64_t stride[COMPUTE_MAX_RANK]) {
   const int32_t role = role_of(d, operand);
@@ -258,7 +261,7 @@ static double get(const compute_kernel_descriptor *d, const void *const *operand
                     (const unsigned char *)operands[i] + at * (int64_t)compute_dtype_size(dtype));
 }
 
-/* What the reference gets of one ROI. */
+/* The reference's inputs for one ROI. */
 typedef struct roi_inputs {
   double pixels[FIT_REFERENCE_PIXELS];
   double map[3][FIT_REFERENCE_PIXELS];
@@ -333,7 +336,7 @@ static void read_roi(const compute_kernel_descriptor *d, const void *const *oper
 
 static double poisson(test_random *random, double mean) {
   double count = 0;
-  while (mean > 0) { /* a sum of Poisson numbers of small means */
+  while (mean > 0) { /* sums Poisson numbers of small means */
     const double part = mean > 15 ? 15 : mean, least = exp(-part);
     double product = test_random_uniform(random, 0, 1);
     for (; product > least; count++) product *= test_random_uniform(random, 0, 1);
@@ -357,7 +360,7 @@ static double detect(test_random *random, const compute_fit_problem *p, double m
   return sum;
 }
 
-/* Spots of different widths and brightness, off the centre by up to a pixel and a half. */
+/* Draws spots of different widths and brightness, up to 1.5 pixels off the centre. */
 static void draw_truth(test_random *random, const compute_fit_problem *p, double truth[P]) {
   const bool z = compute_fit_has_z(p->model);
   truth[0] = (p->columns - 1) / 2.0 + test_random_uniform(random, -1, 1);
@@ -385,8 +388,8 @@ static void fill_maps(const compute_kernel_descriptor *d, void *const *operands,
   }
 }
 
-/* Frames have room for six ROIs side by side; in a stack, corners may be anywhere. The third ROI
- * lies outside. */
+/* A frame has room for six ROIs side by side; in a stack, corners may be anywhere. The third ROI is
+ * outside. */
 static void fill_corner(const compute_kernel_descriptor *d, void *const *operands, int64_t roi,
                         test_random *random) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
@@ -444,7 +447,7 @@ static void fill_pixels(const compute_kernel_descriptor *d, void *const *operand
   }
 }
 
-/* The problem with the spline's address, which problems of kernels do not have. */
+/* The problem with the spline's address, which a kernel's problem lacks. */
 static compute_fit_problem whole_problem(const compute_kernel_descriptor *d,
                                          const void *const *operands) {
   compute_fit_problem p = compute_fit_of(d)->problem;
@@ -477,7 +480,7 @@ void sample_fit_fill(const sample_kernel *s, void *const *operands) {
 
 /* ---- Checking ------------------------------------------------------------------------------ */
 
-/* What a check looks at, and where it writes what is wrong. */
+/* The inputs of a check, and its message's buffer. */
 typedef struct inspection {
   const compute_kernel_descriptor *d;
   compute_fit_problem whole; /* with the spline's address */
@@ -527,7 +530,7 @@ static bool check_bad(const inspection *c) {
   return true;
 }
 
-/* Everything else belongs to the fit's own parameters. */
+/* All other results belong to the fit's own parameters. */
 static bool check_rest(const inspection *c, const roi_inputs *r, const double *own) {
   const compute_fit_problem *p = &c->whole;
   const int32_t n = compute_fit_parameter_count(p->model);

@@ -13,7 +13,7 @@ typedef struct reduce_case {
   const char *name;
   compute_shape shape; /* kept dimensions, then reduced ones */
   int32_t kept;
-  int32_t outermost; /* the dimension that lies outermost in memory, if it is not the first */
+  int32_t outermost; /* the outermost dimension in memory, if not the first */
 } reduce_case;
 
 static const reduce_case reduce_cases[] = {
@@ -54,7 +54,7 @@ static void begin_reduce(sample_kernel *s, const reduce_case *c, compute_combine
   if (dtype == COMPUTE_F64) s->tolerance = (test_tolerance){8, 1e-12, 1e-12};
 }
 
-/* The result's strides run over the kept dimensions only. */
+/* The result has strides for the kept dimensions only. */
 static compute_operand *reduce_output(sample_kernel *s, compute_dtype dtype) {
   return sample_output(s, dtype, (1u << compute_reduce_of(&s->descriptor)->kept_rank) - 1);
 }
@@ -161,7 +161,7 @@ static void sample_row(compute_row_operation row, compute_shape shape, compute_d
   sample_end(&s, visit, user);
 }
 
-/* normalize(x · a) · b + x, which is also stored by itself: a layer norm with its residual. */
+/* Stores y = normalize(x · a) · b, and y + z: a layer norm with its residual. */
 static void sample_row_programs(compute_row_operation row, compute_shape shape, compute_dtype dtype,
                                 sample_visitor visit, void *user) {
   sample_kernel s;
@@ -201,7 +201,7 @@ static void sample_rows(sample_visitor visit, void *user) {
       sample_row_programs((compute_row_operation)row, shapes[i], COMPUTE_F32, visit, user);
     sample_row_programs((compute_row_operation)row, shapes[2], COMPUTE_F16, visit, user);
 
-    sample_kernel s; /* the row lies across memory */
+    sample_kernel s; /* rows with a stride */
     begin_row(&s, (compute_row_operation)row, COMPUTE_SHAPE(65, 33), COMPUTE_F32);
     sample_output(&s, COMPUTE_F32, ALL);
     s.inputs[0].stride[0] = 1;

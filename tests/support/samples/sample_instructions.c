@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A MAP kernel for each instruction with each type of operands and result that a program may give
- * it: what backends must know one by one. Codes and types come from the library's check of
- * programs, so a new instruction is among them by itself. */
+/* A MAP kernel for each instruction with each valid type of operands and result: the cases that a
+ * backend must implement one by one. Codes and types come from the library's check of programs, so
+ * a new instruction is included automatically. */
 #include <stdio.h>
 
 #include "support/reference/program_reference.h"
@@ -23,11 +23,11 @@ static void set_immediate(compute_instruction *made) {
     break;
   case COMPUTE_I_COORDINATE: made->immediate.i64 = 1; break;
   case COMPUTE_I_RANDOM: made->immediate.i64 = 7; break;
-  default: made->immediate.f64 = 0.3; break; /* slope and alpha; others have none */
+  default: made->immediate.f64 = 0.3; break; /* slope and alpha; other instructions have none */
   }
 }
 
-/* Operands of the instruction: all of one type, except a selection's condition. */
+/* All operands of an instruction have one type, except a selection's condition. */
 static compute_dtype operand_type(compute_instruction_code code, int operand, compute_dtype from) {
   return code == COMPUTE_I_SELECT && operand == 0 ? COMPUTE_BOOL : from;
 }

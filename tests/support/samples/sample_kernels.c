@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all samples are made with, and the targets. */
+/* Functions that build samples, and the targets. */
 #include "core/kernel/kernel.h"
 #include "support/samples/sample_convolutions.h"
 
@@ -111,7 +111,7 @@ bool sample_kernel_extent(const sample_kernel *sample, uint32_t operand, int64_t
   }
   kernel_operand_sizes(d, operand, sizes);
   for (int32_t i = 0; i < d->rank; i++) {
-    /* A reduction over nothing still stores. */
+    /* A reduction over an empty dimension still stores. */
     if (d->kind == COMPUTE_KERNEL_REDUCE && i >= compute_reduce_of(d)->kept_rank &&
         (output || operand >= d->prologue_inputs))
       continue;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptors for the tests of the kernel generator: every kind, dtype, instruction, pattern of
- * strides and way to cut a kernel up, in sizes that run in moments (and a few that never run: they
- * show the 64-bit form). */
+ * strides and tuning, in sizes that run in moments. A few never run: they test the 64-bit form. */
 #ifndef SUPPORT_SAMPLE_KERNELS_H
 #define SUPPORT_SAMPLE_KERNELS_H
 
@@ -18,38 +17,36 @@ typedef struct sample_kernel {
   program_builder prologue, epilogue;
   any_attributes attributes;
   bool large;       /* too large to run */
-  double low, high; /* of the inputs' elements */
+  double low, high; /* range of the inputs' elements */
   bool whole;       /* inputs are whole numbers, so that many are equal */
-  /* NaN, infinities and zeros of both signs are among the first input (of integers, the smallest
-   * and the largest); of ATTENTION, minus infinity in the bias. */
+  /* The first input contains NaN, infinities and zeros of both signs (for integers, the smallest
+   * and the largest). For ATTENTION, the bias contains minus infinity. */
   bool special;
-  int64_t index_limit; /* if not 0: inputs[1] are indices, from −index_limit to index_limit − 1 */
+  int64_t index_limit; /* if not 0: inputs[1] are indices in [−index_limit, index_limit) */
   test_tolerance tolerance;
-  compute_tuning tuning[SAMPLE_TUNINGS]; /* besides the generator's judgement */
+  compute_tuning tuning[SAMPLE_TUNINGS]; /* besides the generator's default */
   uint32_t tuning_count;
 } sample_kernel;
 
 typedef void (*sample_visitor)(const sample_kernel *sample, void *user);
 
-/* Calls `visit` with every sample of what the generator writes: all kinds but SPOTS and
- * QUANTIZED_GEMM. */
+/* Calls `visit` with every sample for the generator: all kinds except SPOTS and QUANTIZED_GEMM. */
 void sample_kernels_visit(sample_visitor visit, void *user);
 
-/* With those and all others: for backends. */
+/* The same with all kinds: for backends. */
 void sample_kernels_visit_all(sample_visitor visit, void *user);
 
-/* The elements that an operand (inputs, then outputs) reaches, from its first one: low ≤ 0 ≤ high.
- * False if it has none. */
+/* The range of elements that an operand (inputs, then outputs) touches, relative to its first one:
+ * low ≤ 0 ≤ high. Returns false if it touches none. */
 bool sample_kernel_extent(const sample_kernel *sample, uint32_t operand, int64_t *low,
                           int64_t *high);
 
 const compute_operand *sample_kernel_operand(const sample_kernel *sample, uint32_t operand);
 
-/* Whether it computes or stores f64. */
+/* Returns true if the sample computes or stores f64. */
 bool sample_kernel_uses_f64(const sample_kernel *sample);
 
-/* A target of a dialect as a processor, as an NVIDIA GPU, and as a device with little of anything.
- */
+/* Targets of a dialect: a processor, an NVIDIA GPU, and a device with minimal resources. */
 typedef enum sample_target { TARGET_CPU, TARGET_GPU, TARGET_SMALL, TARGET_COUNT } sample_target;
 
 compute_target sample_target_create(sample_target target, compute_dialect dialect);
@@ -64,7 +61,7 @@ void sample_begin(sample_kernel *s, compute_kernel_kind kind, compute_shape spac
 void sample_dense(const compute_kernel_descriptor *d, uint32_t dimensions,
                   int64_t stride[COMPUTE_MAX_RANK]);
 
-/* Add an operand over these dimensions, dense, and return it for changes. */
+/* Add a dense operand over these dimensions and return it for changes. */
 compute_operand *sample_input(sample_kernel *s, compute_dtype dtype, uint32_t dimensions);
 compute_operand *sample_output(sample_kernel *s, compute_dtype dtype, uint32_t dimensions);
 compute_tuning *sample_tuning(sample_kernel *s);
@@ -72,8 +69,8 @@ compute_tuning *sample_tuning(sample_kernel *s);
 /* Sets pointers and programs, and calls the visitor. */
 void sample_end(sample_kernel *s, sample_visitor visit, void *user);
 
-/* Who makes samples, MAKER(function, whether the generator writes such kernels): a new kind is a
- * file with a function, and a row here. */
+/* All makers of samples: MAKER(function, true if the generator writes such kernels). For a new
+ * kind, add a file with a function and a row here. */
 #define SAMPLE_MAKERS(MAKER)                                                                       \
   MAKER(sample_maps, true)                                                                         \
   MAKER(sample_copies, true)                                                                       \
@@ -86,7 +83,7 @@ void sample_end(sample_kernel *s, sample_visitor visit, void *user);
   MAKER(sample_sorts, true)                                                                        \
   MAKER(sample_spots, false)                                                                       \
   MAKER(sample_quantized, false)                                                                   \
-  MAKER(sample_every_instruction, false) /* with every type, one by one */
+  MAKER(sample_every_instruction, false) /* every type, one by one */
 
 #define SAMPLE_MAKER(function, generated) void function(sample_visitor visit, void *user);
 SAMPLE_MAKERS(SAMPLE_MAKER)

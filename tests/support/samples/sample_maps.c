@@ -64,7 +64,7 @@ static void sample_instructions(const char *name, const compute_instruction_code
   sample_end(&s, visit, user);
 }
 
-/* What has BOOL among its operands, and what distinguishes NaN. */
+/* Operations with BOOL operands, and operations that distinguish NaN. */
 static void sample_logic(sample_visitor visit, void *user) {
   sample_kernel s;
   program_builder *b = &s.epilogue;
@@ -97,7 +97,7 @@ static void sample_logic(sample_visitor visit, void *user) {
   sample_end(&s, visit, user);
 }
 
-/* One input of each dtype becomes outputs of all dtypes. */
+/* Converts one input of each dtype to outputs of all dtypes. */
 static void sample_casts(compute_dtype from, sample_visitor visit, void *user) {
   sample_kernel s;
   const bool f64[] = {false, true};
@@ -120,7 +120,7 @@ static void sample_casts(compute_dtype from, sample_visitor visit, void *user) {
   }
 }
 
-/* Positions, coordinates and random numbers, which depend on where an element is. */
+/* Positions, coordinates and random numbers: they depend on an element's place. */
 static void sample_places(compute_dtype type, sample_visitor visit, void *user) {
   sample_kernel s;
   program_builder *b = &s.epilogue;
@@ -164,8 +164,8 @@ static void multiply_add(sample_kernel *s, compute_dtype dtype) {
 typedef struct map_case {
   const char *name;
   compute_shape shape;
-  uint32_t dimensions[4]; /* of x, y, z and the result */
-  int change;             /* 1: transposed x; 2: gaps; 3: x backwards; 4: transposed result */
+  uint32_t dimensions[4]; /* for x, y, z and the result */
+  int change;             /* 1: transposed x; 2: gaps; 3: reversed x; 4: transposed result */
 } map_case;
 
 static const map_case map_cases[] = {
@@ -269,7 +269,7 @@ void sample_maps(sample_visitor visit, void *user) {
 typedef struct copy_case {
   const char *name;
   compute_shape shape;
-  int order[3]; /* dimensions of the source as they lie in memory, outermost first */
+  int order[3]; /* dimensions of the source in memory, outermost first */
 } copy_case;
 
 static const copy_case copy_cases[] = {

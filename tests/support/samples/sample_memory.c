@@ -22,12 +22,12 @@ static reference_value special_value(const sample_kernel *s, compute_dtype dtype
   return (reference_value){real[which], dtype == COMPUTE_I64 ? wide[which] : narrow[which]};
 }
 
-/* The operand among which special values are. */
+/* The operand that contains the special values. */
 static uint32_t special_operand(const sample_kernel *s) {
   return s->descriptor.kind == COMPUTE_KERNEL_ATTENTION ? 3 : 0;
 }
 
-/* An element of an input, of the type that programs compute in; of an output likewise. */
+/* Draws an element of an input or output, in the type of the program. */
 static reference_value draw(const sample_kernel *s, uint32_t operand, compute_dtype dtype,
                             test_random *random) {
   const bool indices = s->index_limit > 0 && operand == 1;
@@ -98,7 +98,7 @@ void sample_memory_release(sample_memory *memory) {
 
 bool sample_memory_expect(sample_memory *memory) {
   void *operands[COMPUTE_MAX_OPERANDS];
-  if (memory->sample->descriptor.kind == COMPUTE_KERNEL_FIT) return true; /* judged by its check */
+  if (memory->sample->descriptor.kind == COMPUTE_KERNEL_FIT) return true; /* see check_records */
   for (uint32_t i = 0; i < memory->count; i++)
     operands[i] = memory->operand[i].expected + memory->operand[i].offset;
   return kernel_reference(&memory->sample->descriptor, operands);
@@ -106,7 +106,7 @@ bool sample_memory_expect(sample_memory *memory) {
 
 /* ---- Checking ------------------------------------------------------------------------------ */
 
-/* Both sides have been rounded to storage; sums may have been taken in any order. */
+/* Both sides have been rounded to storage; sums may have any order. */
 static test_tolerance tolerance_of(const sample_kernel *s, compute_dtype dtype) {
   test_tolerance t = s->tolerance;
   if (dtype == COMPUTE_F16) t.rtol += 0x1p-10;
@@ -120,7 +120,7 @@ static const char *side(const sample_memory *m, uint32_t operand, uint32_t *numb
   return operand < inputs ? "input" : "output";
 }
 
-/* Whether the bytes from `from` to `to` are as they were expected to be. */
+/* Returns true if the bytes from `from` to `to` are unchanged. */
 static bool check_guard(const sample_memory *m, uint32_t operand, size_t from, size_t to,
                         char *problem, size_t bytes) {
   const sample_operand *o = &m->operand[operand];
@@ -163,7 +163,7 @@ static bool check_element(const sample_memory *m, uint32_t operand, int64_t e, s
   return false;
 }
 
-/* Records are checked by themselves; afterwards they count as expected. */
+/* sample_fit_check checks the records; afterwards they count as expected. */
 static bool check_records(const sample_memory *m, char *problem, size_t bytes) {
   const sample_kernel *s = m->sample;
   const sample_operand *records = &m->operand[m->count - 1];

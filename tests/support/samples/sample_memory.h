@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The operands of a sample in host memory, with guards around them: what a device is given, what it
- * should leave, and whether it has. */
+/* A sample's operands in host memory with guards: the bytes before the kernel runs, the bytes
+ * expected after it, and their comparison with the actual bytes. */
 #ifndef SUPPORT_SAMPLE_MEMORY_H
 #define SUPPORT_SAMPLE_MEMORY_H
 
@@ -8,15 +8,15 @@
 
 enum { SAMPLE_GUARD = 64 };
 
-/* One operand: `bytes` of memory whose first element, as the descriptor counts, is at `offset`.
- * What does not belong to an element holds a pattern. */
+/* One operand: `bytes` of memory whose first element, by the descriptor, is at `offset`. Bytes
+ * outside the elements hold a pattern. */
 typedef struct sample_operand {
   compute_dtype dtype;
   int64_t elements;
   size_t bytes, offset;
-  unsigned char *before;   /* what the device is given */
-  unsigned char *expected; /* what it should leave, by the reference */
-  unsigned char *after;    /* what it has left: to be filled in by the caller */
+  unsigned char *before;   /* input of the device */
+  unsigned char *expected; /* result of the reference */
+  unsigned char *after;    /* result of the device, filled in by the caller */
 } sample_operand;
 
 typedef struct sample_memory {
@@ -25,15 +25,15 @@ typedef struct sample_memory {
   sample_operand operand[COMPUTE_MAX_OPERANDS];
 } sample_memory;
 
-/* Fills the inputs. With `shift` operands lie one element off the alignment that memory has. False
- * without memory. */
+/* Fills the inputs. With `shift`, operands are one element off the memory's alignment. Returns
+ * false without memory. */
 bool sample_memory_create(const sample_kernel *sample, bool shift, sample_memory *memory);
 void sample_memory_release(sample_memory *memory);
 
-/* Works out `expected`. False if the reference cannot. */
+/* Computes `expected`. Returns false if the reference cannot. */
 bool sample_memory_expect(sample_memory *memory);
 
-/* Whether `after` is as it should be; else `problem` says what is wrong first. */
+/* Returns true if `after` is correct; otherwise `problem` describes the first error. */
 bool sample_memory_check(const sample_memory *memory, char *problem, size_t problem_bytes);
 
 #endif

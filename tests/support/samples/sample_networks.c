@@ -13,18 +13,18 @@ static test_tolerance tolerance_of(compute_dtype dtype) {
   return dtype == COMPUTE_F64 ? (test_tolerance){8, 1e-12, 1e-12} : (test_tolerance){8, 2e-5, 1e-5};
 }
 
-/* How an operand lies in memory. */
+/* The layout of an operand in memory. */
 typedef enum lie {
   LIES_DENSE,
-  LIES_TURNED,  /* the first dimension runs fastest */
-  LIES_LAST,    /* the second dimension runs fastest: channels, or heads */
-  LIES_FLIPPED, /* as dense, but the last dimension runs backwards */
-  LIES_GAPS     /* as dense, with unused elements between any two */
+  LIES_TURNED,  /* the first dimension has the smallest stride */
+  LIES_LAST,    /* the second dimension (channels or heads) has the smallest stride */
+  LIES_FLIPPED, /* like dense, but the last dimension with a negative stride */
+  LIES_GAPS     /* like dense, with unused elements between any two */
 } lie;
 
 static const char *const lie_names[] = {"dense", "turned", "second last", "flipped", "gaps"};
 
-/* Gives operand `index`, whose dimensions are its kind's own, its strides. */
+/* Sets the strides of operand `index`, whose dimensions are specific to its kind. */
 static void lay_out(sample_kernel *s, uint32_t index, lie how) {
   const compute_kernel_descriptor *d = &s->descriptor;
   int64_t size[COMPUTE_MAX_RANK], step = how == LIES_GAPS ? 3 : 1;
@@ -50,7 +50,7 @@ static void lay_out_all(sample_kernel *s, lie how) {
 
 typedef struct window_shape {
   int64_t n, c, data[2], size[2], stride[2], dilation[2], padding[2];
-  int64_t more; /* results in both directions than fit */
+  int64_t more; /* additional results in both directions */
   int64_t padding_more[2];
 } window_shape;
 
@@ -338,11 +338,11 @@ static void sample_tops(sample_visitor visit, void *user) {
 typedef struct attention_sample {
   int64_t batch, heads, queries, keys, width, columns;
   compute_dtype dtype;
-  bool causal, biased, masked, shared; /* shared: heads share K and V, batches the bias */
+  bool causal, biased, masked, shared; /* shared: K and V across heads, the bias across batches */
   lie how;
 } attention_sample;
 
-/* What the weights are where no key is seen; of the formula, every input counts. */
+/* The weights of a query without visible keys. With FORMULA and ZEROED, every input counts. */
 typedef enum attention_rule { MASKED, FORMULA, ZEROED } attention_rule;
 
 static void sample_attention(const attention_sample *c, attention_rule rule, sample_visitor visit,

@@ -91,7 +91,7 @@ static void add_cuts(sample_kernel *s) {
   sample_tuning(s)->vector = 4;
 }
 
-/* Ways to cut up what matrix units take; refused by targets without them. */
+/* Tunings for matrix units; targets without them refuse these. */
 static void add_matrix_cuts(sample_kernel *s) {
   *sample_tuning(s) = (compute_tuning){.variant = 2};
   *sample_tuning(s) = (compute_tuning){.variant = 7, .groups = 3};
@@ -129,7 +129,7 @@ static void add_matrix_cuts(sample_kernel *s) {
                                          .groups = i == 1 ? 2 : 1};
 }
 
-/* f32 products that may round their factors. */
+/* f32 products whose factors may be rounded. */
 static void sample_gemm_tf32(const gemm_case *c, sample_visitor visit, void *user) {
   sample_kernel s;
   begin_gemm(&s, c);
@@ -142,7 +142,7 @@ static void sample_gemm_tf32(const gemm_case *c, sample_visitor visit, void *use
   sample_end(&s, visit, user);
 }
 
-/* relu(A·B + bias), and the sum before it, into the result's transpose. */
+/* relu(A·B + bias), and the sum before it, into the transposed result. */
 static void sample_gemm_program(const gemm_case *c, sample_visitor visit, void *user) {
   sample_kernel s;
   const compute_dtype type = type_of(c->dtype);
@@ -162,7 +162,7 @@ static void sample_gemm_program(const gemm_case *c, sample_visitor visit, void *
   sample_end(&s, visit, user);
 }
 
-/* What matrix units take in whole pieces, in all layouts, with edges. */
+/* Whole tiles for matrix units, in all layouts, with edges. */
 static void sample_gemm_aligned(sample_visitor visit, void *user) {
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_BF16, COMPUTE_F16, COMPUTE_F64};
   for (int i = 0; i < 16; i++) {
@@ -209,7 +209,7 @@ typedef struct quantized_case {
   int64_t batch, m, n, k;
   int32_t bits;
   int64_t block;
-  compute_dtype dtype, scale, zero; /* zero BOOL: there are none */
+  compute_dtype dtype, scale, zero; /* zero BOOL: no zero points */
 } quantized_case;
 
 static const quantized_case quantized_cases[] = {
@@ -263,8 +263,8 @@ void sample_quantized(sample_visitor visit, void *user) {
 typedef struct indexed_case {
   const char *name;
   compute_shape shape;
-  uint32_t indexed; /* dimensions that stand in the axis's place: consecutive */
-  bool elements;    /* the index changes along all dimensions */
+  uint32_t indexed; /* dimensions of the indices in place of the axis: consecutive */
+  bool elements;    /* the index varies along all dimensions */
   int64_t axis;
 } indexed_case;
 
@@ -285,7 +285,8 @@ static const indexed_case indexed_cases[] = {
     {"one", {1, {1}}, 1, false, 1},
 };
 
-/* The side with the whole axis: its other dimensions, the axis in the first indexed one's place. */
+/* Strides of the operand with the axis: its other dimensions in order, with the axis at the first
+ * indexed dimension. */
 static int64_t whole_strides(const sample_kernel *s, const indexed_case *c, int64_t *stride) {
   int64_t step = 1, axis_stride = 0;
   memset(stride, 0, COMPUTE_MAX_RANK * sizeof *stride);
@@ -331,8 +332,8 @@ static void sample_index(compute_kernel_kind kind, const indexed_case *c, comput
   sample_end(&s, visit, user);
 }
 
-/* Of the cases that multiply only those where few updates meet: products of many are out of range.
- */
+/* Modes with products take only the cases with few updates per element: larger products leave the
+ * range. */
 static void sample_mode(compute_scatter_mode mode, sample_visitor visit, void *user) {
   static const uint32_t few[] = {1, 4, 8, 9, 12, 13};
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,

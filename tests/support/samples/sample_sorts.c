@@ -4,7 +4,7 @@
 
 enum { ALL = 255 };
 
-/* How operands lie in memory. */
+/* The layout of operands in memory. */
 typedef enum lie { DENSE, TURNED, FLIPPED, GAPS } lie;
 
 typedef struct sort_sample {

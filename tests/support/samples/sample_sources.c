@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Collecting sources, and sharing them out over processes. */
+/* Collects sources and distributes them over processes. */
 #include "support/samples/sample_sources.h"
 
 #include <stdio.h>
@@ -67,8 +67,8 @@ static void add(sample_sources *all, const sample_kernel *s, const compute_targe
 static void visit(const sample_kernel *s, void *user) {
   const sample_sources *all = user;
   if (!strstr(s->name, all->part)) return;
-  /* OpenCL compilers take long. Convolutions are much alike, and so are the kinds that came with
-   * windows: of those that are not cut up, and of these, a third. */
+  /* OpenCL compilers are slow. Convolutions are similar to each other, and so are the kinds from
+   * WINDOW on. Of the convolutions without tunings and of these kinds, take a third. */
   const compute_kernel_kind kind = s->descriptor.kind;
   const bool alike =
       (kind == COMPUTE_KERNEL_CONV && s->tuning_count == 0) || kind >= COMPUTE_KERNEL_WINDOW;
@@ -78,12 +78,12 @@ static void visit(const sample_kernel *s, void *user) {
     const char *name = sample_target_name((sample_target)target);
     const compute_target whole = sample_target_create((sample_target)target, all->dialect);
     compute_target less = whole;   /* without matrix cores, or with vectors of half the size */
-    compute_target middle = whole; /* without those of warpgroups */
+    compute_target middle = whole; /* without warpgroup matrix instructions */
     middle.flags &= ~(uint32_t)COMPUTE_TARGET_WARPGROUP_MATRIX;
     less.flags = middle.flags & ~(uint32_t)COMPUTE_TARGET_MATRIX_CORES;
     if (whole.type == COMPUTE_DEVICE_CPU) less.vector_width /= 2;
     for (uint32_t way = 0; way <= s->tuning_count; way++) {
-      /* First what every device gets, then what is new. */
+      /* First the source for every device, then the sources that add features. */
       add(user, s, &less, name, way);
       if (all->dialect == COMPUTE_DIALECT_CUDA) add(user, s, &middle, name, way);
       if (whole.type == COMPUTE_DEVICE_CPU || all->dialect == COMPUTE_DIALECT_CUDA)

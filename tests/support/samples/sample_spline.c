@@ -38,7 +38,7 @@ int64_t sample_spline_size(const compute_fit_problem *problem) {
   return (int64_t)problem->cells[0] * problem->cells[1] * problem->cells[2] * 64;
 }
 
-/* From values at 0, 1/3, 2/3 and 1 to the powers of the cubic through them. */
+/* Converts values at 0, 1/3, 2/3 and 1 to the coefficients of the cubic through them. */
 static void to_powers(double *c, int stride) {
   for (int i = 0; i < 64; i++) {
     if (i / stride % 4 != 0) continue;

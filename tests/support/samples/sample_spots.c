@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of SPOTS: both filters, both results, frames of counts and of numbers. */
+/* Samples of SPOTS: both filters, both results, frames of integers and of floats. */
 #include "support/samples/sample_kernels.h"
+
+#include "compute/backend/fit_kinds.h"
 
 enum { ALL = 255 };
 
@@ -9,7 +11,7 @@ typedef struct spots_sample {
   compute_dtype dtype, result;
   int32_t filter, distance, radius, wide_radius;
   int64_t step, tile;
-  bool turned; /* columns lie outermost in memory */
+  bool turned; /* columns are outermost in memory */
 } spots_sample;
 
 static void turn(compute_operand *operand, const int64_t size[]) {

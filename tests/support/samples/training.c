@@ -111,7 +111,7 @@ double training_distance(const compute_layer *a, const compute_layer *b) {
   assert_int_equal(count, other);
   double largest = 0, distance = 0;
   for (size_t i = 0; i < count; i++) {
-    if (!(fabs(x[i] - y[i]) <= distance)) distance = fabs(x[i] - y[i]); /* NaN counts */
+    if (!(fabs(x[i] - y[i]) <= distance)) distance = fabs(x[i] - y[i]); /* a NaN is a difference */
     if (fabs(x[i]) > largest) largest = fabs(x[i]);
   }
   free(x);

@@ -61,7 +61,7 @@ typedef struct member {
   int operand[MOST_OPERANDS];
   int operand_count;
   bool shown;
-  test_values values; /* of leaves and shown nodes */
+  test_values values; /* for leaves and shown nodes */
 } member;
 
 typedef struct expression {
@@ -71,7 +71,7 @@ typedef struct expression {
   int64_t size[3];
   member members[MOST_NODES];
   int count;
-  compute_tensor *tensors[MOST_NODES]; /* bound, or the parameters' */
+  compute_tensor *tensors[MOST_NODES]; /* bound tensors, or the parameters' */
   compute_binding bindings[MOST_NODES];
   size_t binding_count;
 } expression;
@@ -99,13 +99,13 @@ static compute_shape leaf_shape(expression *e) {
   }
 }
 
-/* An input, a parameter or a constant, with values that meet and that round. */
+/* Adds an input, a parameter or a constant, with values that are often equal or need rounding. */
 static void add_leaf(expression *e, compute_dtype dtype, compute_shape shape) {
   member *m = &e->members[e->count];
   *m = (member){.op = LEAF, .dtype = dtype, .shape = shape};
   m->values = test_values_create(dtype, shape);
   const uint64_t seed = test_random_bits(&e->random);
-  if (choose(e, 2)) { /* few values, many of them equal; large beside small */
+  if (choose(e, 2)) { /* few values, many of them equal; large and small ones together */
     static const double some[] = {0, 1, 1, 0.3, -0.3, 2.5, 1024, -1};
     for (int64_t i = 0; i < m->values.count; i++)
       test_values_set(&m->values, i, some[choose(e, 8)]);
@@ -133,7 +133,7 @@ static bool broadcasts(compute_shape a, compute_shape b) {
   return true;
 }
 
-/* A node of this dtype (NONE: any), preferably a late one; -1 if none is found. */
+/* Picks a node of this dtype (NONE: any), preferably a late one; -1 if none is found. */
 static int pick(expression *e, compute_dtype dtype) {
   for (int tries = 0; tries < 12; tries++) {
     const int i =
@@ -318,7 +318,7 @@ static int64_t element_of(const member *operand, compute_shape shape, int64_t in
   return result;
 }
 
-/* What a value may be of which a rounded one was stored. */
+/* The possible values whose rounded form was stored. */
 typedef struct interval {
   double low, high;
 } interval;
@@ -358,7 +358,7 @@ static interval arithmetic_on(operation op, interval a, interval b) {
   return r;
 }
 
-/* A sum, or a row of a product, in f32 whatever its order. */
+/* A sum, or a row of a product, in f32 and in any order. */
 static interval sum_of(const expression *e, const member *m, int64_t index) {
   const member *x = &e->members[m->operand[0]];
   const int64_t length = x->shape.size[x->shape.rank - 1];
@@ -368,7 +368,7 @@ static interval sum_of(const expression *e, const member *m, int64_t index) {
     interval term;
     if (m->op == ROW_SUM) {
       term = around(x, index * length + k);
-    } else { /* operands of products are stored ones */
+    } else { /* a product's operands are stored, so they are exact */
       const member *w = &e->members[m->operand[1]];
       const double a = test_values_get(&x->values, index / length * length + k);
       const double b = test_values_get(&w->values, k * length + index % length);
@@ -394,7 +394,7 @@ static interval expected_float(const expression *e, const member *m, int64_t ind
 
 static bool float_is_right(const expression *e, const member *m, int64_t index, double actual) {
   const interval r = expected_float(e, m, index);
-  if (!isfinite(r.low) || !isfinite(r.high)) return true; /* an infinity that may be none */
+  if (!isfinite(r.low) || !isfinite(r.high)) return true; /* rounding may avoid it */
   const double most = m->dtype == COMPUTE_F16    ? 65504
                       : m->dtype == COMPUTE_BF16 ? 0x1.fep127
                                                  : (double)FLT_MAX;
@@ -426,13 +426,13 @@ static double expected_integer(const expression *e, const member *m, int64_t ind
     const member *y = &e->members[m->operand[1]];
     b = (int64_t)test_values_get(&y->values, element_of(y, m->shape, index));
   }
-  /* The product of two u32 is more than an i64 holds. */
+  /* The product of two u32 exceeds an i64. */
   const uint64_t u = (uint64_t)a, v = (uint64_t)b;
   const uint64_t r = m->op == ADD ? u + v : m->op == SUB ? u - v : u * v;
   return (double)wrapped(m->dtype, (int64_t)r);
 }
 
-/* The largest of a row, or where it first is; NaN is larger than anything. */
+/* The largest of a row, or its first index; NaN is larger than every number. */
 static double row_extreme(const expression *e, const member *m, int64_t index) {
   const member *x = &e->members[m->operand[0]];
   const int64_t length = x->shape.size[x->shape.rank - 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops for ATTENTION, once per instruction set (core/isa.h) and element type; attention_table.h
- * says what each does. */
+ * has their contracts. */
 #include "attention_table.h"
 #include "program/isa/element.h"
 #include "program/isa/math_f32.h"
@@ -12,7 +12,7 @@
 #include "program/isa/math_pack_f64.h"
 #endif
 
-/* exp(x) of a pack of x ≤ 0 and NaN, and of an element; the larger of two packs, a if b is NaN. */
+/* exp(x) of a pack of x ≤ 0 or NaN, and of an element; the larger of two packs, a if b is NaN. */
 #if defined(CPU_VARIANT_F32)
 #define EXP(x)       exp_f32(x)
 #define EXP_PACK(p)  pack_exp_falling(p)

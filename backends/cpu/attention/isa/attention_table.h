@@ -14,8 +14,8 @@ typedef struct cpu_attention_loops {
    * the largest of them and of `peak`. */
   double (*weigh)(void *scores, const void *bias, int64_t seen, double scale, double peak);
 
-  /* scores[i] = share · exp(scores[i] − largest), 0 from `seen` to `count`; `largest` is what weigh
-   * has returned, `share` a power of two, at most 1. Updates the row's peak and total; returns the
+  /* scores[i] = share · exp(scores[i] − largest), 0 from `seen` to `count`; `largest` is the result
+   * of weigh, `share` a power of two, at most 1. Updates the row's peak and total; returns the
    * factor for rescaling sums relative to the old peak. Scores of −infinity are masked. */
   double (*soften)(void *scores, int64_t seen, int64_t count, double largest, double share,
                    double *peak, double *total);

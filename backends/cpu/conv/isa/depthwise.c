@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Depthwise convolution with channels last; core/isa.h says how this file is compiled,
- * depthwise_table.h what the loop does.
+/* Depthwise convolution with channels last (loop: depthwise_table.h; compilation: core/isa.h).
  *
  * A vector holds channels of one pixel. The sums of some neighbouring pixels stay in registers
- * while the taps run, so that each weight is loaded once for them, and in windows 3 or 5 columns
- * wide each vector of the data, too. At the edges of a row, pixels are alone, with more vectors of
- * each. All channels of these pixels come next: lines of the data are read one after the other,
- * and each of them once.
+ * during all taps, so that each weight is loaded once for all of them. In windows 3 or 5 columns
+ * wide, each vector of the data is loaded once as well. At the edges of a row, pixels are computed
+ * one by one, with more vectors of each. All channels of these pixels come next: cache lines of the
+ * data are read in sequence, each of them once.
  *
- * Bytes are widened to the low halves of words of 32 bits, as weights are, and multiplied as pairs
- * of 16 bits, which is faster than whole words.
+ * Bytes and their weights are widened to the low halves of 32-bit words, and multiplied as pairs of
+ * 16 bits: this is faster than 32-bit products.
  *
- * The variant `bf16`, for machines with AVX512-BF16, is of that type only. */
+ * The variant `bf16`, for machines with AVX512-BF16, has the loop of that dtype only. */
 #include "depthwise_table.h"
 #include "floats.h"
 #include "program/isa/limits.h"
@@ -29,7 +28,7 @@
 #define WIDEN_I8(from)     ((words)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(from))))
 #define WIDEN_U16(from)                                                                            \
   ((unsigned_words)_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(from))))
-/* Of words below 2^16; each half has its own four. */
+/* For words below 2^16: packing works per 128-bit half, with four words each. */
 #define NARROW_U16(words)                                                                          \
   ((halves_at)_mm256_castsi256_si128(_mm256_permute4x64_epi64(                                     \
       _mm256_packus_epi32((__m256i)(words), (__m256i)(words)), _MM_SHUFFLE(3, 1, 2, 0))))
@@ -54,14 +53,14 @@ typedef uint8_t bytes_at __attribute__((vector_size(LANES), aligned(1)));
 typedef int8_t signed_bytes_at __attribute__((vector_size(LANES), aligned(1)));
 
 enum { MOST_PIXELS = 7, TILE_VECTORS = 2, EDGE_VECTORS = 6, MOST_TAPS = 5 };
-enum { DENORMAL = 0x20 }; /* a class that the instruction for bf16 makes zero */
+enum { DENORMAL = 0x20 }; /* fpclass category of denormals: the bf16 conversion flushes them */
 
-/* f32 of as many bf16, and back, to the nearest, of two to the even one; a NaN stays one. Compilers
- * widen and narrow such vectors by halves. */
+/* Converts between f32 and bf16, one vector each, with rounding to nearest even; a NaN stays a NaN.
+ * The explicit instructions are needed: compilers widen and narrow such vectors by halves. */
 INLINE floats widen_bf16(const uint16_t *from) {
   return (floats)(WIDEN_U16(from) << 16);
 }
-INLINE unsigned_words round_bf16(floats x) { /* in the upper halves */
+INLINE unsigned_words round_bf16(floats x) { /* result in the upper halves */
   const unsigned_words bits = (unsigned_words)x;
   const unsigned_words rounded = bits + 0x7fff + (bits >> 16 & 1), nan = bits | 0x400000;
   const unsigned_words is_nan = (unsigned_words)(x != x);
@@ -77,7 +76,7 @@ INLINE void store_bf16(uint16_t *to, floats x) {
   *(halves_at *)to = NARROW_U16(round_bf16(x) >> 16);
 }
 
-/* Sums and their bias, limited. */
+/* Applies the limits to sums with their bias. */
 INLINE floats limit_floats(const cpu_depthwise_finish *f, floats x) {
   const floats none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
   x = (floats)CPU_AT_LEAST(low, x) + zero;
@@ -86,7 +85,8 @@ INLINE floats limit_floats(const cpu_depthwise_finish *f, floats x) {
 INLINE void finish_f32(const cpu_depthwise_finish *f, int64_t c, floats x, float *to) {
   *(floats_at *)to = limit_floats(f, x + *(const floats_at *)((const float *)f->bias + c));
 }
-/* What follows the limits, of results from number q on while they are close. */
+/* Runs the function after the limits on `pixels` results from q on, while they are in a close
+ * cache. */
 INLINE void finish_after(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
   if (l->finish && l->finish->after && pixels > 0)
     l->finish->after(pixels, l->channels, (float *)l->sums + q * l->sums_pixel, l->sums_pixel);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Depthwise convolution of bytes, channels last; core/isa.h says how this file is compiled,
- * depthwise_bytes_table.h what the loop does.
+/* Depthwise convolution of bytes, channels last (loop: depthwise_bytes_table.h; compilation:
+ * core/isa.h).
  *
- * The three bytes of a channel in a column of the window become one word, whose fourth byte is 0,
- * so that a dot product of four bytes adds a whole column to the sums. Bytes are interleaved within
- * lanes of 16 bytes, which makes four vectors of 16 words of 64 channels: quarter k has channels
- * 16 i + 4 k … + 3 in lane i. Weights, offsets, scales and biases lie in this order, and packing
- * the results as bytes, again within lanes, restores that of the channels.
+ * The three bytes of a channel in a column of the window become one word with a fourth byte of 0.
+ * So a dot product of four bytes adds a whole column to the sums. Bytes are interleaved within
+ * 16-byte lanes, which makes four vectors of 16 words for 64 channels: quarter k has the channels
+ * 16 i + 4 k … 16 i + 4 k + 3 in lane i. Weights, offsets, scales and biases have the same order.
+ * Packing the results to bytes, again within lanes, restores the order of the channels.
  *
  * The sums of some neighbouring pixels stay in registers, so that each column is loaded and
- * interleaved once for all windows that it is in. Of 32 channels two neighbouring pixels fill a
- * vector. */
+ * interleaved once for all its windows. With 32 channels, two neighbouring pixels fill a vector. */
 #include "depthwise_bytes_table.h"
 
 #if defined(__AVX512VNNI__)
@@ -34,7 +33,8 @@ enum {
 
 /* ---- The filter ------------------------------------------------------------------------------ */
 
-/* Blocks of 64 channels; the last ends with the last channel, and may begin in the one before. */
+/* The filter has blocks of 64 channels. The last block ends with the last channel, and may overlap
+ * the block before. */
 static int64_t block_count(int64_t channels) {
   return (channels + CHANNELS - 1) / CHANNELS;
 }
@@ -48,7 +48,7 @@ static int64_t packed_bytes(int64_t channels) {
   return block_count(channels) * 3 * COLUMN;
 }
 
-/* By block, column, quarter; half a block twice. */
+/* Orders weights by block, column, quarter; half a block is stored twice. */
 static void pack(int64_t channels, const int8_t *filter, int64_t row, int64_t column,
                  int64_t channel, int8_t *packed) {
   memset(packed, 0, (size_t)packed_bytes(channels));
@@ -65,7 +65,7 @@ static void pack(int64_t channels, const int8_t *filter, int64_t row, int64_t co
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* Of a block of channels, or of half a block for two pixels. */
+/* The constants of a block of channels, or of half a block for two pixels. */
 typedef struct block_numbers {
   requantize_column quarter[QUARTERS];
   requantize_numbers all;
@@ -73,7 +73,7 @@ typedef struct block_numbers {
   bool pairs;
 } block_numbers;
 
-/* Words of the channels from `from` on in the order of quarters; or one, repeated. */
+/* Words of the channels from `first` on, in the order of quarters; or one word, repeated. */
 CPU_INLINE void take_quarters(const void *from, bool along, int64_t first, const block_numbers *b,
                               __m512i quarter[QUARTERS]) {
   const int32_t *words = from;
@@ -96,7 +96,7 @@ CPU_INLINE void take_quarters(const void *from, bool along, int64_t first, const
   }
 }
 
-/* False where they are too large. */
+/* Returns `false` if numbers are too large. */
 static bool take_block(const cpu_requantize_lines *l, int64_t first, int64_t channels, bool pairs,
                        block_numbers *b) {
   const int64_t count = channels - first;
@@ -116,7 +116,7 @@ static bool take_block(const cpu_requantize_lines *l, int64_t first, int64_t cha
   return true;
 }
 
-/* Quotients of a pixel as bytes, in the order of channels. */
+/* The quotients of a pixel as bytes, in the order of channels. */
 CPU_INLINE __m512i pack_pixel(const requantize_store *n, const __m512i w[QUARTERS]) {
   const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(w[0], w[1]), n->zero);
   const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(w[2], w[3]), n->zero);
@@ -126,7 +126,7 @@ CPU_INLINE __m512i pack_pixel(const requantize_store *n, const __m512i w[QUARTER
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* Rows that a tile of pixels reads: one outside the data is a column of zeros, again and again. */
+/* The rows that a tile of pixels reads. A row outside the data is one column of zeros, repeated. */
 typedef struct tile_source {
   const uint8_t *row[3];
   int64_t pixel[3];
@@ -134,7 +134,7 @@ typedef struct tile_source {
   const int8_t *weights;
 } tile_source;
 
-/* A column of the data, interleaved. */
+/* Loads a column of the data and interleaves its rows. */
 CPU_INLINE void load_column(const bool whole, const tile_source *t, int64_t column, __mmask64 exist,
                             __m512i words[QUARTERS]) {
   __m512i row[3];
@@ -152,22 +152,22 @@ CPU_INLINE void load_column(const bool whole, const tile_source *t, int64_t colu
   words[3] = _mm512_unpackhi_epi16(high, fourth);
 }
 
-/* What is constant wherever the functions below are inlined. */
+/* Constants after inlining of the functions below. */
 typedef struct tile_form {
   int pixels, stride;
-  bool inside; /* all columns lie in the data */
+  bool inside; /* all columns are in the data */
   bool whole;  /* all channels exist */
-  bool pairs;  /* a pixel is two of half a block, and the stride 2 */
+  bool pairs;  /* a pixel is two of half a block, with stride 2 */
 } tile_form;
 
-/* Of a pair of pixels what lies in the data. */
+/* The part of a pair of pixels that is inside the data. */
 CPU_INLINE __mmask64 pair_exists(const tile_source *t, int64_t column) {
   const __mmask64 low = ((__mmask64)1 << HALF) - 1;
   return (column >= 0 && column < t->width ? low : 0) |
          (column >= -1 && column < t->width - 1 ? ~low : 0);
 }
 
-/* The sums of some pixels, the first of which has a window that begins in column `column`. */
+/* Computes the sums of some pixels; the first pixel's window begins in column `column`. */
 CPU_INLINE void add_columns(const tile_form f, const tile_source *t, const block_numbers *b,
                             int64_t column, __m512i sum[MOST_PIXELS][QUARTERS]) {
   UNROLL
@@ -251,7 +251,7 @@ static const pixels_function functions[2][2][2] = {
     {{part_edge_1, whole_edge_1}, {part_inside_1, whole_inside_1}},
     {{part_edge_2, whole_edge_2}, {part_inside_2, whole_inside_2}}};
 
-/* All pixels of a row, by tiles of nearly equal width. */
+/* Computes all pixels of a row, by tiles of nearly equal width. */
 static void make_row(const cpu_depthwise_bytes_band *l, const tile_source *t,
                      const block_numbers *b, uint8_t *y) {
   const int64_t tiles = (l->count + MOST_PIXELS - 1) / MOST_PIXELS, stride = l->stride[1];
@@ -266,7 +266,7 @@ static void make_row(const cpu_depthwise_bytes_band *l, const tile_source *t,
   }
 }
 
-/* The same of pairs of pixels. */
+/* The same for pairs of pixels. */
 static void make_row_of_pairs(const cpu_depthwise_bytes_band *l, const tile_source *t,
                               const block_numbers *b, uint8_t *y) {
   const int64_t count = l->count / 2, tiles = (count + MOST_PIXELS - 1) / MOST_PIXELS;
@@ -280,13 +280,13 @@ static void make_row_of_pairs(const cpu_depthwise_bytes_band *l, const tile_sour
   }
 }
 
-/* Whether neighbouring pixels lie side by side and fill vectors. */
+/* `true` if neighbouring pixels are contiguous and fill vectors. */
 static bool has_pairs(const cpu_depthwise_bytes_band *l) {
   return l->channels == HALF && l->stride[1] == 1 && l->pixel == HALF && l->y_pixel == HALF &&
          l->count % 2 == 0;
 }
 
-/* Block after block of channels, so that their numbers are taken once. */
+/* Channel blocks are the outer loop, so that their constants are loaded once. */
 static bool run(const cpu_depthwise_bytes_band *l) {
   static const uint8_t none[CHANNELS];
   const bool pairs = has_pairs(l);

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The loop of depthwise convolution for one type of data. Who includes this defines DATA, its type;
- * SUM, that of weights and sums; SUMS and SUMS_AT, vectors of these; LOAD(from), data as such a
- * vector; MULTIPLY_ADD(weight, data, sum); RESULT, what finished sums become, and
- * FINISH(finish, c, sums, to), which makes them of the channels from c on; NAME(x), its own name
- * for x; and PAIRS, if there is window_pairs. */
+/* The loop of depthwise convolution for one dtype of data. The including file defines:
+ *
+ *   DATA                           the data's type
+ *   SUM                            the type of weights and sums
+ *   SUMS, SUMS_AT                  vectors of SUM
+ *   LOAD(from)                     loads data as such a vector
+ *   MULTIPLY_ADD(weight, data, sum)
+ *   RESULT                         the type of finished sums
+ *   FINISH(finish, c, sums, to)    finishes the sums of the channels from c on
+ *   NAME(x)                        this loop's name for x
+ *   PAIRS                          if there is window_pairs */
 
 typedef void NAME(inner_loop)(const cpu_depthwise_line *l, int64_t q, int64_t pixels);
 
-/* Stores sums of result q's channels from c on, finished or as they are. */
+/* Stores the sums of result q's channels from c on, finished or unchanged. */
 INLINE void NAME(put)(const cpu_depthwise_line *l, const cpu_depthwise_finish *finish, int64_t q,
                       int64_t c, SUMS sum) {
   const int64_t at = q * l->sums_pixel + c;
@@ -17,8 +23,8 @@ INLINE void NAME(put)(const cpu_depthwise_line *l, const cpu_depthwise_finish *f
     *(SUMS_AT *)((SUM *)l->sums + at) = sum;
 }
 
-/* `pixels` results from number q on, for `vectors` vectors of the channels from c on; both are
- * constants. Taps first … end − 1 of each filter row. */
+/* Computes `pixels` results from q on, for `vectors` vectors of the channels from c on. Each filter
+ * row contributes taps first … end − 1. `pixels` and `vectors` are constants. */
 INLINE void NAME(tile)(const int pixels, const int vectors, const cpu_depthwise_line *l, int64_t q,
                        int64_t c, int64_t first, int64_t end) {
   SUMS sum[MOST_PIXELS][EDGE_VECTORS];
@@ -53,19 +59,19 @@ INLINE void NAME(tile)(const int pixels, const int vectors, const cpu_depthwise_
   }
 }
 
-/* The same for all channels, of several vectors at a time. */
+/* The same for all channels, several vectors at a time. */
 INLINE void NAME(channels)(const int pixels, const int vectors, const cpu_depthwise_line *l,
                            int64_t q, int64_t first, int64_t end) {
   int64_t c = 0;
   for (; c + vectors * LANES <= l->channels; c += vectors * LANES)
     NAME(tile)(pixels, vectors, l, q, c, first, end);
-  for (; c < l->channels; c += LANES) { /* in the last vector perhaps some of them again */
+  for (; c < l->channels; c += LANES) { /* the last vector may repeat channels */
     const int64_t last = l->channels - LANES;
     NAME(tile)(pixels, 1, l, q, c < last ? c : last, first, end);
   }
 }
 
-/* A result at an edge of the row: the taps that lie in it. */
+/* Computes a result at an edge of the row: only taps inside the row. */
 static void NAME(edge)(const cpu_depthwise_line *l, int64_t q) {
   const int64_t at = q * l->stride - l->padding;
   const int64_t first = at < 0 ? (-at + l->dilation - 1) / l->dilation : 0;
@@ -88,10 +94,10 @@ static void NAME(inner)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) 
   }
 }
 
-/* `pixels` results from number q on of one vector of the channels from c on, whose windows have
- * `taps` columns side by side, at steps of `stride`, and lie in the row. The first three are
- * constants, so that each vector of data is loaded once for all taps that it meets, and weights
- * once for all pixels. */
+/* Computes `pixels` results from q on, for one vector of the channels from c on. Windows are inside
+ * the row; they have `taps` adjacent columns and are `stride` apart. The first three parameters are
+ * constants: each vector of data is loaded once for all its taps, and each weight once for all
+ * pixels. */
 INLINE void NAME(window)(const int pixels, const int taps, const int stride,
                          const cpu_depthwise_line *l, const cpu_depthwise_finish *finish, int64_t q,
                          int64_t c) {
@@ -129,7 +135,7 @@ INLINE void NAME(windows)(const int pixels, const int taps, const int stride,
   for (; l->finish && c + 2 * LANES <= l->channels; c += 2 * LANES)
     window_pairs(pixels, taps, stride, l, &finish, q, c);
 #endif
-  for (; c < l->channels; c += LANES) /* in the last vector perhaps some again */
+  for (; c < l->channels; c += LANES) /* the last vector may repeat channels */
     NAME(window)(pixels, taps, stride, l, &finish, q, c < last ? c : last);
 }
 
@@ -162,7 +168,7 @@ static void NAME(inner5s2)(const cpu_depthwise_line *l, int64_t q, int64_t pixel
   NAME(inner_windows)(5, 2, l, q, pixels);
 }
 
-/* The loop for windows of this shape. */
+/* Picks the loop for this window shape. */
 static NAME(inner_loop) * NAME(find_inner)(const cpu_depthwise_line *l) {
   if (l->dilation != 1 || l->stride > 2) return NAME(inner);
   if (l->filter_columns == 3) return l->stride == 1 ? NAME(inner3) : NAME(inner3s2);
@@ -170,7 +176,7 @@ static NAME(inner_loop) * NAME(find_inner)(const cpu_depthwise_line *l) {
   return NAME(inner);
 }
 
-/* Results low … high − 1 have all taps in the row: tiles of nearly equal width. */
+/* Results low … high − 1 have all taps in the row: they form tiles of nearly equal width. */
 static void NAME(run)(const cpu_depthwise_line *l) {
   const int64_t reach = (l->filter_columns - 1) * l->dilation;
   int64_t low = (l->padding + l->stride - 1) / l->stride;

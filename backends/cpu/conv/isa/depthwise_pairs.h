@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows of bf16 in depthwise convolution, of 32 channels at a time, with AVX512-BF16. A part of
+/* Windows of bf16 in depthwise convolution, 32 channels at a time, with AVX512-BF16. A part of
  * depthwise.c.
  *
- * Words of 32 bits hold two channels. The upper halves are f32 without the lower ones, and these
- * after a shift, so that widening takes one instruction for each vector of sums: one has the
- * channels of even number, the other those of odd number. Sums and their order are those of the
- * other loops, and so are results. */
+ * Words of 32 bits hold two channels. Clearing the lower half gives the upper channel as f32; a
+ * shift gives the lower one. So widening takes one instruction per vector of sums: one vector has
+ * the even channels, the other the odd ones. Sums and their order are the same as in the other
+ * loops, and so are the results. */
 #ifndef CPU_DEPTHWISE_PAIRS_H
 #define CPU_DEPTHWISE_PAIRS_H
 
-typedef floats channel_pairs[2]; /* of even and of odd number */
+typedef floats channel_pairs[2]; /* even and odd channels */
 
 INLINE void load_pairs(const uint16_t *from, channel_pairs x) {
   const __m512i both = _mm512_loadu_si512((const void *)from);
@@ -25,7 +25,7 @@ INLINE void load_weight_pairs(const float *from, channel_pairs x) {
   x[1] = (floats)_mm512_permutex2var_ps(low, odd, high);
 }
 
-/* The instruction makes denormals zero: where there is one, which is rare, bits are rounded. */
+/* Rounds by bits: the conversion instruction flushes denormals. This case is rare. */
 static __attribute__((noinline)) void round_pairs(uint16_t *to, floats even, floats odd) {
   const unsigned_words low = round_bf16(even) >> 16, high = round_bf16(odd) & 0xffff0000;
   _mm512_storeu_si512((void *)to, (__m512i)(low | high));
@@ -38,8 +38,8 @@ INLINE void store_pairs(uint16_t *to, const channel_pairs x) {
   _mm512_storeu_si512((void *)to, _mm512_permutexvar_epi16(order, halves));
 }
 
-/* Finishes and stores sums of the results from q on. `zero`, which makes zeros positive, is added
- * to the bias: a sum of others than two negative zeros is not one. */
+/* Finishes and stores the sums of the results from q on. `zero`, which makes zeros positive, is
+ * added to the bias: a sum is negative zero only if both addends are. */
 INLINE void put_pairs(const int pixels, const cpu_depthwise_line *l,
                       const cpu_depthwise_finish *finish, int64_t q, int64_t c,
                       channel_pairs *sum) {
@@ -69,7 +69,7 @@ INLINE void put_pairs(const int pixels, const cpu_depthwise_line *l,
   for (int i = 0; i < pixels; i++) store_pairs(to + i * step, sum[i]);
 }
 
-/* As window_bf16, of the 32 channels from c on, finished. */
+/* Like window_bf16, for the 32 channels from c on, finished. */
 INLINE void window_pairs(const int pixels, const int taps, const int stride,
                          const cpu_depthwise_line *l, const cpu_depthwise_finish *finish, int64_t q,
                          int64_t c) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops for direct convolution, once per instruction set (core/isa.h) and element type;
- * conv_table.h says what each does.
+ * conv_table.h has their contracts.
  *
- * A block of results stays in registers while all taps run. Of a 3 × 3 filter an element of the
- * source, once loaded, serves all the rows of the block that it meets; that halves the loads, which
- * cost more than the multiplications, since few of them are aligned. Blocks at the right and the
- * lower edge overlap their neighbours instead of being narrower: the same results are worked out
- * twice, which is cheaper than a rest.
+ * A block of results stays in registers during all taps. For a 3 × 3 filter, an element of the
+ * source, once loaded, serves all rows of the block that use it. This halves the loads, which cost
+ * more than the multiplications because few of them are aligned. Blocks at the right and the lower
+ * edge overlap their neighbours instead of being narrower: computing some results twice is cheaper
+ * than a remainder loop.
  *
- * Vectors are GCC's, 16 bytes wide without AVX; contraction is off in the whole project, so
- * multiply-adds are asked for by name. */
+ * Vectors are GCC's, 16 bytes wide without AVX. Contraction is off in the whole project, so
+ * multiply-adds are explicit. */
 #if defined(__AVX2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -41,8 +41,8 @@
 #define DIRECT_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* Keeps a vector in a register. Left to itself gcc makes the load a part of each instruction that
- * uses it, which then load it again. */
+/* Keeps a vector in a register. Otherwise gcc folds the load into each instruction that uses it,
+ * and so loads it repeatedly. */
 #if VECTOR_BYTES == 64
 #define DIRECT_PIN(pack) __asm__("" : "+v"(pack))
 #elif defined(__x86_64__)
@@ -60,10 +60,10 @@
 #endif
 
 enum {
-  DIRECT_ROWS = 4,                       /* of results, at a time */
+  DIRECT_ROWS = 4,                       /* of results, per block */
   DIRECT_WIDE = 8,                       /* vectors of a single row */
-  DIRECT_TAPS = 9,                       /* whose sums are in registers at a time, */
-  DIRECT_FACTORS = DIRECT_REGISTERS / 16 /* for so many factors */
+  DIRECT_TAPS = 9,                       /* with sums in registers together … */
+  DIRECT_FACTORS = DIRECT_REGISTERS / 16 /* … for so many factors */
 };
 
 typedef ELEMENT pack_at /* at any element's address */
@@ -75,7 +75,7 @@ ALWAYS_INLINE pack load(const ELEMENT *at) {
 
 /* ---- Windows times the filter --------------------------------------------------------------- */
 
-/* A longer sum of f32 is made of parts, as in gemm_tile.c. */
+/* Long sums of f32 are computed in parts, as in gemm_tile.c. */
 enum { DIRECT_PART = 256, DIRECT_WHOLE = DIRECT_PART + DIRECT_PART / 2 };
 typedef pack direct_sums[DIRECT_ROWS][DIRECT_WIDE];
 
@@ -99,12 +99,13 @@ ALWAYS_INLINE void add(const int rows, const int vectors, direct_sums to, direct
   }
 }
 
-/* `rows` × `vectors` vectors of results; the vectors of a row lie `apart`. */
+/* Computes `rows` × `vectors` vectors of results; the vectors of a row are `apart` elements
+ * apart. */
 ALWAYS_INLINE void block_of(const bool parts, const int rows, const int vectors,
                             const cpu_direct_sweep *s, int64_t row, int64_t column, int64_t apart) {
   const ELEMENT *from = (const ELEMENT *)s->source + row * s->source_row + column;
   const ELEMENT *weight = s->weight;
-  direct_sums sum, before; /* of the parts before this one */
+  direct_sums sum, before; /* `before`: sum of the preceding parts */
   int64_t end = parts ? DIRECT_PART : s->taps;
   clear(rows, vectors, sum);
   if (parts) clear(rows, vectors, before);
@@ -141,7 +142,7 @@ ALWAYS_INLINE void block(const int rows, const int vectors, const cpu_direct_swe
     block_of(false, rows, vectors, s, row, column, apart);
 }
 
-/* The same for 3 × 3 neighbours in one part; sums are added in the same order. */
+/* The same for 3 × 3 neighbours in one part; the order of sums is the same. */
 ALWAYS_INLINE void square(const int vectors, const cpu_direct_sweep *s, int64_t row, int64_t column,
                           int64_t apart) {
   const ELEMENT *from = (const ELEMENT *)s->source + row * s->source_row + column;
@@ -191,7 +192,7 @@ static void singles(const cpu_direct_sweep *s, int64_t row, int64_t column) {
     block(DIRECT_ROWS, 1, s, row, column, 0);
 }
 
-/* DIRECT_ROWS rows of results. */
+/* Computes DIRECT_ROWS rows of results. */
 static void strip(const cpu_direct_sweep *s, int64_t row) {
   const int64_t columns = s->columns;
   if (columns <= pack_lanes) {
@@ -238,7 +239,7 @@ ALWAYS_INLINE pack keep(pack x, pack_mask mask) {
   return (pack)((pack_mask)x & mask);
 }
 
-/* One vector of columns, `masked` or not. */
+/* Adds the products of one vector of columns, `masked` or not. */
 ALWAYS_INLINE void step(const int factors, const int taps, const bool squares, const bool masked,
                         const cpu_direct_correlation *c, const int64_t *place, const ELEMENT *x,
                         const ELEMENT *y, pack_mask mask, pack sum[DIRECT_FACTORS][DIRECT_TAPS]) {
@@ -259,8 +260,8 @@ ALWAYS_INLINE void step(const int factors, const int taps, const bool squares, c
   }
 }
 
-/* All rows for some factors and taps. Columns that are no whole vector are the last of one that
- * ends with them, the others of which are masked on both sides: 0 · ∞ would be no 0. */
+/* Adds all rows for some factors and taps. A remainder of columns is read as the row's last whole
+ * vector. Its other columns are masked on both sides, because 0 · ∞ is not 0. */
 ALWAYS_INLINE void correlate_block(const int factors, const int taps, const bool squares,
                                    const cpu_direct_correlation *c, int64_t tap, int64_t first) {
   const int64_t rest = c->columns % pack_lanes;
@@ -361,8 +362,8 @@ static void total(void *totals, const void *sums, int64_t count, int64_t parts) 
 
 typedef ELEMENT short_at __attribute__((vector_size(16), aligned(__alignof__(ELEMENT))));
 
-/* The last vector of a row overlaps the one before. The row four further is asked for meanwhile:
- * the hardware stops looking ahead at the end of each short run. */
+/* The last vector of a row overlaps the one before. The row four further is prefetched: the
+ * hardware prefetcher stops at the end of each short run. */
 static void copy(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows,
                  int64_t columns) {
   enum { AHEAD = 4, SHORT = 16 / (int)sizeof(ELEMENT) };
@@ -408,7 +409,7 @@ static void interleave(void *to, const void *even, const void *odd, int64_t coun
   if (count % 2) t[count - 1] = e[count / 2];
 }
 
-/* Meanwhile asks for a row further down, as copy does. */
+/* Prefetches a row further down, like copy. */
 static void separate(void *even, void *odd, int64_t to_row, const void *from, int64_t from_row,
                      int64_t rows, int64_t columns) {
   enum { AHEAD = 4, LINE = 64 / (int)sizeof(ELEMENT) };

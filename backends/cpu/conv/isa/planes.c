@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Depthwise convolution on planes; core/isa.h says how this file is compiled, planes_table.h what
- * the loops do.
+/* Depthwise convolution on planes (loops: planes_table.h; compilation: core/isa.h).
  *
- * Data are read where they lie. Where a window leaves its row, loads are masked; the last vector of
+ * Data are read in place. Where a window extends past its row, loads are masked. The last vector of
  * a row of results overlaps the one before. A block of results, some rows high and a vector wide,
- * stays in registers while all taps run, and an element of the data, once loaded, serves all its
- * rows. With stride 2, even and odd columns of two vectors are separated: with AVX2 within parts of
- * 16 bytes, which takes the cheapest of shuffles, and the finished sums are put in order.
+ * stays in registers during all taps; an element of the data, once loaded, serves all its rows.
+ * With stride 2, the even and odd columns of two vectors are separated. AVX2 does this within
+ * 16-byte lanes, with the cheapest shuffles, and reorders the finished sums.
  *
- * Without masked loads planes are copied with their padding instead (conv_direct.c). */
+ * Without masked loads, planes are copied with their padding instead (conv_direct.c). */
 #include <stdbool.h>
 
 #include "planes_table.h"
@@ -26,9 +25,9 @@
   _mm512_permutex2var_ps(                                                                          \
       a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b)
 #define IN_ORDER(x) (x)
-/* The last of `a`, and all of `b` but its last. */
+/* The last element of `a`, then all of `b` except its last. */
 #define AFTER(a, b) ((floats)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), LANES - 1))
-/* One element, the last; where bit 0 of the mask is set. */
+/* One element, in the last lane; masked by bit 0. */
 #define LOAD_ONE(from) _mm512_set1_ps(*(from))
 #define LOAD_ONE_MASKED(from, mask)                                                                \
   _mm512_maskz_loadu_ps((load_mask)((mask) << (LANES - 1)), (from) - (LANES - 1))
@@ -48,14 +47,14 @@ typedef __m256i load_mask;
 #endif
 
 enum {
-  ROWS = VECTOR_BYTES == 64 ? 7 : 4, /* of a block: networks have multiples of 7 */
+  ROWS = VECTOR_BYTES == 64 ? 7 : 4, /* of a block; networks use multiples of 7 */
   MOST_SIZE = 5,
-  MOST_LOADS = 6, /* of a row of data, for a vector of results */
+  MOST_LOADS = 6, /* per row of data, for a vector of results */
   MOST_SOURCES = (ROWS - 1) * 2 + MOST_SIZE,
-  AHEAD = 4096 / (int)sizeof(float) /* how far data are asked for, at least */
+  AHEAD = 4096 / (int)sizeof(float) /* least prefetch distance */
 };
 
-/* Lanes whose column is in the data. */
+/* The lanes whose column is inside the data. */
 INLINE load_mask mask_of(int64_t column, int64_t width) {
   int64_t first = column < 0 ? -column : 0, end = width - column;
   first = first > LANES ? LANES : first;
@@ -69,27 +68,27 @@ INLINE load_mask mask_of(int64_t column, int64_t width) {
 #endif
 }
 
-/* Load number `n` of a row: its column after that of the first. With stride 2 loads are pairs of
- * vectors, with AVX-512 after a single element. */
+/* Column of load `n` of a row, relative to the first. With stride 2, loads are pairs of vectors;
+ * with AVX-512, a single element precedes them. */
 INLINE int64_t column_of(int n, int stride) {
   const int pair = n - AHEAD_OF_PAIRS;
   return stride == 1 || pair < 0 ? n : AHEAD_OF_PAIRS + pair / 2 * 2 + pair % 2 * LANES;
 }
 
-/* How many loads a row takes. */
+/* Number of loads per row. */
 INLINE int loads_of(int size, int stride) {
   return stride == 1 || AHEAD_OF_PAIRS ? size : size + 1;
 }
 
-/* Stays in a register: left to itself gcc makes the load a part of each instruction that uses it,
- * which then load it again. */
+/* Keeps the vector in a register: otherwise gcc folds the load into each instruction that uses it,
+ * and so loads it repeatedly. */
 INLINE floats load(const float *from, bool masked, load_mask mask) {
   floats x = masked ? (floats)LOAD_MASKED(from, mask) : (floats) * (const floats_at *)from;
   __asm__("" : "+" REGISTER(x));
   return x;
 }
 
-/* What the filter's columns meet in a row of data. */
+/* Reads the data of one row for all columns of the filter. */
 INLINE void read_row(const int size, const int stride, const bool masked, const float *from,
                      const load_mask *mask, floats x[MOST_SIZE]) {
   if (stride == 1) {
@@ -105,7 +104,7 @@ INLINE void read_row(const int size, const int stride, const bool masked, const 
     if (j + 1 < size) x[j + 1] = ODD(a, b);
   }
 #if AHEAD_OF_PAIRS
-  /* The first column's are the third's, one further. */
+  /* The first column's data are the third's, shifted by one. */
   const floats first = masked ? (floats)LOAD_ONE_MASKED(from, mask[0]) : (floats)LOAD_ONE(from);
   x[0] = AFTER(first, x[2]);
 #endif
@@ -118,9 +117,9 @@ INLINE floats finish(const cpu_planes_band *b, floats x) {
   return (floats)CPU_AT_MOST(high, x);
 }
 
-/* `rows` vectors of results, from row `row` and column q on. At an edge, where windows may leave
- * the data, source[i] is the row of data that the block's row i is. The first four are constants.
- */
+/* Computes `rows` vectors of results, from row `row` and column q on. At an edge, where windows may
+ * extend past the data, source[i] is the data for the block's row i. The first four parameters are
+ * constants. */
 INLINE void block(const int rows, const int size, const int stride, const bool edge,
                   const floats *weight, const cpu_planes_band *b, const float *const *source,
                   int64_t row, int64_t q) {
@@ -160,8 +159,8 @@ INLINE void block(const int rows, const int size, const int stride, const bool e
   }
 }
 
-/* `rows` rows of results from `row` on. Meanwhile asks for data further down, as planes follow each
- * other: the hardware does not look ahead as far as the fastest of these loops are. */
+/* Computes `rows` rows of results from `row` on. Prefetches data further down, as planes are
+ * contiguous: the hardware prefetcher is too slow for the fastest of these loops. */
 INLINE void make_strip(const int rows, const int size, const int stride, const floats *weight,
                        const cpu_planes_band *b, int64_t row) {
   const int64_t top = row * stride - b->padding[0], span = rows * stride * b->width;
@@ -171,7 +170,7 @@ INLINE void make_strip(const int rows, const int size, const int stride, const f
     const int64_t at = top + i;
     source[i] = at < 0 || at >= b->height ? b->zeros : b->data + at * b->data_row;
   }
-  __asm__("" : : "r"(source) : "memory"); /* gcc would hold them in vector registers */
+  __asm__("" : : "r"(source) : "memory"); /* keeps gcc from caching them in vector registers */
   const float *next = b->data + row * stride * b->data_row + (span > AHEAD ? span : AHEAD);
   for (int64_t i = 0; i < span; i += 64 / (int)sizeof(float)) __builtin_prefetch(next + i);
   const int64_t last = b->columns < LANES ? 0 : b->columns - LANES;
@@ -186,7 +185,7 @@ INLINE void make_strip(const int rows, const int size, const int stride, const f
 }
 
 INLINE void run(const int size, const int stride, const cpu_planes_band *band) {
-  const cpu_planes_band own = *band, *const b = &own; /* which no store of results may change */
+  const cpu_planes_band own = *band, *const b = &own; /* a copy that no store can alias */
   floats weight[MOST_SIZE * MOST_SIZE];
   UNROLL
   for (int t = 0; t < size * size; t++) weight[t] = b->filter[t] - (floats){0};
@@ -196,7 +195,7 @@ INLINE void run(const int size, const int stride, const cpu_planes_band *band) {
     for (; row < end; row++) make_strip(1, size, stride, weight, b, row);
     return;
   }
-  for (; row < end; row += ROWS) /* in the last strip perhaps some rows again */
+  for (; row < end; row += ROWS) /* the last strip may repeat rows */
     make_strip(ROWS, size, stride, weight, b, row + ROWS <= end ? row : end - ROWS);
 }
 

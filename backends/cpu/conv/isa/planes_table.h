@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The loops of depthwise convolution on planes, whose columns lie side by side, once per
- * instruction set. conv_planes.c decides which planes they run on. Strides are in elements. */
+/* The loops of depthwise convolution on planes with contiguous columns, once per instruction set.
+ * conv_planes.c chooses the planes. Strides are in elements. */
 #ifndef CPU_ISA_PLANES_TABLE_H
 #define CPU_ISA_PLANES_TABLE_H
 
@@ -8,16 +8,16 @@
 
 #include "core/isa.h"
 
-/* Some rows of results of one plane, in f32, for a square filter that moves by the same stride in
- * both directions. A sum goes over the filter's rows and columns, in this order, and becomes
+/* Some rows of results of one plane, in f32, for a square filter with the same stride in both
+ * directions. A sum runs over the filter's rows and columns, in this order, and becomes
  * min(max(sum + bias, low) + zero, high), as in finish_table.h. */
 typedef struct cpu_planes_band {
   const float *data; /* row 0, column 0 of the plane */
   int64_t data_row, height, width;
   int64_t padding[2];
-  const float *zeros;         /* `width` of them: a row outside the data */
+  const float *zeros;         /* `width` zeros: a row outside the data */
   const float *filter;        /* rows one after the other */
-  int64_t row, rows, columns; /* of results: the first row, and how many */
+  int64_t row, rows, columns; /* of results: the first row, and the counts */
   float *results;             /* of row `row` */
   int64_t results_row;
   float bias, low, zero, high;
@@ -27,7 +27,7 @@ typedef void (*cpu_planes_loop)(const cpu_planes_band *band);
 
 typedef struct cpu_planes_table {
   int64_t least_columns;                      /* of results */
-  cpu_planes_loop run3, run3s2, run5, run5s2; /* by the filter's size and stride; NULL: none */
+  cpu_planes_loop run3, run3s2, run5, run5s2; /* by the filter's size and stride; or NULL */
 } cpu_planes_table;
 
 CPU_DECLARE(cpu_planes_table, cpu_planes);

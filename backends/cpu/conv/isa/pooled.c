@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The largest results of square blocks; core/isa.h says how this file is compiled, pooled_table.h
- * what the loops do. Elements are compared in the order of pooling as a kernel of its own, rows of
- * a block first, so that zeros of either sign come out the same.
+/* Max pooling of square blocks (loops: pooled_table.h; compilation: core/isa.h). Elements are
+ * compared in the order of a separate pooling kernel, rows of a block first. So zeros of either
+ * sign give the same result.
  *
- * Short windows, of one channel above all, give the micro-kernel of products more to do around its
- * loop than in it, for results of which one in four is kept. So here the sums of some blocks stay
- * in registers, and only what is kept is finished and stored. */
+ * For short windows, above all with one channel, the micro-kernel of products has more work around
+ * its loop than in it; only one result in four is kept. So here the sums of some blocks stay in
+ * registers, and only the maxima are finished and stored. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -23,20 +23,20 @@
 
 enum {
   VECTORS = 2,                         /* of a panel */
-  BLOCKS = VECTOR_BYTES == 64 ? 3 : 1, /* of sums in registers: 24 vectors of 32, or 8 of 16 */
-  TOGETHER = 3,                        /* windows with one pointer, which addresses reach */
+  BLOCKS = VECTOR_BYTES == 64 ? 3 : 1, /* with sums in registers: 24 vectors of 32, or 8 of 16 */
+  TOGETHER = 3,                        /* windows per pointer, within the reach of an address */
   GROUPS = (2 * BLOCKS + TOGETHER - 1) / TOGETHER
 };
 
 /* ---- Results in memory ----------------------------------------------------------------------- */
 
-/* b if they are equal or b is NaN. */
+/* The larger number; b if both are equal, NaN if either is. */
 INLINE float larger(float a, float b) {
   const float larger = a > b ? a : b;
   return a != a ? a : larger;
 }
 
-/* One block; `pool` is a constant where there is a loop for it. */
+/* Pools one block. `pool` is a constant in specialized loops. */
 INLINE void pool_block(const int64_t pool, const float *x, int64_t x_pixel, int64_t x_row,
                        int64_t channels, float *restrict y) {
   for (int64_t c = 0; c < channels; c++) {
@@ -71,7 +71,7 @@ INLINE floats larger_of(floats a, floats b) {
   return NAN_OR(a, (floats)CPU_AT_LEAST(a, b));
 }
 
-/* What limits do not change is found first: they keep the order of values. */
+/* Finds the maximum before applying the limits: these preserve order. */
 INLINE void store_block(const cpu_pooled_windows *w, floats sum[2][2], int v, float *y) {
   const floats none = {0}, low = w->low - none, zero = w->zero - none, high = w->high - none;
   if (w->bias) {
@@ -84,7 +84,7 @@ INLINE void store_block(const cpu_pooled_windows *w, floats sum[2][2], int v, fl
   *(floats_at *)(y + v * LANES) = (floats)CPU_AT_MOST(high, x);
 }
 
-/* Adds a run of the windows to the sums of `rows` rows of them, from `top` on. */
+/* Adds a run of the windows to the sums of `rows` rows of them, from row `top` on. */
 INLINE void add_run(const int blocks, const int top, const int rows, const cpu_pooled_windows *w,
                     const float *x, const float *filter, floats sum[BLOCKS][VECTORS][2][2]) {
   const int64_t pixel = w->x_pixel;
@@ -121,7 +121,7 @@ INLINE void add_run(const int blocks, const int top, const int rows, const cpu_p
   }
 }
 
-/* `blocks` blocks side by side, a constant; `inside`: whether both rows meet all runs. */
+/* Computes `blocks` adjacent blocks; `blocks` is a constant. `inside`: both rows use all runs. */
 INLINE void make_blocks(const int blocks, const bool inside, const cpu_pooled_windows *w,
                         const float *x, float *y) {
   const float *filter = w->filter;
@@ -139,7 +139,7 @@ INLINE void make_blocks(const int blocks, const bool inside, const cpu_pooled_wi
     else if (lower)
       add_run(blocks, 1, 1, w, x, filter, sum);
   }
-  __asm__("" : "+r"(w)); /* limits would take registers of sums in the loop */
+  __asm__("" : "+r"(w)); /* keeps the limits out of the loop's registers */
   UNROLL
   for (int i = 0; i < blocks * VECTORS; i++)
     store_block(w, sum[i / VECTORS][i % VECTORS], i % VECTORS, y + i / VECTORS * w->y_pixel);
@@ -156,7 +156,7 @@ INLINE void make_row(const bool inside, const cpu_pooled_windows *w, const float
 }
 
 static void convolve(const cpu_pooled_windows *windows) {
-  const cpu_pooled_windows own = *windows, *const w = &own; /* which no store may change */
+  const cpu_pooled_windows own = *windows, *const w = &own; /* a copy that no store can alias */
   const int64_t first = w->first[0] > w->first[1] ? w->first[0] : w->first[1];
   const int64_t past = w->past[0] < w->past[1] ? w->past[0] : w->past[1];
   for (int64_t row = 0; row < w->rows; row++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Winograd's transforms; conv_table.h says what each loop does.
+/* Winograd's transforms; conv_table.h has the loops' contracts.
  *
  * The points of interpolation are 0, ±1, ±2 and infinity. With them
  *
@@ -10,8 +10,8 @@
  *        | 0  2 −1 −2  1  0 |       | 1/24 −1/12   1/6 |        | 0  1 −1  8 −8  1 |
  *        | 0  4  0 −5  0  1 |       |   0     0     1  |
  *
- * and the results are A'·(sum over channels of G·filter·G' times B'·patch·B)·A, the product in the
- * middle being element by element. Each matrix is applied to columns, then to rows. */
+ * and the results are A'·(sum over channels of G·filter·G' times B'·patch·B)·A, where the inner
+ * product is element by element. Each matrix is applied to columns, then to rows. */
 #include "conv_table.h"
 
 #include "core/isa.h"
@@ -38,7 +38,7 @@ enum {
   ROWS = CPU_WINOGRAD_ROWS
 };
 
-/* clang's name for a choice of lanes, and gcc's. */
+/* Selects lanes, with clang's builtin or gcc's. */
 #if defined(__clang__)
 #define WINOGRAD_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -80,7 +80,7 @@ WINOGRAD_INLINE vector evens(vector a, vector b) {
 WINOGRAD_INLINE vector odds(vector a, vector b) {
   return WINOGRAD_PICK(a, b, WINOGRAD_ODDS);
 }
-/* The elements of two vectors in turn, first halves and second halves. */
+/* The elements of two vectors, interleaved: the first halves, and the second halves. */
 WINOGRAD_INLINE vector zip_low(vector a, vector b) {
   return WINOGRAD_PICK(a, b, WINOGRAD_LOW);
 }
@@ -103,7 +103,7 @@ static void split(const float *line, int64_t count, float *planes, int64_t pitch
     store(planes + pitch + t, evens(odd[0], odd[1]));
     store(planes + 2 * pitch + t, odds(even[0], even[1]));
     store(planes + 3 * pitch + t, odds(odd[0], odd[1]));
-    /* The first two columns of the next patch. */
+    /* The last two columns of each patch are the first two of the next. */
     WINOGRAD_UNROLL
     for (int i = 0; i < 4; i++) in[i] = load(from + 4 + i * LANES);
     WINOGRAD_UNROLL
@@ -182,7 +182,7 @@ WINOGRAD_INLINE void turn_filter(const vector in[3], vector out[PATCH]) {
   out[5] = in[2];
 }
 
-/* One vector of filters, from `first` on; all of it is stored, or only its first `rows`. */
+/* Transforms one vector of filters, from `first` on; stores all of it, or only its first `rows`. */
 WINOGRAD_INLINE void filter_vector(float taps[9][ROWS], int64_t first, float *to, int64_t position,
                                    int64_t rows) {
   vector middle[3][PATCH]; /* [column][row] */
@@ -209,7 +209,7 @@ WINOGRAD_INLINE void filter_vector(float taps[9][ROWS], int64_t first, float *to
 
 static void filter(const float *weights, int64_t rows, int64_t outer, int64_t depth, int64_t inner,
                    const int64_t tap[9], float *to, int64_t position) {
-  enum { AHEAD = 8 }; /* channels: what was stored by elements is not read by vectors too soon */
+  enum { AHEAD = 8 }; /* channels between scalar stores and vector loads */
   float taps[AHEAD][9][ROWS];
   for (int c = 0; c < AHEAD; c++)
     for (int t = 0; t < 9; t++)
@@ -219,7 +219,7 @@ static void filter(const float *weights, int64_t rows, int64_t outer, int64_t de
     for (int64_t i = 0; i < rows; i++)
       for (int64_t c = first; c < end; c++)
         for (int t = 0; t < 9; t++) taps[c - first][t][i] = weights[i * outer + c * inner + tap[t]];
-    /* What a vector stores after the rows is overwritten by the next channel's. */
+    /* Elements stored past the rows are overwritten by the next channel. */
     for (int64_t c = first; c < end; c++)
       for (int64_t i = 0; i < rows; i += LANES) {
         const int64_t left = (depth - c) * rows - i;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The last steps of fits that hesitate: Newton's method with the actual curvature, uphill only.
+/* The last steps of fits that converge slowly: Newton's method with the actual curvature, uphill
+ * only.
  *
- * With few photons the likelihood's curvature has little to do with the information: in some
- * directions it is a tenth of it, and steps are too short, in others several times as much, and
- * they go to and fro. After FIT_SCORING steps a fit therefore takes Newton's, by the actual
- * curvature, of which none makes the likelihood smaller.
+ * With few photons, the likelihood's curvature differs greatly from the information. In some
+ * directions it is a tenth of it, and steps are too short; in others it is several times as much,
+ * and steps oscillate. So after FIT_SCORING steps, a fit takes Newton steps by the actual
+ * curvature; no step lowers the likelihood.
  *
- * All of it is done along axes in which the information is the identity, so that the curvature's
- * errors are small in every direction, however flat. Where a spot is lost the information says
- * nothing of some directions: the limits of a step, as if they were standard deviations known
- * before, are added to it.
+ * All steps use axes that turn the information into the identity, so that the curvature's errors
+ * are small in every direction, however flat. If a spot is lost, the information is 0 in some
+ * directions. The limits of a step are then added to it, as if they were prior standard deviations.
  *
- * A step costs as many evaluations as there are parameters, but few fits need any. */
+ * A step costs one evaluation per parameter, but few fits need any. */
 #ifndef CPU_FIT_FIT_CLIMB_H
 #define CPU_FIT_FIT_CLIMB_H
 
@@ -19,8 +19,8 @@
 
 #define FIT_SCORING     12
 #define FIT_SMALL_SHIFT 0.05f
-/* The longest step, in standard deviations. It is shortened to a quarter, up to FIT_TRIALS lengths,
- * until the likelihood rises by this part of what its slope promises. */
+/* The longest step, in standard deviations. It is shortened to a quarter, for up to FIT_TRIALS
+ * lengths, until the likelihood rises by this fraction of the slope's prediction. */
 #define FIT_LONGEST    2.0f
 #define FIT_TRIALS     5
 #define FIT_LEAST_RISE 0.1f
@@ -39,8 +39,8 @@ static vf fit_light(const fit_work *work) {
   return electrons;
 }
 
-/* Parameter a's part of axis k, a ≤ k, is axis[FIT_AT(k, a)]. Parameters that are fixed, or that
- * the gradient keeps at a bound, are `held` and have none. */
+/* The component of axis k along parameter a, a ≤ k, is axis[FIT_AT(k, a)]. Parameters that are
+ * fixed, or that the gradient keeps at a bound, are `held` and have none. */
 typedef struct fit_frame {
   vf axis[FIT_PAIRS];
   vm held[FIT_MOST];
@@ -69,14 +69,14 @@ static void fit_find_frame(const fit_work *work, const vf *theta, const fit_sums
   }
 }
 
-/* The part of a gradient along an axis. */
+/* The component of a gradient along an axis. */
 FIT_INLINE vf fit_along(const fit_frame *frame, int k, const vf *gradient) {
   vf sum = v_set(0);
   for (int a = 0; a <= k; a++) sum = v_fma(frame->axis[FIT_AT(k, a)], gradient[a], sum);
   return sum;
 }
 
-/* The change of the gradient over a small distance along each axis. */
+/* The curvature: the change of the gradient over a small distance along each axis. */
 static void fit_find_curvature(fit_work *work, const vf *theta, const vf *gradient,
                                const fit_frame *frame, vf *curvature) {
   enum { count = FIT_COUNT };
@@ -100,10 +100,10 @@ static void fit_find_curvature(fit_work *work, const vf *theta, const vf *gradie
     for (int j = 0; j <= k; j++) curvature[FIT_AT(k, j)] = (column[k][j] + column[j][k]) * 0.5f;
 }
 
-/* Newton's step. Where the curvature is not positive definite, multiples of the information are
- * added to it; no maximum is near, and the step is as long as it may be. `near` are the lanes
- * where one is, or the gradient is next to nothing. The result is twice the gain in likelihood that
- * is expected of the whole step; `rise` is what the slope promises. */
+/* Finds Newton's step. If the curvature is not positive definite, multiples of the information are
+ * added to it; no maximum is near then, and the step is as long as allowed. `near`: lanes near a
+ * maximum, or with almost no gradient. Returns twice the expected gain in likelihood of the whole
+ * step; `rise` is the slope's prediction. */
 static vf fit_find_newton(const vf *gradient, const vf *curvature, const fit_frame *frame,
                           vf enough, vf *step, vf *rise, vm *near) {
   enum { count = FIT_COUNT };
@@ -147,8 +147,8 @@ static vf fit_find_newton(const vf *gradient, const vf *curvature, const fit_fra
   return gain;
 }
 
-/* Takes as much of the step as makes the likelihood larger than `before`, but for rounding. `rise`:
- * what its slope promises of the whole step. */
+/* Takes the largest tried fraction of the step that raises the likelihood above `before`, except
+ * for rounding. `rise`: the slope's prediction for the whole step. */
 static void fit_ascend(fit_work *work, vm lanes, vf before, vf rise, const vf *step) {
   enum { count = FIT_COUNT };
   const vf slack =
@@ -170,8 +170,8 @@ static void fit_ascend(fit_work *work, vm lanes, vf before, vf rise, const vf *s
   }
 }
 
-/* The steps before may have lost their way: where a fit's start is better than where they have led,
- * the climb begins there. Takes the sums anew. */
+/* The preceding steps may have diverged: if a fit's start is better than its current point, the
+ * climb begins at the start. Recomputes the sums. */
 static void fit_return(fit_work *work, vm lanes) {
   fit_path start;
   fit_widths widths;
@@ -185,9 +185,9 @@ static void fit_return(fit_work *work, vm lanes) {
   fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
 }
 
-/* One step of `lanes`, whose sums have just been taken. A fit has arrived near a maximum when the
- * step gains no more than a distance of epsilon, in standard deviations, is worth: once it is taken
- * the rest is far smaller. */
+/* Takes one step of `lanes`, whose sums are current. A fit is near enough to a maximum if the step
+ * gains no more than a distance of epsilon, in standard deviations, is worth: after the step, the
+ * remaining distance is far smaller. */
 FIT_APART void fit_climb(fit_work *work, vm lanes) {
   enum { count = FIT_COUNT };
   const float epsilon = (float)work->problem->epsilon;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The outputs of a fit: its likelihood, the goodness of fit, uncertainties, and its status. */
+/* The outputs of a fit: likelihood, goodness of fit, uncertainties, and status. */
 #ifndef CPU_FIT_FIT_FINISH_H
 #define CPU_FIT_FIT_FINISH_H
 
@@ -10,7 +10,7 @@
 
 typedef struct fit_quality {
   vf ratio;          /* L */
-  vf mean, variance; /* expected of −2 L, without correction for parameters */
+  vf mean, variance; /* expected values of −2 L, without correction for parameters */
 } fit_quality;
 
 /* d ln(m/d) − m + d. */
@@ -19,8 +19,8 @@ FIT_INLINE vf fit_term(vf d, vf m, vf inverse) {
   return v_fnma(d, fit_log(quotient), d - m);
 }
 
-/* Where m is large the terms nearly cancel: with s = (m − d)/(m + d) the same is
- * −s (m − d) + 2 d (s³/3 + s⁵/5 + …), for |s| < 0.2. */
+/* For large m, the terms nearly cancel. With s = (m − d)/(m + d), an equal form is −s (m − d) + 2 d
+ * (s³/3 + s⁵/5 + …), used for |s| < 0.2. */
 FIT_INLINE vf fit_large_term(vf d, vf m, vf plain) {
   const vf difference = d - m;
   const vf s = difference * v_reciprocal(m + d), s2 = s * s;
@@ -36,8 +36,8 @@ typedef struct fit_moments {
   vf mean, variance;
 } fit_moments;
 
-/* Poisson, for m ≥ 4, in powers of 1/m: they begin with 1 and 2, the others fit the exact sums to
- * 8e-5 and 4.6e-4. Five times as fast as the general formula. */
+/* Poisson, for m ≥ 4, in powers of 1/m. The series begin with 1 and 2; the other coefficients fit
+ * the exact sums to 8e-5 and 4.6e-4. They are five times as fast as the general formula. */
 #define FIT_SERIES_LEAST 4
 FIT_INLINE fit_moments fit_moments_series(vf inverse) {
   vf mean = v_fma(v_set(-5.3278852f), inverse, v_set(3.2663424f));
@@ -63,8 +63,8 @@ FIT_INLINE fit_moments fit_moments_gamma(vf m) {
                        FIT_GAMMA_VARIANCE(v_fma, v_set, x) * r};
 }
 
-/* A pixel's part of the sums. Each lane selects among the formulas; a formula is only computed if
- * any lane needs it. */
+/* Computes a pixel's part of the sums. Each lane selects among the formulas; a formula is only
+ * computed if any lane needs it. */
 FIT_INLINE void fit_judge_pixel(const int moments, const int gamma, vf d, vf m, fit_quality *part) {
   const vf inverse = v_reciprocal(m);
   const vm dim = v_less(m, v_set(FIT_SERIES_LEAST)), bright = v_less(v_set(256), m);
@@ -115,7 +115,7 @@ FIT_INLINE void fit_judge_as(const int general, const int moments, const int gam
   }
 }
 
-/* ---- With readout noise of its own ---------------------------------------------------------- */
+/* ---- Separate readout noise ------------------------------------------------------------------ */
 
 /* k ln k − k − ln k! of an integer: by Stirling's series from 2 on. */
 FIT_INLINE vf fit_count_term(vf k) {
@@ -127,7 +127,7 @@ FIT_INLINE vf fit_count_term(vf k) {
                   many);
 }
 
-/* ln p(d | m) of COMPUTE_FIT_READOUT up to what depends on d and v alone. */
+/* ln p(d | m) of COMPUTE_FIT_READOUT, without terms that depend only on d and v. */
 FIT_INLINE vf fit_chance(vf d, vf m, vf v) {
   const fit_posterior of = fit_infer(d, m, v);
   const vf k = of.peak, off = d - k;
@@ -156,7 +156,7 @@ FIT_APART void fit_judge_convolved(const fit_work *work, vf n, vf bg, fit_qualit
   }
 }
 
-/* From the current rows and columns. */
+/* Judges the fit from the current rows and columns. */
 FIT_APART void fit_judge(const fit_work *work, vf n, vf bg, bool moments, fit_quality *quality) {
   if (work->convolved)
     fit_judge_convolved(work, n, bg, quality);
@@ -189,8 +189,8 @@ FIT_INLINE void fit_faint_pixel(const bool gamma, vf m, vf *slope, vf *curvature
   }
 }
 
-/* `spread`: the variance of the background, 0 if it is held fixed. Rows and columns as they are
- * drawn. Lanes that are not faint are unchanged, whatever their neighbours are. */
+/* `spread`: the variance of the background, 0 if it is fixed. The rows and columns must be current.
+ * Lanes that are not faint stay unchanged, whatever their neighbours are. */
 FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance) {
   const bool gamma = work->problem->camera == COMPUTE_FIT_EMCCD;
   const vf bg = work->path.theta[FIT_BG];
@@ -216,10 +216,11 @@ FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance
   *variance = v_fnma(slopes * slopes, spread, *variance);
 }
 
-/* ---- Standing out of the background ---------------------------------------------------------- */
+/* ---- Significance above the background ------------------------------------------------------- */
 
-/* The likeliest background without a spot, within its bounds: the mean, with readout noise weighted
- * by 1 / (background + variance), or by the information, which a few rounds settle. */
+/* The most likely background without a spot, within its bounds: the mean. With readout noise it is
+ * weighted by 1 / (background + variance), or by the information; a few rounds suffice to
+ * converge. */
 #define FIT_FLAT_ROUNDS 5
 FIT_APART vf fit_flat(const fit_work *work) {
   const vf low = work->low[FIT_BG], high = work->high[FIT_BG];
@@ -244,8 +245,8 @@ FIT_APART vf fit_flat(const fit_work *work) {
   return v_select(work->held[FIT_BG], work->path.theta[FIT_BG], flat);
 }
 
-/* Σ d ln(m/b) − m + b over the pixels, with the spot's image m and the flat one b; `convolved`:
- * the difference of their ln p. */
+/* Σ d ln(m/b) − m + b over the pixels, with the spot's image m and the flat one b. With
+ * `convolved`, the difference of their ln p. */
 FIT_INLINE vf fit_outweigh_as(const int general, const int convolved, const fit_work *work,
                               vf flat) {
   const vf n = work->path.theta[FIT_N], bg = work->path.theta[FIT_BG];
@@ -272,41 +273,42 @@ FIT_INLINE vf fit_outweigh_as(const int general, const int convolved, const fit_
   return sum;
 }
 
-/* In standard deviations. From the current rows and columns. */
+/* The significance in standard deviations, from the current rows and columns. */
 FIT_APART vf fit_significance(const fit_work *work) {
   const vf flat = fit_flat(work);
   const vf ratio = work->convolved ? fit_outweigh_as(1, 1, work, flat)
                    : work->plain   ? fit_outweigh_as(0, 0, work, flat)
                                    : fit_outweigh_as(1, 0, work, flat);
-  const float twice = work->problem->camera == COMPUTE_FIT_EMCCD ? 1 : 2; /* the excess noise */
+  /* The excess noise of EMCCD halves the ratio. */
+  const float twice = work->problem->camera == COMPUTE_FIT_EMCCD ? 1 : 2;
   return v_sqrt(v_max(ratio * twice, v_set(0)));
 }
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-/* The records: every requested output, for all lanes, then lane by lane to memory. */
+/* The records: computes every requested output for all lanes, and then stores it lane by lane. */
 
 #define FIT_MOST_COLUMNS (2 * FIT_MOST + FIT_MOST * FIT_MOST + 6)
 
 typedef struct fit_result {
   fit_factors factors;
-  vm still[FIT_MOST]; /* parameters that they leave out */
+  vm still[FIT_MOST]; /* parameters left out of the factors */
   fit_quality quality;
   vf status;
   vf factor; /* of variances */
-  vm told;   /* lanes that have uncertainties */
+  vm told;   /* lanes with uncertainties */
 } fit_result;
 
-/* Lanes in which a parameter stands on a bound. */
+/* Lanes with a parameter on a bound. */
 FIT_INLINE vm fit_at_bound(const fit_work *work, const int a) {
   const vm inside =
       v_and(v_less(work->low[a], work->path.theta[a]), v_less(work->path.theta[a], work->high[a]));
   return v_and_not(v_and_not(v_mask(FIT_ALL_LANES), inside), work->held[a]);
 }
 
-/* Factors of the information. Where it is singular, parameters on a bound are left out: they may be
- * all that is unknown, as the width of a spot of one pixel is, if its place is known to better than
- * the ROI's size. */
+/* Factors the information. If it is singular, parameters on a bound are left out: they may be the
+ * only unknown ones. An example is the width of a one-pixel spot, if the spot's position is known
+ * to better than the ROI's size. */
 FIT_INLINE void fit_inform(const int count, fit_work *work, fit_result *result) {
   for (int a = 0; a < count; a++) result->still[a] = work->held[a];
   if (work->any_held) fit_hold(count, work->held, &work->sums);
@@ -343,7 +345,7 @@ FIT_INLINE vf fit_covariance(const fit_result *result, const int i, const int j)
   return v_select(v_or(result->still[a], result->still[b]), v_set(0), value);
 }
 
-/* Probabilities that a good fit's residuals are as large. */
+/* The probabilities that the residuals of a good fit are at least as large. */
 static void fit_probabilities(const fit_work *work, const fit_result *result, vf *raw, vf *value) {
   const bool gamma = work->problem->camera == COMPUTE_FIT_EMCCD;
   const float each = gamma ? FIT_GAMMA_PER_PARAMETER : FIT_POISSON_PER_PARAMETER;
@@ -368,7 +370,7 @@ static void fit_probabilities(const fit_work *work, const fit_result *result, vf
       nan);
 }
 
-/* Fills in the columns; how many there are. */
+/* Fills in the columns. Returns their number. */
 FIT_INLINE int fit_columns(const fit_work *work, const fit_result *result, vf *column) {
   const int count = FIT_COUNT;
   const uint32_t outputs = work->problem->outputs;
@@ -401,7 +403,7 @@ FIT_INLINE int fit_columns(const fit_work *work, const fit_result *result, vf *c
   return c;
 }
 
-/* Stores to memory. Lanes that must not be written go to a dummy location. */
+/* Stores the columns in memory. Lanes that must not be written go to a dummy location. */
 FIT_INLINE void fit_store(const fit_work *work, uint32_t lanes, int columns, const vf *column) {
   const cpu_fit_job *job = work->job;
   const int64_t *stride = job->record_stride;
@@ -422,7 +424,7 @@ FIT_INLINE void fit_store(const fit_work *work, uint32_t lanes, int columns, con
   }
 }
 
-/* Uncertainties, likelihood and probabilities at the result. */
+/* Computes and stores uncertainties, likelihood and probabilities at the result. */
 FIT_APART void fit_write(fit_work *work, uint32_t lanes) {
   const int count = FIT_COUNT;
   fit_result result;

@@ -23,7 +23,7 @@ FIT_INLINE float fit_element_at(const int element, const unsigned char *at) {
   return value;
 }
 
-/* For any strides. */
+/* Gathers pixels with any strides. */
 FIT_INLINE void fit_gather_any(const int element, const unsigned char *const *from, int64_t row,
                                int64_t column, int32_t rows, int32_t columns, vf *plane) {
   float *to = (float *)plane;
@@ -38,8 +38,8 @@ FIT_INLINE void fit_gather_any(const int element, const unsigned char *const *fr
 
 #if FIT_LANES == 16
 
-/* Four pixels of lanes j, 4 + j, 8 + j and 12 + j. A masked broadcast load of 16 (or 8) bytes uses
- * only the load ports, not the shuffle port. */
+/* Loads four pixels of lanes j, 4 + j, 8 + j and 12 + j. A masked broadcast load of 16 (or 8) bytes
+ * uses only the load ports, not the shuffle port. */
 FIT_INLINE vf fit_load_four(const int element, const unsigned char *const *from, int j,
                             int64_t at) {
 #define FIT_LOAD(lane) (const void *)(from[lane] + at)
@@ -57,7 +57,7 @@ FIT_INLINE vf fit_load_four(const int element, const unsigned char *const *from,
 #undef FIT_LOAD
 }
 
-/* Turns each 4 × 4 of the four vectors about its diagonal. */
+/* Transposes each 4 × 4 block of the four vectors. */
 FIT_INLINE void fit_turn_four(const vf *four, vf *to) {
   const __m512 a = (__m512)four[0], b = (__m512)four[1], c = (__m512)four[2], d = (__m512)four[3];
   const __m512d ab = _mm512_castps_pd(_mm512_unpacklo_ps(a, b)),
@@ -72,7 +72,7 @@ FIT_INLINE void fit_turn_four(const vf *four, vf *to) {
 
 #elif FIT_LANES == 8
 
-/* Four pixels of lanes j and 4 + j. */
+/* Loads four pixels of lanes j and 4 + j. */
 FIT_INLINE vf fit_load_four(const int element, const unsigned char *const *from, int j,
                             int64_t at) {
   const void *low = from[j] + at, *high = from[4 + j] + at;
@@ -99,8 +99,8 @@ FIT_INLINE void fit_turn_four(const vf *four, vf *to) {
 
 #if FIT_LANES >= 8
 
-/* Lines of contiguous pixels, `line` bytes apart. The last four of a line may overlap the four
- * before them: nothing after a line is read. */
+/* Gathers lines of contiguous pixels, `line` bytes apart. The last four of a line may overlap the
+ * four before them, so that nothing past a line is read. */
 FIT_INLINE void fit_gather_lines(const int element, const unsigned char *const *from, int64_t line,
                                  int32_t lines, int32_t length, vf *plane) {
   const int64_t size = element == FIT_F32 ? 4 : 2;
@@ -133,7 +133,7 @@ FIT_INLINE void fit_gather_as(const int element, const unsigned char *const *fro
   fit_gather_any(element, from, row, column, rows, columns, plane);
 }
 
-/* The other way: columns of results to records whose columns lie side by side. */
+/* The inverse: stores columns of results in records with contiguous columns. */
 FIT_INLINE void fit_scatter(const vf *column, int32_t columns, unsigned char *const *to) {
 #if FIT_LANES >= 8
   for (int32_t c = 0; columns >= 4 && c < columns; c += 4) {
@@ -151,7 +151,7 @@ FIT_INLINE void fit_scatter(const vf *column, int32_t columns, unsigned char *co
       memcpy(to[lane] + 4 * c, (const float *)&column[c] + lane, 4);
 }
 
-/* `row` and `column` are strides in bytes. Lanes whose address is NULL get another lane's. */
+/* `row` and `column` are strides in bytes. Lanes with a NULL address read another lane's data. */
 FIT_APART void fit_gather(fit_element element, const unsigned char *const *given, int64_t row,
                           int64_t column, int32_t rows, int32_t columns, vf *plane) {
   const unsigned char *from[FIT_LANES], *any = NULL;
@@ -171,15 +171,15 @@ FIT_APART void fit_gather(fit_element element, const unsigned char *const *given
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
-/* From pixels in memory to electrons in [pixel][lane] order. */
+/* Converts pixels in memory to electrons in [pixel][lane] order. */
 
-/* Where each lane's ROI begins in the pixels and, in a map of unit strides, in the maps. */
+/* The start of each lane's ROI: its address in the pixels, its row and column in the maps. */
 typedef struct fit_place {
-  const unsigned char *pixels[FIT_LANES]; /* NULL: nowhere */
+  const unsigned char *pixels[FIT_LANES]; /* NULL: outside */
   int64_t map_row[FIT_LANES], map_column[FIT_LANES];
 } fit_place;
 
-/* False if the ROI would reach outside. */
+/* Returns `false` if the ROI would extend outside. */
 static bool fit_place_lane(const fit_work *work, int lane, fit_place *place) {
   const cpu_fit_job *job = work->job;
   const int64_t roi = work->roi[lane];
@@ -208,7 +208,7 @@ static bool fit_place_lane(const fit_work *work, int lane, fit_place *place) {
   return true;
 }
 
-/* One of the maps; lanes that lie nowhere get 0. */
+/* Loads one of the maps; lanes outside read another lane's data. */
 static void fit_load_map(const fit_work *work, const cpu_fit_operand *map, const bool bytes,
                          const fit_place *place, vf *plane) {
   const unsigned char *from[FIT_LANES];
@@ -221,7 +221,7 @@ static void fit_load_map(const fit_work *work, const cpu_fit_operand *map, const
              work->columns, plane);
 }
 
-/* All maps that there are. */
+/* Loads all existing maps. */
 static void fit_load_maps(const fit_work *work, const fit_place *place) {
   const cpu_fit_job *job = work->job;
   const int32_t pixels = work->rows * work->columns;
@@ -233,7 +233,7 @@ static void fit_load_maps(const fit_work *work, const fit_place *place) {
     work->weight[p] = job->mask.data ? v_min(work->weight[p], v_set(1)) : v_set(1);
 }
 
-/* Maps that are the same for all ROIs are loaded once. */
+/* `true` if maps differ between ROIs; otherwise they are loaded once. */
 static bool fit_maps_move(const cpu_fit_job *job) {
   const cpu_fit_operand *const maps[] = {&job->offset, &job->gain, &job->variance, &job->mask};
   for (int i = 0; i < 4; i++)
@@ -241,7 +241,7 @@ static bool fit_maps_move(const cpu_fit_job *job) {
   return false;
 }
 
-/* Ideal camera without a mask. Also computes the sums of the border lines. */
+/* Converts pixels of an ideal camera without a mask, and computes the sums of the border lines. */
 FIT_INLINE vf fit_convert_plain(fit_work *work, const int whole) {
   const int32_t rows = work->rows, columns = work->columns;
   const vf zero = v_set(0);
@@ -269,8 +269,8 @@ FIT_INLINE vf fit_convert_plain(fit_work *work, const int whole) {
   return sum + poison;
 }
 
-/* Any camera: the sum of the electrons without the extra variance, NaN if anything was not finite
- * or not allowed. */
+/* Converts pixels of any camera. Returns the sum of the electrons without the extra variance, or
+ * NaN if a value is not finite or not allowed. */
 FIT_APART vf fit_convert(fit_work *work, const fit_place *place) {
   const cpu_fit_job *job = work->job;
   const compute_fit_problem *problem = work->problem;
@@ -289,7 +289,7 @@ FIT_APART vf fit_convert(fit_work *work, const fit_place *place) {
       const vf offset = job->offset.data ? work->offset[p] : v_set((float)problem->offset);
       const vf gain = job->gain.data ? work->gain[p] : v_set((float)problem->gain);
       vf electrons = (value - offset) * (gain * em);
-      /* Infinity times 0 is NaN. */
+      /* An infinite gain is invalid: infinity times 0 gives NaN below. */
       electrons = v_select(v_less(zero, gain), electrons, v_set(__builtin_nanf("")));
       if (noisy) {
         extra = job->variance.data ? work->variance[p] : v_set((float)problem->variance);
@@ -297,7 +297,7 @@ FIT_APART vf fit_convert(fit_work *work, const fit_place *place) {
       }
       value = v_fma(gain, zero, electrons) + extra;
     }
-    if (work->convolved) { /* values below 0 are as good as others, and the model gets nothing */
+    if (work->convolved) { /* values below 0 are valid, and the model adds no variance */
       work->readout[p] = v_max(v_select(counted, extra, one), v_set(FIT_READOUT_LEAST));
       value -= extra;
       extra = zero;
@@ -313,7 +313,8 @@ FIT_APART vf fit_convert(fit_work *work, const fit_place *place) {
   return sum;
 }
 
-/* Loads the group's pixels. False bits in `alive` are lanes whose data cannot be fitted. */
+/* Loads the group's pixels. Lanes whose data cannot be fitted are false in `alive` and true in
+ * `bad`. */
 FIT_APART void fit_load(fit_work *work, uint32_t lanes) {
   const cpu_fit_job *job = work->job;
   fit_place place;
@@ -326,7 +327,7 @@ FIT_APART void fit_load(fit_work *work, uint32_t lanes) {
                  : job->whole ? fit_convert_plain(work, 1)
                               : fit_convert_plain(work, 0);
   work->light = sum;
-  /* NaN and infinity are not light. */
+  /* NaN and infinity are invalid. */
   const vm light = v_and(v_less(v_set(0), sum), v_less(sum, v_set(__builtin_inff())));
   const vm enough = v_less(v_set((float)work->free_count - 0.5f), work->used);
   work->alive = v_and(v_and(light, enough), v_mask(inside & lanes));
@@ -335,9 +336,9 @@ FIT_APART void fit_load(fit_work *work, uint32_t lanes) {
 
 /* ---- Bounds and starting values -------------------------------------------------------------- */
 
-/* Bounds, widths and starting values: as the problem gives them, per ROI, or from the pixels. */
+/* Bounds, widths and starting values: from the problem, per ROI, or from the pixels. */
 
-/* Where the spline covers the ROI. */
+/* Limits a position so that the spline covers the ROI. */
 FIT_INLINE void fit_cover(const compute_fit_problem *problem, int axis, float *low, float *high) {
   const int32_t pixels = axis == FIT_X ? problem->columns : problem->rows;
   const int32_t cells = axis == FIT_X ? problem->cells[2] : problem->cells[1];
@@ -346,7 +347,7 @@ FIT_INLINE void fit_cover(const compute_fit_problem *problem, int axis, float *l
   if ((float)spot < *high) *high = (float)spot;
 }
 
-/* The bounds that always apply, in the public order of parameter `i`. */
+/* The default bounds of parameter `i`, in the public order. */
 FIT_INLINE void fit_usual_bounds(const compute_fit_problem *problem, int i, float *low,
                                  float *high) {
   const int inner = fit_inner(i);
@@ -401,7 +402,7 @@ FIT_INLINE void fit_common_parameters(fit_work *work) {
   for (int axis = 0; axis < 2; axis++) work->sigma[axis] = v_set((float)problem->sigma[axis]);
 }
 
-/* One parameter of one ROI. False if it is impossible. */
+/* Sets one parameter of one ROI. Returns `false` if it is impossible. */
 FIT_INLINE bool fit_own_parameter(fit_work *work, int lane, int i, int inner) {
   const cpu_fit_job *job = work->job;
   const int64_t roi = work->roi[lane];
@@ -426,7 +427,7 @@ FIT_INLINE bool fit_own_parameter(fit_work *work, int lane, int i, int inner) {
   return low <= high;
 }
 
-/* The inputs' values for each ROI of the group; returns the lanes for which they are impossible. */
+/* Sets each ROI's values from the inputs. Returns the lanes with impossible values. */
 FIT_INLINE uint32_t fit_own_parameters(fit_work *work, uint32_t lanes) {
   const cpu_fit_job *job = work->job;
   if (!job->sigma.data && !job->start.data && !job->lower.data && !job->upper.data) return 0;
@@ -455,7 +456,7 @@ FIT_INLINE vf fit_electrons(const fit_work *work, const int general, int32_t pix
   return general ? (work->data[pixel] - work->extra[pixel]) * *weight : work->data[pixel];
 }
 
-/* Sums of the four border lines, and their numbers of unmasked pixels. */
+/* The sums of the four border lines, and their counts of unmasked pixels. */
 FIT_INLINE void fit_border(const fit_work *work, vf *sum, vf *count) {
   const int32_t rows = work->rows, columns = work->columns;
   for (int line = 0; line < 4; line++) {
@@ -470,7 +471,7 @@ FIT_INLINE void fit_border(const fit_work *work, vf *sum, vf *count) {
   }
 }
 
-/* The smallest mean of the ROI's four border lines: light of the spot raises means. */
+/* The smallest mean of the ROI's four border lines: the spot's light can only raise means. */
 FIT_INLINE vf fit_background(const fit_work *work, const int general) {
   const vf none = v_set(0);
   vf sum[4], count[4], least = v_set(3e38f);
@@ -492,7 +493,7 @@ FIT_INLINE vf fit_background(const fit_work *work, const int general) {
   return v_max(least, v_set((float)COMPUTE_FIT_LEAST_PHOTONS));
 }
 
-/* Position by the centre of mass above the background, and photons above it. */
+/* Estimates the position by the centre of mass above the background, and the photons above it. */
 FIT_INLINE void fit_estimate_as(const fit_work *work, const int general, vf *theta) {
   const vf none = v_set(0), bg = fit_background(work, general);
   vf mass = none, by_row = none, by_column = none, y = none;
@@ -518,7 +519,7 @@ FIT_INLINE void fit_estimate_as(const fit_work *work, const int general, vf *the
   theta[FIT_BG] = bg;
 }
 
-/* Where the fit of the group starts. */
+/* Sets the start of the group's fit. */
 FIT_APART void fit_start(const fit_work *work, fit_path *path) {
   vf *theta = path->theta;
   memset(path, 0, sizeof *path);

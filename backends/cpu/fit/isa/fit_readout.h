@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Pixels of COMPUTE_FIT_READOUT: of d electrons, k are of light, Poisson with mean m, and the rest
- * is readout noise, Gaussian with variance v. What a fit needs is the mean of k given d:
+/* Pixels of COMPUTE_FIT_READOUT: of d electrons, k are light, Poisson with mean m; the rest is
+ * readout noise, Gaussian with variance v. A fit needs the mean of k given d:
  *
  *   ∂ ln p(d | m) / ∂m = E[k | d] / m − 1
  *
  * The most likely k solves k + v ln(k/m) = d: k = v ω(ln(m/v) + d/v), where ω + ln ω = its
- * argument. From v = FIT_READOUT_SMOOTH on the mean is that plus the terms of the saddle-point
- * approximation (H. E. Daniels, 1954) up to the second order; below, the integers around it are
+ * argument. From v = FIT_READOUT_SMOOTH on, the mean is this k plus the terms of the saddle-point
+ * approximation (H. E. Daniels, 1954) up to the second order. Below, the integers around it are
  * summed. */
 #ifndef CPU_FIT_FIT_READOUT_H
 #define CPU_FIT_FIT_READOUT_H
@@ -15,7 +15,7 @@
 #include "fit_vector.h"
 
 /* The solution of ω + ln ω = x: a guess within 10 %, and one step of the fourth order (F. N.
- * Fritsch, R. E. Shafer and W. P. Crowley, 1973), which leaves rounding. */
+ * Fritsch, R. E. Shafer and W. P. Crowley, 1973), accurate to rounding. */
 FIT_INLINE vf fit_omega(vf x) {
   x = v_clamp(x, v_set(-80), v_set(1e30f));
   const vf e = fit_power((1 - v_min(x, v_set(1))) * FIT_LOG2_E) * 2.7182818f;
@@ -29,15 +29,15 @@ FIT_INLINE vf fit_omega(vf x) {
   return v_fma(guess * u, v_fnma(part, v_set(0.5f), whole) * v_reciprocal(whole - part), guess);
 }
 
-/* What is known of k. */
+/* The distribution of k given d. */
 typedef struct fit_posterior {
   vf mean;
   vf peak; /* the most likely k; below FIT_READOUT_SMOOTH an integer next to it */
-  vf sum;  /* there: of the probabilities of all k, in units of the peak's */
+  vf sum;  /* below FIT_READOUT_SMOOTH: probabilities of all k, relative to the peak's */
 } fit_posterior;
 
-/* The integers, from `peak` up and down: each one's probability is its neighbour's times a ratio.
- * Terms of each lane end where the Gaussian is below 1e-6. */
+/* Sums over the integers from `peak` up and down: each probability is its neighbour's times a
+ * ratio. Each lane's terms end where the Gaussian is below 1e-6. */
 FIT_INLINE void fit_sum_counts(vf light, vf v, vf inverse, fit_posterior *of) {
   const vf shift = v_set(0x1.8p23f), none = v_set(0), one = v_set(1);
   const vf peak = (light + shift) - shift, off = light - peak;
@@ -62,7 +62,7 @@ FIT_INLINE void fit_sum_counts(vf light, vf v, vf inverse, fit_posterior *of) {
   of->sum = sum;
 }
 
-/* d electrons where m > 0 are expected, with the variance v ≥ FIT_READOUT_LEAST. */
+/* The posterior for d electrons, if m > 0 are expected, with variance v ≥ FIT_READOUT_LEAST. */
 FIT_INLINE fit_posterior fit_infer(vf d, vf m, vf v) {
   const vf inverse = v_reciprocal(v);
   const vf light = v * fit_omega(v_fma(d, inverse, fit_log(m * inverse)));

@@ -21,8 +21,8 @@
 #include "fit_solve.h"
 #include "fit_finish.h"
 
-/* Processors take hundreds of cycles for subnormal numbers, of which the Gaussian's tails are full:
- * they are flushed to 0 here. */
+/* Flushes subnormal numbers to 0: processors take hundreds of cycles for them, and the Gaussian's
+ * tails are full of them. */
 FIT_INLINE uint32_t fit_flush_begin(void) {
 #if defined(__SSE__)
   const uint32_t before = _mm_getcsr();
@@ -95,15 +95,15 @@ FIT_INLINE void fit_solve(fit_work *work) {
   switch (work->problem->solver) {
   case COMPUTE_FIT_FISHER: fit_by_scoring(work); break;
   case COMPUTE_FIT_NEWTON:
-    if (FIT_MODEL != COMPUTE_FIT_SPLINE) fit_by_newton(work); /* of Gaussians only */
+    if (FIT_MODEL != COMPUTE_FIT_SPLINE) fit_by_newton(work); /* for Gaussians only */
     break;
   case COMPUTE_FIT_LEVENBERG_MARQUARDT: fit_by_marquardt(FIT_LIKELIHOOD, work); break;
   case COMPUTE_FIT_LEAST_SQUARES: fit_by_marquardt(FIT_SQUARES, work); break;
   }
 }
 
-/* A complete fit from each z; the best likelihood wins, but a converged fit always beats one that
- * is not. `iterations` counts all steps. */
+/* Makes a complete fit from each starting z. The best likelihood wins, but a converged fit always
+ * beats an unconverged one. `iterations` counts all steps. */
 FIT_INLINE void fit_solve_from_each_z(fit_work *work) {
   const compute_fit_problem *problem = work->problem;
   const fit_path start = work->path;
@@ -137,9 +137,9 @@ FIT_INLINE void fit_solve_from_each_z(fit_work *work) {
   work->path.steps = steps;
 }
 
-/* ---- Lanes that wait ------------------------------------------------------------------------ */
+/* ---- Waiting lanes --------------------------------------------------------------------------- */
 
-/* Sets lanes that have not converged aside. */
+/* Sets unconverged lanes aside. */
 FIT_INLINE void fit_put_aside(fit_work *work, uint32_t lanes) {
   const float *path = (const float *)&work->path;
   for (; lanes; lanes &= lanes - 1) {
@@ -165,7 +165,7 @@ FIT_INLINE uint32_t fit_take_up(fit_work *work) {
   return FIT_ALL_LANES >> (FIT_LANES - count);
 }
 
-/* From the pixels to the records of finished lanes. */
+/* Processes a group from its pixels to the records of its finished lanes. */
 FIT_APART void fit_group(fit_work *work, uint32_t lanes, bool resumed) {
   const uint32_t impossible = fit_own_parameters(work, lanes);
   fit_load(work, lanes);
@@ -186,7 +186,7 @@ FIT_INLINE void fit_resume(fit_work *work) {
   fit_group(work, lanes, true);
 }
 
-/* Records where the pixels of the next group are, if they are contiguous. */
+/* Notes the address of the next group's pixels, if they are contiguous. */
 FIT_INLINE void fit_foresee(fit_work *work, int64_t roi, int64_t left) {
   const cpu_fit_job *job = work->job;
   const int64_t bytes = (int64_t)work->rows * work->columns * (job->whole ? 2 : 4);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The solvers: Fisher scoring, which is repeated steps with the inverse information, and those for
+/* The solvers: Fisher scoring, which repeats steps by the inverse information, and solvers for
  * comparison. */
 #ifndef CPU_FIT_FIT_SOLVE_H
 #define CPU_FIT_FIT_SOLVE_H
 
 #include "fit_climb.h"
 
-/* The factor by which to lengthen the computed step. The information is the expected curvature of
- * the likelihood; with few photons the actual one can be a fraction of it, and steps that are too
- * short by the same factor each time become small long before the optimum. The change of the score
- * by the last step gives the factor (the secant rule of J. Barzilai and J. M. Borwein, 1988, with
- * the information as the measure of length). */
+/* The factor that lengthens the computed step. The information is the expected curvature of the
+ * likelihood. With few photons the actual one can be a fraction of it: steps that are too short by
+ * the same factor each time become small long before the optimum. The change of the score by the
+ * last step gives the factor (the secant rule of J. Barzilai and J. M. Borwein, 1988, with the
+ * information as the measure of length). */
 #define FIT_LEAST_STRETCH 0.5f
 #define FIT_MOST_STRETCH  20.0f
-/* Steps longer than a standard deviation are stretched at most by this. */
+/* The largest stretch of steps longer than a standard deviation. */
 #define FIT_LARGE_STRETCH 1.5f
 FIT_INLINE vf fit_stretch(const fit_path *path, const vf *gradient, const vf *step, vf *square) {
   vf before = v_set(0), gained = v_set(0), length = v_set(0);
@@ -33,7 +33,7 @@ FIT_INLINE vf fit_stretch(const fit_path *path, const vf *gradient, const vf *st
   return v_select(v_less(v_set(0), before), stretch, v_set(1));
 }
 
-/* Prefetches the next pixels, as many at a time as can be in flight. */
+/* Prefetches the next pixels, as many cache lines per call as can be in flight. */
 FIT_INLINE void fit_ask_ahead(fit_work *work) {
   for (int line = 0; line < 16 && work->ahead_bytes > 0; line++) {
     __builtin_prefetch(work->ahead);
@@ -42,8 +42,8 @@ FIT_INLINE void fit_ask_ahead(fit_work *work) {
   }
 }
 
-/* Iterates until every lane has converged, at most `iterations` times, or until so few have not
- * that these are set aside. */
+/* Iterates until every lane has converged, at most `iterations` times, or until few enough lanes
+ * are left to set them aside. */
 FIT_APART void fit_by_scoring(fit_work *work) {
   enum { count = FIT_COUNT };
   fit_path *path = &work->path;
@@ -67,7 +67,7 @@ FIT_APART void fit_by_scoring(fit_work *work) {
       move.step[a] *= stretch;
       const vf now = path->theta[a], step = move.step[a];
       const vf next = fit_limited(work, a, path->theta, step), moved = next - now;
-      /* More than rounding, if that can be determined. */
+      /* Beyond rounding errors, if they can be determined. */
       const vf slack = v_fma(v_abs(step), v_set(0.1f), v_abs(now) * 1e-6f);
       limited = v_or(limited, v_less(slack, v_abs(moved - step)));
       path->move[a] = v_select(moving, moved, path->move[a]);
@@ -93,11 +93,11 @@ FIT_APART void fit_by_scoring(fit_work *work) {
 /* ---- Newton ---------------------------------------------------------------------------------- */
 
 /* Newton's method in each parameter separately, as in C. S. Smith, N. Joseph, B. Rieger and K. A.
- * Lidke have it (Nature Methods 7, 2010): the step is the score over minus the likelihood's second
+ * Lidke (Nature Methods 7, 2010): the step is the score over minus the likelihood's second
  * derivative, Σ u_a (d/m − 1) / Σ [u_a² d/m² − u_aa (d/m − 1)]. If that curvature is not positive,
  * the expected one replaces it.
  *
- * For comparison with programs that do this; not optimised. */
+ * For comparison with programs that do this; not optimized. */
 
 /* For x, y, N, bg and both widths, and at FIT_WIDE for the two widths together. */
 typedef struct fit_curvature {
@@ -169,7 +169,7 @@ static void fit_sum_curvature(const fit_work *work, vf n, vf bg, fit_curvature *
   }
 }
 
-/* A quantity of the one parameter that both widths depend on. */
+/* Combines a quantity of both widths for the one parameter that determines them. */
 FIT_INLINE vf fit_joined(const fit_widths *w, const vf *of) {
   return w->slope[0] * w->slope[0] * of[FIT_SX] + 2 * w->slope[0] * w->slope[1] * of[FIT_WIDE] +
          w->slope[1] * w->slope[1] * of[FIT_SY];
@@ -196,8 +196,8 @@ FIT_APART void fit_newton_step(fit_work *work, vf *step) {
   }
 }
 
-/* `iterations` steps, whatever happens. The last one shows whether they have converged; the
- * uncertainties at the result are its measure. Of Gaussians only. */
+/* Takes `iterations` steps unconditionally. The last one shows whether they have converged,
+ * relative to the uncertainties at the result. For Gaussians only. */
 FIT_APART void fit_by_newton(fit_work *work) {
   const int count = FIT_COUNT;
   fit_move move;
@@ -214,7 +214,7 @@ FIT_APART void fit_by_newton(fit_work *work) {
   fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
   fit_find_move(work, work->path.theta, &work->sums, &move);
   for (int a = 0; a < count; a++) {
-    /* A step beyond a bound has no effect. */
+    /* A step past a bound has no effect. */
     const vm blocked =
         v_or(v_and_not(v_less(last[a], v_set(0)), v_less(work->low[a], work->path.theta[a])),
              v_and_not(v_less(v_set(0), last[a]), v_less(work->path.theta[a], work->high[a])));
@@ -225,11 +225,12 @@ FIT_APART void fit_by_newton(fit_work *work) {
 
 /* ---- Levenberg-Marquardt --------------------------------------------------------------------- */
 
-/* The Levenberg–Marquardt method: the step of the information with a multiple of its diagonal
- * added, increased after a step that did not help. For the likelihood (T. A. Laurence and B. A.
- * Chromy, Nature Methods 7, 2010; with the expected information, which is never indefinite) and for
- * plain least squares.
- * For comparison; not optimised. */
+/* The Levenberg–Marquardt method: a step by the information plus a multiple of its diagonal; a step
+ * that does not help increases the multiple. For the likelihood (T. A. Laurence and B. A. Chromy,
+ * Nature Methods 7, 2010; with the expected information, which is never indefinite) and for plain
+ * least squares.
+ *
+ * For comparison; not optimized. */
 
 #define FIT_FIRST_DAMPING 1e-2f
 #define FIT_LEAST_DAMPING 1e-6f
@@ -250,7 +251,7 @@ static vf fit_squares(const fit_work *work, vf n, vf bg) {
   return sum;
 }
 
-/* The objective to maximise, from the current rows and columns. */
+/* The objective to maximize, from the current rows and columns. */
 FIT_INLINE vf fit_objective(fit_mode mode, const fit_work *work, const vf *theta) {
   if (mode == FIT_SQUARES) return fit_squares(work, theta[FIT_N], theta[FIT_BG]) * -0.5f;
   return fit_likelihood(work, theta);
@@ -268,7 +269,7 @@ FIT_APART void fit_by_marquardt(fit_mode mode, fit_work *work) {
   fit_sums best;
   const vf electrons = fit_light(work);
   vf damping = v_set(FIT_FIRST_DAMPING), unit = v_set(1);
-  if (mode == FIT_SQUARES) /* a pixel's variance, in the mean */
+  if (mode == FIT_SQUARES) /* the mean variance of a pixel */
     unit = electrons * v_reciprocal(v_max(work->used, v_set(1)));
   /* The rounding error of the objective. */
   const vf rounding = v_fma(electrons, v_set(mode == FIT_SQUARES ? 1e-6f : 3e-8f), v_set(1e-6f));

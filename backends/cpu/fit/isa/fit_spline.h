@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Measured spots: values and derivatives of a cubic spline in every pixel.
  *
- * All pixels of an ROI are at the same place within their cells, so that the powers of x and y are
- * computed once: 16 products, and their derivatives. A pixel's 64 coefficients are contiguous, 16
- * for each power of z. They are summed over z first (Horner's scheme, with the derivative), then
- * multiplied by the 16 products. ROIs differ in their cells; so this is done for one lane after the
- * other, with vectors of coefficients, and sums of vectors of all lanes are turned into lanes. */
+ * All pixels of an ROI are at the same position within their cells, so that the powers of x and y
+ * are computed once: 16 products, and their derivatives. A pixel's 64 coefficients are contiguous,
+ * 16 per power of z. They are summed over z first (Horner's scheme, with the derivative), then
+ * multiplied by the 16 products. ROIs use different cells, so lanes are processed one by one, with
+ * vectors of coefficients. The vectors of all lanes are then summed and transposed into lanes. */
 #ifndef CPU_FIT_FIT_SPLINE_H
 #define CPU_FIT_FIT_SPLINE_H
 
 #include "fit_readout.h"
 #include "fit_work.h"
 
-#define FIT_PARTS (16 / FIT_LANES) /* vectors for a power of z */
+#define FIT_PARTS (16 / FIT_LANES) /* vectors per power of z */
 
-/* Where one lane's spot is. */
+/* The position of one lane's spot. */
 typedef struct fit_placement {
   const float *cell;                           /* of the first pixel */
   float z;                                     /* within the cell */
-  vf e[FIT_PARTS], x[FIT_PARTS], y[FIT_PARTS]; /* products of powers; derivatives by the position */
+  vf e[FIT_PARTS], x[FIT_PARTS], y[FIT_PARTS]; /* products of powers; derivatives by position */
 } fit_placement;
 
 FIT_INLINE vf fit_coefficients(const float *from) {
@@ -28,7 +28,7 @@ FIT_INLINE vf fit_coefficients(const float *from) {
 }
 
 #if FIT_LANES >= 8
-/* Element i is the sum of the elements of rows[i]. */
+/* Sums the elements of each row: element i belongs to rows[i]. */
 FIT_INLINE __m256 fit_sum_eight(const __m256 *rows) {
   const __m256 a =
       _mm256_hadd_ps(_mm256_hadd_ps(rows[0], rows[1]), _mm256_hadd_ps(rows[2], rows[3]));
@@ -38,7 +38,7 @@ FIT_INLINE __m256 fit_sum_eight(const __m256 *rows) {
 }
 #endif
 
-/* Lane i is the sum of the elements of parts[i]. */
+/* Sums the elements of each part: lane i belongs to parts[i]. */
 FIT_INLINE vf fit_turn(const vf *parts) {
 #if FIT_LANES == 16
   __m256 half[16];
@@ -60,8 +60,8 @@ FIT_INLINE vf fit_turn(const vf *parts) {
 #endif
 }
 
-/* One lane's row of pixels: vectors that sum up to the value and the derivatives by x, y and z, in
- * parts[column][what][lane]. */
+/* Draws one lane's row of pixels: vectors whose elements sum up to the value and the derivatives by
+ * x, y and z, in parts[column][quantity][lane]. */
 FIT_INLINE void fit_draw_lane(const fit_placement *at, const float *cell, int32_t columns, int lane,
                               vf *parts) {
   const vf z = v_set(at->z);
@@ -88,7 +88,7 @@ FIT_INLINE void fit_draw_lane(const fit_placement *at, const float *cell, int32_
   }
 }
 
-/* Powers of one lane's place in its cell, and their derivatives by the spot's position. */
+/* The powers of one lane's position in its cell, and their derivatives by the spot's position. */
 FIT_INLINE void fit_powers(float t, float *power, float *slope) {
   power[0] = 1;
   power[1] = t;
@@ -100,7 +100,7 @@ FIT_INLINE void fit_powers(float t, float *power, float *slope) {
   slope[3] = -3 * t * t;
 }
 
-/* Cells, the nearest of 0 … last, and the places in them. 0 where `at` is NaN. */
+/* The nearest cells among 0 … last, and the positions in them. NaN gives cell 0. */
 FIT_INLINE vi fit_cells(vf at, int32_t last, vf *place) {
   const vi cell = __builtin_convertvector(v_clamp(at, v_set(0), v_set((float)last)), vi);
   *place = at - __builtin_convertvector(cell, vf);
@@ -135,7 +135,7 @@ FIT_INLINE void fit_place_spots(const fit_work *work, const vf *theta, fit_place
   }
 }
 
-/* Values and derivatives in the pixels of the active lanes; those of the others are arbitrary. */
+/* Draws values and derivatives in the pixels of the active lanes; other lanes are arbitrary. */
 FIT_APART void fit_draw_spline(fit_work *work, const vf *theta) {
   const int64_t line = (int64_t)work->problem->cells[2] * COMPUTE_FIT_SPLINE_COEFFICIENTS;
   const vf per_step = v_set((float)(1 / work->problem->z_step));

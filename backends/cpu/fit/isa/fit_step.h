@@ -6,9 +6,9 @@
 #include "fit_finish.h"
 #include "fit_sums.h"
 
-/* The limits of one step: a pixel; half of a width; the background itself; photons and background,
- * so that a spot that was lost in the background can return; half of the depth, or a sixth of a
- * spline's range. */
+/* The limits of one step: a pixel; half of a width; the background itself; photons plus background,
+ * so that a spot lost in the background can return; half of the depth, or a sixth of a spline's
+ * range. */
 FIT_INLINE vf fit_reach(const fit_work *work, const int a, const vf *theta) {
   const vf value = theta[a];
   if (a == FIT_X || a == FIT_Y) return v_set(1);
@@ -33,7 +33,7 @@ FIT_INLINE void fit_firm(const int count, vm singular, fit_sums *sums) {
   }
 }
 
-/* Parameters on a bound that `direction` would take beyond it. */
+/* `true` for parameters on a bound that `direction` would move past it. */
 FIT_INLINE vm fit_is_blocked(const fit_work *work, const int a, const vf *theta,
                              const vf *direction) {
   const vm low = v_and_not(v_less(direction[a], v_set(0)), v_less(work->low[a], theta[a]));
@@ -43,12 +43,13 @@ FIT_INLINE vm fit_is_blocked(const fit_work *work, const int a, const vf *theta,
 
 typedef struct fit_move {
   vf step[FIT_MOST];
-  vf variance[FIT_MOST]; /* of the parameters, in the unit of the information */
+  vf variance[FIT_MOST]; /* of the parameters, in units of the information */
   vm singular;
 } fit_move;
 
-/* Adds to `held` the parameters on a bound that the step would leave: those that the gradient keeps
- * there; in lanes without any, the others, which are in `pulled` from then on. */
+/* Adds to `held` the parameters on a bound that the step would cross. First choice are parameters
+ * that the gradient keeps at their bound. Lanes without any of these take the others and are marked
+ * in `pulled`. */
 FIT_INLINE uint32_t fit_find_blocked(const int count, const fit_work *work, const vf *theta,
                                      const vf *gradient, const vf *step, vm *held, vm *pulled) {
   vm blocked[FIT_MOST], kept[FIT_MOST], any = v_mask(0), some = v_mask(0);
@@ -68,10 +69,9 @@ FIT_INLINE uint32_t fit_find_blocked(const int count, const fit_work *work, cons
   return v_bits(any);
 }
 
-/* The step by `sums`, with `damping` times its diagonal added to the matrix. A parameter at a bound
- * that the step would leave is removed from the equations, so that the others step as if that one
- * were fixed; if its gradient points inward, variances of 0 say that the step is not small. A
- * singular matrix is tried again with more damping. */
+/* Finds the step by `sums`. A parameter at a bound that the step would cross is removed from the
+ * equations, so that the others step as if it were fixed. If its gradient points inward, variances
+ * of 0 mark the step as not small. A singular matrix is retried once with a larger diagonal. */
 FIT_APART void fit_find_move(const fit_work *work, const vf *theta, const fit_sums *given,
                              fit_move *move) {
   enum { count = FIT_COUNT };
@@ -99,9 +99,9 @@ FIT_APART void fit_find_move(const fit_work *work, const vf *theta, const fit_su
   move->singular = factors.singular;
 }
 
-/* Whether every step is small compared with its parameter's standard deviation; variances are in
- * `unit`s. By likelihood z comes closer in ever smaller steps where both widths hardly depend on
- * it, so that a tenth of epsilon is asked for. */
+/* `true` if every step is small compared with its parameter's standard deviation; variances are in
+ * units of `unit`. By likelihood, z approaches its optimum in ever smaller steps if both widths
+ * hardly depend on it, so the limit is a tenth of epsilon. */
 FIT_INLINE vm fit_is_small(const int count, const fit_work *work, const fit_move *move, vf unit) {
   const bool creeps = FIT_HAS_Z && work->problem->solver != COMPUTE_FIT_LEAST_SQUARES;
   const float share = creeps ? 0.01f : 1;

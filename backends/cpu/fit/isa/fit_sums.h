@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over an ROI's pixels: the score and the Fisher information.
  *
- * Every derivative of the expected image is a function of the column times one of the row, so that
- * a row needs only the sums over its columns of the residual and of the weight 1/m, times products
- * of column functions; the row's factors are applied to these sums once. Factors of N are applied
- * at the end. */
+ * Every derivative of the expected image is a function of the column times a function of the row.
+ * So a row needs only the sums over its columns of the residual and of the weight 1/m, times
+ * products of column functions; the row's factors are applied to these sums once. Factors of N are
+ * applied at the end. */
 #ifndef CPU_FIT_FIT_SUMS_H
 #define CPU_FIT_FIT_SUMS_H
 
 #include "fit_spline.h"
 #include "fit_work.h"
 
-/* Over the columns of one row. */
+/* Sums over the columns of one row. */
 typedef struct fit_row {
   vf r, re, rx, rs;                               /* residuals, times E, X, S */
   vf w, we, wx, ws, wee, wex, wxx, wes, wxs, wss; /* weights, times products */
@@ -62,7 +62,7 @@ FIT_INLINE void fit_row_sums(const int widths, const int extra, const int weight
   *sum = (fit_row){r0, re, rx, rs, w0, we, wx, ws, wee, wex, wxx, wes, wxs, wss};
 }
 
-/* Adds a row's sums, with the row's own factors, to the whole. */
+/* Adds a row's sums, times the row's factors, to the total. */
 FIT_INLINE void fit_add_row(const int widths, const fit_row *s, const fit_pixel *row,
                             fit_sums *sums) {
   const vf e = row->e, x = row->x;
@@ -178,7 +178,7 @@ FIT_INLINE void fit_sum(fit_mode mode, const fit_work *work, vf n, vf bg, fit_su
 /* Lower limit of 1 + t² + A t³ + B t⁴, so that a width exists for any A and B. */
 #define FIT_LEAST_CURVE 1e-3f
 
-/* The widths, and their first and second derivatives by the model's own parameter. */
+/* The widths, and their first and second derivatives by the model's parameter. */
 typedef struct fit_widths {
   vf sigma[2], slope[2], bend[2];
 } fit_widths;
@@ -234,12 +234,12 @@ FIT_APART void fit_draw(fit_work *work, const vf *theta, fit_widths *widths) {
   fit_draw_as(work, theta, 0, widths);
 }
 
-/* Second derivatives as well. */
+/* Draws second derivatives as well. */
 FIT_APART void fit_draw_bent(fit_work *work, const vf *theta, fit_widths *widths) {
   fit_draw_as(work, theta, 1, widths);
 }
 
-/* From the two widths to the one parameter that both depend on. */
+/* Applies the chain rule from the two widths to the one parameter that determines both. */
 FIT_INLINE void fit_join(const fit_widths *widths, fit_sums *sums) {
   if (FIT_MODEL != COMPUTE_FIT_XYNBS && FIT_MODEL != COMPUTE_FIT_XYZNB) return;
   const vf p = widths->slope[0], q = widths->slope[1];
@@ -264,9 +264,9 @@ FIT_INLINE void fit_evaluate(fit_mode mode, fit_work *work, const vf *theta) {
 /* ---- Linear equations ------------------------------------------------------------------------ */
 
 /* Linear equations of up to six unknowns: A = L D Lᵀ (Cholesky's method without roots), and the
- * inverse's diagonal, which the convergence test and the uncertainties need. */
+ * inverse's diagonal for the convergence test and the uncertainties. */
 
-/* A pivot this small compared with its diagonal element is 0 up to rounding. */
+/* A pivot below this fraction of its diagonal element is 0 up to rounding. */
 #define FIT_LEAST_PIVOT 1e-6f
 
 typedef struct fit_factors {

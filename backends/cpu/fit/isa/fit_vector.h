@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Vectors of f32 in which every lane is another ROI, as wide as the instruction set supports.
+/* Vectors of f32 with one ROI per lane, as wide as the instruction set supports.
  *
  * Sums, differences and products use the compiler's vector types; operations without an operator
  * are defined here once per instruction set. Only the transposition moves values between lanes, so
@@ -56,7 +56,7 @@ FIT_INLINE vf v_fms(vf a, vf b, vf c) { /* a b − c */
 FIT_INLINE vf v_fnma(vf a, vf b, vf c) { /* c − a b */
   return (vf)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
-FIT_INLINE vf v_min(vf a, vf b) { /* b where one of them is NaN */
+FIT_INLINE vf v_min(vf a, vf b) { /* b if either is NaN */
   return (vf)_mm512_min_ps((__m512)a, (__m512)b);
 }
 FIT_INLINE vf v_max(vf a, vf b) {
@@ -65,7 +65,7 @@ FIT_INLINE vf v_max(vf a, vf b) {
 FIT_INLINE vf v_sqrt(vf a) {
   return (vf)_mm512_sqrt_ps((__m512)a);
 }
-/* An approximation to 14 bits and a step of Newton's method: an ulp or two. Not for 0 and ∞. */
+/* An approximation to 14 bits and one Newton step: accurate to an ulp or two. Not for 0 and ∞. */
 FIT_INLINE vf v_reciprocal(vf a) {
   const vf r = (vf)_mm512_rcp14_ps((__m512)a);
   return r * v_fnma(a, r, v_set(2));
@@ -73,7 +73,7 @@ FIT_INLINE vf v_reciprocal(vf a) {
 FIT_INLINE vm v_less(vf a, vf b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ);
 }
-FIT_INLINE vm v_at_least(vf a, vf b) { /* a ≥ b; false if one of them is NaN */
+FIT_INLINE vm v_at_least(vf a, vf b) { /* a ≥ b; false if either is NaN */
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GE_OQ);
 }
 FIT_INLINE vm v_and(vm a, vm b) {
@@ -120,7 +120,7 @@ FIT_INLINE vf v_max(vf a, vf b) {
 FIT_INLINE vf v_sqrt(vf a) {
   return (vf)_mm256_sqrt_ps((__m256)a);
 }
-/* From 12 bits. */
+/* From an approximation to 12 bits. */
 FIT_INLINE vf v_reciprocal(vf a) {
   const vf r = (vf)_mm256_rcp_ps((__m256)a);
   return v_fma(r, v_fnma(a, r, v_set(1)), r);
@@ -224,7 +224,7 @@ FIT_INLINE vm v_and_not(vm a, vm b) {
 FIT_INLINE vf v_abs(vf a) {
   return (vf)((vi)a & INT32_MAX);
 }
-FIT_INLINE vf v_clamp(vf a, vf low, vf high) { /* low where a is NaN */
+FIT_INLINE vf v_clamp(vf a, vf low, vf high) { /* low if a is NaN */
   return v_min(v_max(a, low), high);
 }
 FIT_INLINE vf v_keep(vm m, vf a) { /* m ? a : 0 */
@@ -241,7 +241,7 @@ FIT_INLINE vf v_keep(vm m, vf a) { /* m ? a : 0 */
 #define FIT_LOG2_E 1.44269504f
 #define FIT_LN_2   0.69314718f
 
-/* 2^−t for t ≥ 0, from 126 on as 2^−126: relative error 1.5e-7. */
+/* 2^−t for t ≥ 0, and 2^−126 for t ≥ 126: relative error 1.5e-7. */
 FIT_INLINE vf fit_power(vf t) {
   t = v_min(t, v_set(126));
   const vf shift = v_set(0x1.8p23f);
@@ -269,8 +269,8 @@ FIT_INLINE vf fit_log(vf x) {
   return v_fma(n, v_set(FIT_LN_2), v_fma(p, f2, f));
 }
 
-/* erfc(u) / 2 divided by exp(−u²), from v = u √log2(e) ≥ 0: a polynomial in 1 / (1 + p v) without
- * a constant term, as C. Hastings (1955) has them. Its product with exp(−u²) is within 2e-8 of
+/* erfc(u) / 2 divided by exp(−u²), from v = u √log2(e) ≥ 0: a polynomial in 1 / (1 + p v) without a
+ * constant term, in the form of C. Hastings (1955). Its product with exp(−u²) is within 2e-8 of
  * erfc / 2, and relatively within 1e-5 down to 1e-7, 7e-4 down to 1e-38. */
 FIT_INLINE vf fit_tail_ratio(vf v) {
   const vf t = v_reciprocal(v_fma(v, v_set(0.29139411f), v_set(1)));
@@ -285,7 +285,7 @@ FIT_INLINE vf fit_tail_ratio(vf v) {
 
 /* ---- The incomplete gamma function ----------------------------------------------------------- */
 
-/* The regularised upper incomplete gamma function Q(a, x), for p-values.
+/* The regularized upper incomplete gamma function Q(a, x), for p-values.
  *
  * For a ≥ 2.5, N. M. Temme's uniform expansion ("The asymptotic expansion of the incomplete gamma
  * functions", SIAM J. Math. Anal. 10, 1979): with λ = x/a, η²/2 = λ − 1 − ln λ, η having the sign
@@ -294,12 +294,12 @@ FIT_INLINE vf fit_tail_ratio(vf v) {
  *   Q = ½ erfc(η √(a/2)) + exp(−a η²/2) / √(2πa) · (C0(η) + C1(η)/a + C2(η)/a² + …)
  *
  * Errors: 3e-5 absolute there, and in the upper tail 1e-3 relative down to 1e-30; below, the result
- * goes to 0. Smaller a means fewer than five degrees of freedom: rare enough to compute one by
- * one. */
+ * goes to 0. A smaller a means fewer than five degrees of freedom: this is rare, so each one is
+ * computed separately. */
 
 #define FIT_GAMMA_LEAST 2.5f
 
-/* By the series, or by Legendre's continued fraction in W. J. Lentz's form (1976). */
+/* Small a: by the series, or by Legendre's continued fraction in W. J. Lentz's form (1976). */
 __attribute__((noinline)) static float fit_upper_gamma_small(float a_given, float x_given) {
   const double a = (double)a_given, x = (double)x_given;
   if (!(a > 0) || !(x >= 0)) return __builtin_nanf("");
@@ -326,8 +326,8 @@ __attribute__((noinline)) static float fit_upper_gamma_small(float a_given, floa
   return (float)(front * h);
 }
 
-/* m − ln(1 + m), without cancellation where m is small: with s = m/(2 + m) it is
- * m s − 2 (s³/3 + s⁵/5 + …). */
+/* m − ln(1 + m), without cancellation for small m: with s = m/(2 + m) it is m s − 2 (s³/3 + s⁵/5 +
+ * …). */
 FIT_INLINE vf fit_log_excess(vf m) {
   const vf s = m * v_reciprocal(m + 2), s2 = s * s;
   vf p = v_fma(s2, v_set(2.0f / 11), v_set(2.0f / 9));
@@ -360,7 +360,7 @@ FIT_INLINE vf fit_temme_terms(vf eta, vf m, vf inverse) {
   c2 = v_fma(c2, eta, v_set(-2.6813272e-3f));
   c2 = v_fma(c2, eta, v_set(4.1335979e-3f));
   const vf near = v_fma(v_fma(c2, inverse, c1), inverse, c0);
-  /* Far from 0: C0 = 1/m − 1/η, C1 = 1/η³ − 1/m³ − 1/m² − 1/12m. */
+  /* Far from η = 0: C0 = 1/m − 1/η, C1 = 1/η³ − 1/m³ − 1/m² − 1/12m. */
   const vm is_near = v_less(v_abs(eta), v_set(1));
   const vf q = v_reciprocal(v_select(is_near, v_set(1), eta));
   const vf r = v_reciprocal(v_select(is_near, v_set(1), m));
@@ -381,7 +381,7 @@ FIT_APART vf fit_upper_gamma(vf a, vf x) {
   const vf tail = e * fit_tail_ratio(root);
   const vf correction = e * fit_temme_terms(eta, m, inverse) * v_sqrt(inverse) * 0.39894228f;
   vf q = v_clamp(v_select(right, tail, 1 - tail) + correction, v_set(0), v_set(1));
-  /* NaN, and what is too small for the expansion. */
+  /* Lanes with NaN, or with an a too small for the expansion. */
   uint32_t others = FIT_ALL_LANES & ~v_bits(v_and(regular, v_less(v_set(-1), x)));
   for (; others; others &= others - 1) {
     const int lane = __builtin_ctz(others);

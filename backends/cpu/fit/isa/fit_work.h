@@ -2,25 +2,25 @@
 /* The Gaussian along one axis: its share in every pixel of a row or column, and the derivatives by
  * position and width.
  *
- * With a = k − 1/2 − x at a pixel's lower edge and b = a + 1 at its upper one, σ the width,
- * ea = exp(−a²/2σ²) and c = 1/(√(2π) σ):
+ * With a = k − 1/2 − x at a pixel's lower edge and b = a + 1 at its upper one, σ the width, ea =
+ * exp(−a²/2σ²) and c = 1/(√(2π) σ):
  *
  *   E = ½ [erf(b/√2σ) − erf(a/√2σ)]     X = ∂E/∂x = c (ea − eb)
  *   S = ∂E/∂σ = (c/σ) (a ea − b eb)     ∂X/∂x = S/σ
  *   ∂S/∂σ = (c/σ⁴) (a³ ea − b³ eb) − 2 S/σ
  *
- * Neighbours share an edge. For each edge the tail on the side away from the centre is kept, so
- * that far out, small numbers are subtracted; 1 is added for the pixel that contains the centre. */
+ * Neighbours share an edge. Each edge stores the tail on the side away from the centre, so that
+ * subtractions far out use small numbers; 1 is added for the pixel that contains the centre. */
 #ifndef CPU_FIT_FIT_WORK_H
 #define CPU_FIT_FIT_WORK_H
 
 #include "fit_table.h"
 #include "fit_vector.h"
 
-/* Of one row or column. */
+/* One row or column. */
 typedef struct fit_pixel {
   vf e, x, s;    /* E, X, S */
-  vf ee, ex, xx; /* products, of columns only */
+  vf ee, ex, xx; /* products, for columns only */
   vf es, xs, ss;
   vf x_by_x, s_by_s; /* second derivatives, for Newton's method only */
 } fit_pixel;
@@ -57,7 +57,7 @@ FIT_INLINE fit_edge fit_edge_at(vf a, const fit_width *w, const int widths, cons
   return edge;
 }
 
-/* A pixel between two edges. */
+/* Computes a pixel between two edges. */
 FIT_INLINE void fit_between(const fit_edge *low, const fit_edge *high, const fit_width *w,
                             const int widths, const int second, fit_pixel *pixel) {
   pixel->e = (high->tail - low->tail) + (high->side - low->side);
@@ -70,7 +70,7 @@ FIT_INLINE void fit_between(const fit_edge *low, const fit_edge *high, const fit
   pixel->s_by_s = w->density * inverse2 * inverse2 * (low->a3e - high->a3e) - 2 * pixel->x_by_x;
 }
 
-/* The density at the pixel's centre instead of the integral: E = c exp(−a²/2σ²). */
+/* Computes the density at the pixel's centre instead of the integral: E = c exp(−a²/2σ²). */
 FIT_INLINE void fit_sampled(vf a, const fit_width *w, const int second, fit_pixel *pixel) {
   const vf u = a * w->inverse, u2 = u * u, v = a * w->scale;
   pixel->e = w->density * fit_power(v * v);
@@ -100,7 +100,7 @@ FIT_INLINE void fit_axis(vf position, vf sigma, int32_t count, const int widths,
   }
 }
 
-/* Products for sums over a row. */
+/* Computes the products for sums over a row. */
 FIT_INLINE void fit_products(int32_t count, const int widths, fit_pixel *pixels) {
   for (int32_t k = 0; k < count; k++) {
     fit_pixel *p = &pixels[k];
@@ -114,15 +114,15 @@ FIT_INLINE void fit_products(int32_t count, const int widths, fit_pixel *pixels)
   }
 }
 
-/* What a step makes larger: the likelihood; minus the sum of squares; the likelihood of
- * COMPUTE_FIT_READOUT, for sums over pixels only, which find that by the camera. */
+/* The objective of a step: the likelihood; minus the sum of squares; or the likelihood of
+ * COMPUTE_FIT_READOUT. The last is only for sums over pixels, which choose it by the camera. */
 typedef enum fit_mode { FIT_LIKELIHOOD, FIT_SQUARES, FIT_CONVOLVED } fit_mode;
 
 /* ---- The state of a group -------------------------------------------------------------------- */
 
 /* The state of a group's fit: FIT_LANES ROIs in parallel. */
 
-/* Parameters are numbered here so that the models share the first four: x, y, N, bg, then the
+/* Parameters have internal numbers, so that the models share the first four: x, y, N, bg, then the
  * widths or z. The sums over pixels always use the two widths ("wide" parameters). */
 enum { FIT_X, FIT_Y, FIT_N, FIT_BG, FIT_SX, FIT_SY, FIT_WIDE };
 enum { FIT_S = FIT_SX, FIT_Z = FIT_SX };
@@ -136,19 +136,18 @@ enum { FIT_S = FIT_SX, FIT_Z = FIT_SX };
 
 #define FIT_HAS_Z (FIT_MODEL == COMPUTE_FIT_XYZNB || FIT_MODEL == COMPUTE_FIT_SPLINE)
 
-/* The internal index of parameter i of the public order. */
+/* The internal index of parameter i in the public order. */
 FIT_INLINE int fit_inner(int i) {
   static const int8_t xyznb[] = {FIT_X, FIT_Y, FIT_Z, FIT_N, FIT_BG};
   return FIT_HAS_Z ? xyznb[i] : i;
 }
 
-/* A measured spot in one pixel, and its derivatives by the position. */
+/* A measured spot in one pixel, and its derivatives by position. */
 typedef struct fit_voxel {
   vf e, x, y, z;
 } fit_voxel;
 
-/* First and second moments of the residuals, for one parameter each, and half a symmetric matrix.
- */
+/* First moments of the residuals per parameter, and second moments as half a symmetric matrix. */
 typedef struct fit_sums {
   vf gradient[FIT_MOST];
   vf information[FIT_PAIRS];
@@ -157,9 +156,8 @@ typedef struct fit_sums {
 /* The path of the group's fits: everything that the next step depends on. */
 typedef struct fit_path {
   vf theta[FIT_MOST];
-  vf move[FIT_MOST],
-      gradient[FIT_MOST]; /* the last step as it was taken, and the score before it */
-  vf stretch;             /* by how much it was longer than computed */
+  vf move[FIT_MOST], gradient[FIT_MOST]; /* the last step as taken, and the score before it */
+  vf stretch;                            /* the last step's factor on the computed step */
   vf steps;
 } fit_path;
 
@@ -171,7 +169,7 @@ typedef struct fit_waiting {
   float path[FIT_PATH_LENGTH];
 } fit_waiting;
 
-/* At most this many unconverged lanes are set aside. */
+/* The most unconverged lanes to set aside. */
 #define FIT_PATIENCE ((FIT_LANES + 7) / 8)
 
 typedef struct fit_work {
@@ -182,8 +180,8 @@ typedef struct fit_work {
   bool plain;                 /* ideal camera without a mask: data are pixels */
   bool has_extra, has_weight; /* options of the sums over pixels */
   bool convolved;             /* COMPUTE_FIT_READOUT */
-  bool maps_move;             /* maps differ from ROI to ROI */
-  vm held[FIT_MOST];          /* parameters that stay at their start */
+  bool maps_move;             /* maps differ between ROIs */
+  vm held[FIT_MOST];          /* fixed parameters: they keep their start */
 
   /* The group's ROIs. Lanes without one (or with bad data) compute on arbitrary data. */
   int64_t roi[FIT_LANES];
@@ -192,9 +190,9 @@ typedef struct fit_work {
   vf *data, *extra, *weight;    /* [pixel]: electrons; variance added to them; 1 or 0 */
   vf *readout;                  /* [pixel]: variance of COMPUTE_FIT_READOUT */
   vf *offset, *gain, *variance; /* maps */
-  vf used;                      /* pixels that count */
+  vf used;                      /* number of pixels that count */
   vf light;                     /* sum of their electrons without the extra variance */
-  vf border[4];                 /* sums of the first and last row and column, where `plain` */
+  vf border[4];                 /* sums of the first and last row and column, if `plain` */
   vf sigma[2];
   vf start[FIT_MOST]; /* NaN: to be estimated */
   vf low[FIT_MOST], high[FIT_MOST];
@@ -205,20 +203,20 @@ typedef struct fit_work {
   fit_path path;
   vm active;              /* lanes that have not converged */
   vm converged, singular; /* the status of the others */
-  bool any_held;          /* a parameter is fixed */
+  bool any_held;          /* any parameter is fixed */
 
-  int32_t patience; /* FIT_PATIENCE, or 0 to set none aside */
+  int32_t patience; /* FIT_PATIENCE, or 0 to set no lane aside */
   int32_t waiting_count;
   fit_waiting waiting[FIT_LANES + FIT_PATIENCE];
 
   fit_sums sums;
   fit_pixel column[COMPUTE_FIT_MAX_SIDE], row[COMPUTE_FIT_MAX_SIDE];
-  fit_voxel *voxel; /* [pixel], instead of columns and rows, of SPLINE */
-  vf *parts;        /* [column][4][lane], for drawing it */
+  fit_voxel *voxel; /* [pixel], for SPLINE, instead of columns and rows */
+  vf *parts;        /* [column][4][lane], for the image of SPLINE */
 } fit_work;
 
-/* The planes after it: data, extra, weight, readout, and three maps; then voxels and their parts.
- */
+/* The planes after fit_work: data, extra, weight, readout, and three maps; then voxels and their
+ * parts. */
 enum { FIT_PLANES = 7 };
 
 static inline uint64_t fit_workspace_bytes(const compute_fit_problem *problem) {
@@ -228,7 +226,7 @@ static inline uint64_t fit_workspace_bytes(const compute_fit_problem *problem) {
   return sizeof(fit_work) + (FIT_PLANES * pixels + spline) * sizeof(vf);
 }
 
-/* A row's factor, and with it the expected light of one of its pixels, from what was drawn. */
+/* The factor of a row of the current image, for fit_mean_at. */
 FIT_INLINE vf fit_row_factor(const fit_work *work, vf n, int32_t i) {
   return FIT_MODEL == COMPUTE_FIT_SPLINE ? n : n * work->row[i].e;
 }

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* SPOTS: frames filtered and searched in one pass, row by row, while the rows are in the cache.
+/* SPOTS: frames are filtered and searched in one pass, row by row, while the rows are in the cache.
  *
- * A pipeline of ring buffers of rows: pixels as f32; their first blur; the filtered rows, of which
- * the middle one is searched. So a pixel is read and converted once, and nothing of a frame's size
- * is written but the result. Rows are summed for a few rows of results at a time, as the rows of
- * the wide filter together are larger than the level-1 cache. Sums are in the order that
- * compute/backend.h specifies, without contraction, so that all instruction sets, and divisions of
- * a frame into bands, give the same bits. Only the sums for the noise estimate may differ, and
+ * The pipeline consists of ring buffers of rows: pixels as f32; their first blur; and the filtered
+ * rows, with the search in the middle one. So a pixel is read and converted once, and only the
+ * result is as large as a frame. Sums cover a few rows of results at a time, because the rows of
+ * the wide filter together are larger than the level-1 cache. The order of sums is the one that
+ * compute/backend.h specifies, without contraction: all instruction sets, and all divisions of a
+ * frame into row tiles, give the same bits. Only the sums for the noise estimate may differ, and
  * depend only on the instruction set.
  *
- * The noise comes first, from rows of tiles; then each row of the frame has a row of variances, so
+ * The noise comes first, from rows of tiles. Each row of the frame then has a row of variances, so
  * that a pixel is compared without a root or a division. */
 #include "fit_table.h"
+
+#include "compute/backend/fit_kinds.h"
 
 #include "fit_vector.h"
 
 #define L             FIT_LANES
 #define TOGETHER      8  /* vectors: enough independent sums to hide their latency */
-#define FEW           2  /* vectors, for the end of a row */
-#define GROUP         4  /* rows of results that are made at a time */
-#define FRONT         16 /* floats before a filtered row, of which the last is its left neighbour */
-#define TILES         4  /* whose noise is measured at a time */
-#define EXTRA         (TOGETHER * L + FRONT) /* at a row's end, for blocks of vectors that begin in it */
+#define FEW           2  /* vectors at the end of a row */
+#define GROUP         4  /* rows of results per pass */
+#define FRONT         16 /* floats before a filtered row; the last is its left neighbour */
+#define TILES         4  /* tiles per noise measurement */
+#define EXTRA         (TOGETHER * L + FRONT) /* at a row's end, for its last block of vectors */
 #define MOST_VARIANCE 1e30f
 
-/* The last `size` rows of some kind. The table has each of them twice, so that consecutive rows are
- * consecutive pointers, wherever they begin. */
+/* The last `size` rows of one kind. The table lists each of them twice, so that consecutive rows
+ * are consecutive pointers from any start. */
 typedef struct ring {
   int64_t size;
   const float **table;
 } ring;
 
-/* Sums of rows, for a group; along[g] are pointers to row g from element 0, 1, 2 … on. */
+/* Sums of rows, for a group; along[g] has pointers into row g, at elements 0, 1, 2 … */
 typedef struct row_sums {
   float *row[GROUP];
   const float **along[GROUP];
@@ -40,16 +42,16 @@ typedef struct row_sums {
 typedef struct search {
   const cpu_spots_job *job;
   const unsigned char *frame;
-  int64_t pitch;  /* of rows in floats */
+  int64_t pitch;  /* floats between rows */
   int64_t margin; /* padding of rows on both sides */
   int32_t reach;  /* of the first filter */
   ring pixels, blurred, filtered;
   row_sums column, wide;
-  const float **rows;        /* room for the rows of a group */
+  const float **rows;        /* scratch for the rows of a group */
   const float *tiles;        /* variances of the frame */
-  float *between, *variance; /* of a row: in its tiles, and of its pixels */
-  float *part;               /* of the way from one tile's middle to the next, of a row's pixels */
-  int64_t *tile_end;         /* pixels of a row up to the middle of each tile but the first */
+  float *between, *variance; /* of a row: at its tiles, and at its pixels */
+  float *part;               /* of a row's pixels: fraction of the way between two tile centres */
+  int64_t *tile_end;         /* a row's pixels up to the centre of each tile except the first */
   int64_t next_pixels, next_blurred; /* first row that is not available yet */
 } search;
 
@@ -152,7 +154,7 @@ static void read_row(const cpu_spots_job *job, const unsigned char *frame, int64
   }
 }
 
-/* The `count` vectors at `x` of a sum of weighted rows, symmetric about rows[radius]. */
+/* Computes `count` vectors at `x` of a sum of weighted rows, symmetric about rows[radius]. */
 FIT_INLINE void weigh_block(const float *const *rows, int32_t radius, const float *weight,
                             int64_t x, const int count, float *to) {
   vf sum[TOGETHER], w = v_set(weight[0]);
@@ -168,7 +170,7 @@ FIT_INLINE void weigh_block(const float *const *rows, int32_t radius, const floa
   for (int i = 0; i < count; i++) store(to + x + i * L, sum[i]);
 }
 
-/* `results` sums, each of rows one further down than the one before it. */
+/* Computes `results` sums; each uses rows one further down than the preceding one. */
 static void weigh(const float *const *rows, int32_t radius, const float *weight, int64_t count,
                   float *const *to, int results) {
   int64_t x = 0;
@@ -178,7 +180,7 @@ static void weigh(const float *const *rows, int32_t radius, const float *weight,
     weigh_block(rows + g, radius, weight, x, FEW, to[g]);
 }
 
-/* Pointers to row y and those that follow; y may lie before the frame, but not by `size` rows. */
+/* Pointers to row y and its successors; y may be up to size − 1 rows before the frame. */
 static const float *const *rows_from(const ring *g, int64_t y) {
   return g->table + (y + g->size) % g->size;
 }
@@ -187,7 +189,7 @@ static float *row_at(const ring *g, int64_t y) {
   return (float *)(uintptr_t)*rows_from(g, y);
 }
 
-/* Pads a row of the frame's width by its ends; it begins `margin` into its memory. */
+/* Extends a row of the frame's width by its end values; the row begins at element `margin`. */
 static void continue_row(const search *s, float *row) {
   float *const begin = row + s->margin, *const end = begin + s->job->width;
   const float first = begin[0], last = end[-1];
@@ -196,8 +198,8 @@ static void continue_row(const search *s, float *row) {
   memset(end + s->margin, 0, (size_t)(row + s->pitch - end - s->margin) * sizeof *row);
 }
 
-/* Sums of the pixels of 2 radius + 1 rows about row y and those that follow, `results` of them,
- * which may lie outside the frame. */
+/* Sums the pixels of 2 radius + 1 rows about row y and about its successors, `results` sums in
+ * total. The rows may be outside the frame. */
 static void weigh_pixels(search *s, int64_t y, int results, int32_t radius, const float *weight,
                          row_sums *sums) {
   const cpu_spots_job *job = s->job;
@@ -218,7 +220,7 @@ static void weigh_pixels(search *s, int64_t y, int results, int32_t radius, cons
 
 /* ---- Filters ------------------------------------------------------------------------------- */
 
-/* The first blur, up to row `last`. */
+/* Continues the first blur up to row `last`. */
 static void blur(search *s, int64_t last) {
   const cpu_spots_job *job = s->job;
   const int32_t radius = job->search.radius;
@@ -234,7 +236,7 @@ static void blur(search *s, int64_t last) {
   }
 }
 
-/* Rows y, y + 1 … of the result. */
+/* Computes rows y, y + 1 … of the result. */
 static void filter_gaussians(search *s, int64_t y, int results, float *const *to) {
   const cpu_spots_job *job = s->job;
   const int32_t wide = job->search.wide_radius;
@@ -270,7 +272,7 @@ static float *filtered_row(const search *s, int64_t y) {
   return row_at(&s->filtered, y) + FRONT;
 }
 
-/* Beside a row there is 0, as everywhere outside the frame. */
+/* Clears the element on each side of a row: outside the frame, filtered values are 0. */
 static void filter_rows(search *s, int64_t y, int results) {
   float *rows[GROUP];
   for (int g = 0; g < results; g++) rows[g] = filtered_row(s, y + g);
@@ -283,19 +285,19 @@ static void filter_rows(search *s, int64_t y, int results) {
 
 /* ---- Variances ----------------------------------------------------------------------------- */
 
-/* Where a pixel lies among the middles of tiles, from 0 to count − 1. */
+/* The position of a pixel relative to the tiles' centres, from 0 to count − 1. */
 static float place_of(const compute_spots_tiles *t, int64_t pixel) {
   const float at = ((float)pixel - (float)t->origin) / (float)t->apart;
   const float most = (float)(t->count - 1);
   return at < 0 ? 0 : at < most ? at : most;
 }
 
-/* The first pixel at or beyond the middle of a tile. */
+/* The first pixel at or past the centre of a tile. */
 static int64_t middle_of(const compute_spots_tiles *t, int64_t tile) {
   return (int64_t)__builtin_ceil(t->origin + (double)tile * t->apart);
 }
 
-/* Multiplies the variances of some pixels of row y by what the frame's edges do to them. */
+/* Multiplies the variances of some pixels of row y by the factors of the frame's edges. */
 static void vary_near_edges(const search *s, int64_t y, int64_t first, int64_t end) {
   const cpu_spots_job *job = s->job;
   const float *down = job->edge_down + y, *along = job->edge_along;
@@ -314,7 +316,7 @@ static void vary_edges(const search *s, int64_t y) {
   vary_near_edges(s, y, width - reach, width);
 }
 
-/* Where the pixels of a row lie between the middles of tiles. */
+/* The positions of a row's pixels between the tiles' centres. */
 static void place_row(search *s) {
   const compute_spots_tiles *along = &s->job->along;
   const int64_t width = s->job->width;
@@ -330,7 +332,8 @@ static void place_row(search *s) {
   }
 }
 
-/* s->variance for row y. Whole vectors are stored, whose surplus the next tile overwrites. */
+/* Computes s->variance for row y. Whole vectors are stored; the next tile overwrites their
+ * excess. */
 static void vary_row(const search *s, int64_t y) {
   const compute_spots_tiles *down = &s->job->down, *along = &s->job->along;
   const int64_t width = s->job->width, count = along->count;
@@ -357,8 +360,8 @@ static uint32_t first_lanes(int64_t count) {
   return count <= 0 ? 0 : count >= L ? FIT_ALL_LANES : (1u << count) - 1;
 }
 
-/* Whether a pixel is larger than those before it in its square, in row-major order, and no smaller
- * than those after it. NaN is neither. */
+/* `true` if a pixel is larger than all pixels before it in its square, in row-major order, and no
+ * smaller than those after it. A NaN fails both. */
 static bool is_maximum(const search *s, int64_t y, int64_t x) {
   const int64_t d = s->job->search.distance, width = s->job->width;
   const int64_t left = x - d > 0 ? x - d : 0, right = within(x + d, width);
@@ -379,8 +382,8 @@ static bool is_maximum(const search *s, int64_t y, int64_t x) {
   return true;
 }
 
-/* Lanes of pixels that reach the threshold and are maxima among their four neighbours. All
- * comparisons are done before branching: with many spots, branches are often mispredicted. */
+/* The lanes of pixels that reach the threshold and are maxima among their four neighbours. All
+ * comparisons precede the branch: with many spots, branches are often mispredicted. */
 FIT_INLINE uint32_t candidates(const float *row, const float *above, const float *below,
                                const float *variance, float square) {
   const vf here = load(row), least = load(variance) * v_set(square);
@@ -461,15 +464,16 @@ FIT_INLINE vf curvature(vf before, vf here, vf after) {
   return (before + after) - (here + here);
 }
 
-/* The absolute second difference along columns of that along rows, of the `rows` samples from
- * number `first` on: exact for counts. Rows of `rough` have room for a vector more. */
+/* The absolute second difference, along columns, of the second difference along rows: for `rows`
+ * samples from sample `first` on. Exact for counts. Rows of `rough` need memory for an extra
+ * vector. */
 static void roughness(const cpu_spots_job *job, int64_t frame, int64_t first, int64_t rows,
                       float *pixels, float *rough) {
   const int64_t width = job->width, pitch = width + EXTRA, step = job->search.step;
   const unsigned char *from = job->frames + frame * job->stride[0];
   float *const curved = pixels + 3 * pitch;
   memset(pixels, 0, (size_t)(4 * pitch) * sizeof *pixels);
-  int64_t next = first * step; /* row of the frame that has not been read */
+  int64_t next = first * step; /* the next unread row of the frame */
   for (int64_t i = 0; i < rows; i++, rough += pitch) {
     const int64_t top = (first + i) * step;
     for (next = next > top ? next : top; next < top + 3; next++)
@@ -485,9 +489,9 @@ static void roughness(const cpu_spots_job *job, int64_t frame, int64_t first, in
   }
 }
 
-/* The sums of the values of some tiles that are finite; with `square` those of the squares of the
- * values that are at most a tile's limit, and their numbers. Each sum waits for itself, so that
- * several tiles take hardly longer than one. */
+/* The sums of the finite values of some tiles; with `square`, the sums of the squares of values up
+ * to a tile's limit, and their counts. Each sum depends on its last addition, so several tiles take
+ * hardly longer than one. */
 FIT_INLINE void sum_tiles(const cpu_spots_job *job, const float *const *values, const float *limits,
                           const bool square, float *totals, float *numbers) {
   const int64_t pitch = job->width + EXTRA, columns = job->along.size;

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* Products by AMX: sums of a tile of C of up to 16 rows and 32 columns in two tile registers. A
- * part of gemm_tile.c, of its variants `amx_…`.
+/* Products with AMX: the sums of a tile of C, up to 16 rows and 32 columns, in two tile registers.
+ * Part of gemm_tile.c, for its `amx_…` variants.
  *
- * An instruction adds to 16 × 16 sums the products of 16 rows of 16 words of A and of 16 lines of
- * 16 words of B. TDPBUSD has words of four bytes, unsigned in A and signed in B, and so the sums of
- * VPDPBUSD. TDPBF16PS has pairs of bf16: those at even and at odd places along k are summed apart,
- * from zero, and the two sums added to the ones before. Tiles of bf16 of all heights go this way,
- * so that a row's sums do not depend on the tile that it is in.
+ * An instruction multiplies 16 rows of 16 words of A by 16 lines of 16 words of B, and adds to 16 ×
+ * 16 sums. For TDPBUSD a word is four bytes, unsigned in A and signed in B; it computes the same
+ * sums as VPDPBUSD. For TDPBF16PS a word is a pair of bf16. It sums the elements at even and at odd
+ * places along k separately, from zero, and then adds both sums to the previous ones. bf16 tiles of
+ * every height use AMX, so a row's sums do not depend on its tile.
  *
- * Lines of B are those of a panel; rows of A are words side by side. So slivers, whose lines have a
- * word of each row, are turned when they are packed, 16 lines at a time (gemm_amx_turn).
+ * Lines of B are the lines of a panel. Rows of A are contiguous words, but a line of a sliver has
+ * one word of each row. So slivers are transposed when they are packed, 16 lines at a time
+ * (gemm_amx_turn).
  *
- * The shapes of tile registers are state of the thread, which gemm_multiply sets and clears: other
- * libraries in the process set their own.
+ * The shapes of tile registers are state of the thread. gemm_multiply sets and clears them, because
+ * other libraries in the process set their own.
  *
- * A test without such a processor defines GEMM_AMX_EMULATED, and the instructions. */
+ * A test on a machine without AMX defines GEMM_AMX_EMULATED and the instructions. */
 #ifndef CPU_GEMM_AMX_H
 #define CPU_GEMM_AMX_H
 
 enum {
-  AMX_WORDS = 16,                /* of a row of a tile register, and the most rows */
-  AMX_ROW = 64,                  /* bytes */
-  AMX_LEAST = GEMM_TERMS ? 4 : 1 /* fewer rows of C are multiplied by vectors */
+  AMX_WORDS = 16,                /* in a row of a tile register; also its most rows */
+  AMX_ROW = 64,                  /* in bytes */
+  AMX_LEAST = GEMM_TERMS ? 4 : 1 /* vectors multiply fewer rows of C */
 };
 
-/* What LDTILECFG reads: bytes of a row and rows of each register. */
+/* The operand of LDTILECFG: for each register the bytes in a row and the number of rows. */
 typedef struct amx_shapes {
   uint8_t palette, start_row, reserved[14];
   uint16_t row_bytes[16];
   uint8_t rows[16];
 } amx_shapes;
 
-/* Registers: sums of the left and right columns; A; B's left columns, and after it the right ones;
- * the same for the last lines of k, if there are fewer than 16. */
+/* Registers: sums of the left and right columns; A; B's left and then right columns; and the same
+ * for the last lines of k, if there are fewer than 16. */
 #define AMX_SUMS(right) right
 #define AMX_A           2
 #define AMX_B           3
@@ -62,8 +63,8 @@ typedef struct amx_shapes {
   __asm__ volatile(AMX_PRODUCTS " %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b))
 #endif
 
-/* Sets the registers for tiles of `rows` rows, and for k. `shape` has what they are set for; 0 at
- * first. */
+/* Configures the registers for tiles of `rows` rows and for k. `shape` is the current
+ * configuration; initially 0. */
 static void gemm_amx_configure(int64_t rows, int64_t k, int64_t *shape) {
   const int64_t rest = k % AMX_WORDS, wanted = rows * AMX_WORDS + rest;
   if (*shape == wanted) return;
@@ -84,7 +85,7 @@ static void gemm_amx_configure(int64_t rows, int64_t k, int64_t *shape) {
   AMX_CONFIGURE(&shapes);
 }
 
-/* One multiplication with each vector of columns. */
+/* One multiplication for each vector of columns. */
 #define AMX_STEP(a_tile, b_tile, vectors, a, a_step, b)                                            \
   do {                                                                                             \
     AMX_LOAD(a_tile, a, a_step);                                                                   \
@@ -95,7 +96,7 @@ static void gemm_amx_configure(int64_t rows, int64_t k, int64_t *shape) {
     if ((vectors) > 1) AMX_MULTIPLY(AMX_SUMS(1), a_tile, b_tile + 1);                              \
   } while (0)
 
-/* Adds the products of k words, of A's rows at `a` or of a sliver, and of a panel at `b`. */
+/* Adds the products of k words, from A's rows or sliver at `a` and a panel at `b`. */
 GEMM_INLINE void gemm_amx_add(const int rows, const int vectors, const cpu_gemm_block *block,
                               const gemm_element_at *a, const GEMM_ELEMENT *b) {
   const int64_t rest = block->k % AMX_WORDS;
@@ -114,7 +115,7 @@ GEMM_INLINE void gemm_amx_clear(const int vectors) {
   if (vectors > 1) AMX_ZERO(AMX_SUMS(1));
 }
 
-/* The registers' sums, added to the terms of rows. */
+/* Adds the registers' sums to the terms of rows. */
 GEMM_INLINE void gemm_amx_take(const int rows, const int vectors,
                                gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   gemm_vector tile[GEMM_ROWS][2];
@@ -127,7 +128,7 @@ GEMM_INLINE void gemm_amx_take(const int rows, const int vectors,
   }
 }
 
-/* Lines of a sliver become rows of 16 of them, and of the rest. */
+/* Transposes the lines of a sliver into rows, 16 lines at a time and then the rest. */
 static void gemm_amx_turn(uint32_t *lines, int64_t count, int64_t rows) {
   uint32_t piece[AMX_WORDS * AMX_WORDS];
   for (int64_t p = 0; p < count; p += AMX_WORDS, lines += rows * AMX_WORDS) {

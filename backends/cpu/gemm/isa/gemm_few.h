@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of a few rows, which give packing B no time to pay: dot products, where k lies side by
- * side, and sums of rows of a large B in the order in which they lie. Parts of gemm_tile.c; of
- * words bf16 have both. */
+/* Products with few rows, which do not repay packing B. Dot products are for operands contiguous
+ * along k; streams add rows of a large B in memory order. Part of gemm_tile.c. Among types with
+ * words, only bf16 has both. */
 #ifndef CPU_GEMM_FEW_H
 #define CPU_GEMM_FEW_H
 
 #include <string.h>
 
 #ifdef CPU_VARIANT_BF16
-typedef uint16_t gemm_dot_element; /* of B, in place; block->elements says how many */
+typedef uint16_t gemm_dot_element; /* of B in place; block->elements of them along k */
 #elif !defined(GEMM_GROUP)
 typedef GEMM_ELEMENT gemm_dot_element;
 #endif
@@ -26,7 +26,7 @@ GEMM_INLINE GEMM_ELEMENT gemm_sum_lanes(const gemm_vector *vector) {
   return lane[0];
 }
 
-/* Adds to a dot product what is left of it from element or word p on. */
+/* Completes a dot product from element or word p on. */
 GEMM_INLINE GEMM_ELEMENT gemm_dot_rest(const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                                        const gemm_dot_element *b, int64_t p, GEMM_ELEMENT total) {
 #ifdef CPU_VARIANT_BF16
@@ -43,9 +43,9 @@ GEMM_INLINE GEMM_ELEMENT gemm_dot_rest(const cpu_gemm_block *block, const GEMM_E
 #endif
 }
 
-/* Dot products of `rows` rows of A with `columns` columns of B, both constants. The columns after
- * them are asked for meanwhile: each is a new run of memory, which the hardware does not foresee.
- */
+/* Dot products of `rows` rows of A and `columns` columns of B; both are constants. Prefetches the
+ * next columns at the same time: each is a new run of memory, which the hardware does not
+ * prefetch. */
 GEMM_INLINE void gemm_dot_tile(const int rows, const int columns, const cpu_gemm_block *block,
                                const GEMM_ELEMENT *a, const gemm_dot_element *b, GEMM_ELEMENT *c) {
   enum { EACH = sizeof(GEMM_ELEMENT) / sizeof *b };
@@ -111,8 +111,8 @@ static void gemm_dot(const cpu_gemm_block *block) {
 #endif
 
 #if !defined(GEMM_GROUP) || defined(CPU_VARIANT_BF16)
-/* Sums of one block of k are apart, in the level-1 cache, until it is added to those before it: one
- * running sum of f32 over all of a long k would lose the last ones' digits. */
+/* The sums of one block of k stay separate, in the L1 cache, and are then added to the sums before
+ * them. One running f32 sum over a long k would lose the digits of the last terms. */
 #if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_BF16)
 #define GEMM_STREAM_PARTS 1
 enum { GEMM_PART_SUMS = 16 << 10 }; /* bytes */
@@ -126,8 +126,8 @@ GEMM_INLINE bool gemm_stream_apart(const cpu_gemm_block *block, int64_t columns)
          (uint64_t)(block->m * columns) * sizeof(GEMM_ELEMENT) <= GEMM_PART_SUMS;
 }
 
-/* Where the sums of some columns of the block's rows begin, `*row` apart: in `part`, as zeros, or
- * in C. */
+/* Returns the start of the sums of some columns, and their row stride in `*row`: either zeros in
+ * `part`, or C. */
 GEMM_INLINE GEMM_ELEMENT *gemm_stream_begin(const cpu_gemm_block *block, GEMM_ELEMENT *c,
                                             int64_t columns, GEMM_ELEMENT *part, int64_t *row) {
   const bool apart = gemm_stream_apart(block, columns);
@@ -146,8 +146,8 @@ GEMM_INLINE void gemm_stream_end(const cpu_gemm_block *block, GEMM_ELEMENT *c, i
 #endif
 
 #ifndef GEMM_GROUP
-/* Adds to `rows` rows of C, from column 0 on, their products with `depth` rows of B; both are
- * constants. The rows of B from row `ahead` on are asked for meanwhile. */
+/* Adds the products of `rows` rows of A and `depth` rows of B to C, from column 0 on; both numbers
+ * are constants. Prefetches B from row `ahead` on at the same time. */
 GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gemm_block *block,
                                   const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
                                   int64_t columns, int64_t ahead) {
@@ -185,11 +185,11 @@ GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gem
   }
 }
 
-/* Elements of B that are on their way from memory. */
+/* Prefetch distance in elements of B. */
 enum { GEMM_AHEAD = 8192 / sizeof(GEMM_ELEMENT) };
 
-/* Some rows of B, one at a time: one run of memory reaches the full speed of reading, several side
- * by side do not. */
+/* Processes rows of B one at a time: one run of memory reaches full bandwidth, several interleaved
+ * runs do not. */
 GEMM_INLINE void gemm_stream_depth(const int rows, const cpu_gemm_block *block, int64_t first,
                                    int64_t depth, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
                                    int64_t columns) {
@@ -231,14 +231,14 @@ static void gemm_stream(const cpu_gemm_block *block) {
 #endif
 
 #ifdef CPU_VARIANT_BF16
-/* Up to 32 elements of a row of B. */
+/* Loads up to 32 elements of a row of B. */
 GEMM_INLINE __m512i gemm_load_halves(const uint16_t *from, int64_t count) {
   return count >= GEMM_COLUMNS ? _mm512_loadu_si512((const void *)from)
                                : _mm512_maskz_loadu_epi16((UINT32_C(1) << count) - 1, from);
 }
 
-/* Adds to up to 32 columns of `rows` rows of C, a constant, their products with two rows of B, of
- * which the second may not exist. The rows some way on are asked for meanwhile. */
+/* Adds the products with two rows of B to up to 32 columns of `rows` rows of C; `rows` is a
+ * constant. The second row may not exist. Prefetches rows further on at the same time. */
 GEMM_INLINE void gemm_stream_words(const int rows, const gemm_vector *left, const uint16_t *b,
                                    int64_t b_k, bool second, float *c, int64_t c_row,
                                    int64_t columns, int64_t ahead) {
@@ -268,7 +268,7 @@ GEMM_INLINE void gemm_stream_words(const int rows, const gemm_vector *left, cons
   }
 }
 
-/* All of k for so many columns that their sums stay in the level-1 cache. */
+/* All of k, for as many columns as keep their sums in the L1 cache. */
 GEMM_INLINE void gemm_stream_columns(const int rows, const cpu_gemm_block *block,
                                      const gemm_element_at *a, const uint16_t *b, float *c,
                                      int64_t c_row, int64_t columns) {
@@ -286,7 +286,7 @@ GEMM_INLINE void gemm_stream_columns(const int rows, const cpu_gemm_block *block
   }
 }
 
-/* Of up to four rows. */
+/* For up to four rows. */
 static void gemm_stream(const cpu_gemm_block *block) {
   enum { CLOSE = 16 << 10 };
   const int64_t width = CLOSE / (block->m * (int64_t)sizeof(float)) / GEMM_COLUMNS * GEMM_COLUMNS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tile's sums become in the micro-kernel: f32 or bf16 with addends and limits
- * (cpu_gemm_finish), or bytes (cpu_gemm_requantize). A part of gemm_tile.c. */
+/* Finishing of a tile's sums in the micro-kernel: to f32 or bf16 with addends and limits
+ * (cpu_gemm_finish), or to bytes (cpu_gemm_requantize). Part of gemm_tile.c. */
 #ifndef CPU_GEMM_FINISH_H
 #define CPU_GEMM_FINISH_H
 
@@ -10,7 +10,7 @@
 #include "program/isa/math_base.h"
 #endif
 
-/* An addend or result, and conversions of one and of a vector of them. */
+/* An addend or result in memory, and its conversions, for one element and for vectors. */
 #ifdef CPU_VARIANT_BF16
 typedef uint16_t gemm_stored;
 
@@ -28,7 +28,7 @@ GEMM_INLINE gemm_vector gemm_load_first(const gemm_stored *from, int64_t count) 
 GEMM_INLINE gemm_stored gemm_narrow(float x) {
   return convert_f32_to_bf16(x);
 }
-/* The elements that the instruction below would make zero: denormals, which are rare. */
+/* Mask of elements that the conversion below would flush to zero: denormals, which are rare. */
 GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
   enum { DENORMAL = 0x20 };
   return _mm512_fpclass_ps_mask(x, DENORMAL);
@@ -43,18 +43,19 @@ GEMM_INLINE void gemm_store_two(gemm_stored *to, gemm_vector x, gemm_vector next
   _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(next, x));
 }
 
-/* Sums of the instruction are zero or normal. Such a number plus one that is zero or not tiny is
- * one of these again: close numbers differ by a multiple of their last places. The limit, 2^-90,
- * leaves 2^-97 to the sum of two numbers of bf16. So a look at addends, of which there are fewer
- * than sums or which are half as large, shows that no result will be a denormal. */
-enum { GEMM_TINY_BITS = 37 << 7 }; /* of 2^-90 in bf16 */
+/* Sums of the dot-product instruction are zero or normal. Such a sum plus an addend that is zero or
+ * not tiny is again zero or normal, because close numbers differ by a multiple of their last
+ * places. With a limit of 2^-90, the sum of two bf16 numbers is at least 2^-97. So it is enough to
+ * check the addends, which are fewer than the sums or half as large: if none is tiny, no result is
+ * a denormal. */
+enum { GEMM_TINY_BITS = 37 << 7 }; /* 2^-90 in bf16 */
 
 GEMM_INLINE unsigned gemm_tiny(gemm_vector x) {
   const __m512i limit = _mm512_set1_epi32(2 * (GEMM_TINY_BITS << 16) - 1);
   const __m512i twice = _mm512_slli_epi32((__m512i)x, 1);
   return _mm512_cmplt_epu32_mask(_mm512_sub_epi32(twice, _mm512_set1_epi32(1)), limit);
 }
-/* The same of rows of a tile as they are stored; NULL has none. */
+/* The same for a tile's addends in memory; NULL has none. */
 GEMM_INLINE unsigned gemm_tiny_rows(const int rows, const int vectors, const gemm_stored *from,
                                     int64_t row) {
   const __m512i one = _mm512_set1_epi16(1);
@@ -116,9 +117,9 @@ GEMM_INLINE gemm_stored gemm_narrow(float x) {
 #endif
 
 #if GEMM_VECTOR_BYTES == 64
-/* Stores some numbers one by one: among them are denormals, which the instruction for vectors would
- * make zero. That is rare, and therefore not inlined. Other numbers become the
- * same in both ways. */
+/* Stores numbers one by one if there are denormals among them, which the vector conversion would
+ * flush to zero. Other numbers convert to the same bits either way. This is rare, and therefore not
+ * inlined. */
 static __attribute__((noinline)) void gemm_store_each(int64_t count, const float *x,
                                                       gemm_stored *y) {
   for (int64_t j = 0; j < count; j++) y[j] = gemm_narrow(x[j]);
@@ -136,7 +137,7 @@ GEMM_INLINE void gemm_store_some(gemm_stored *to, gemm_vector x, int64_t count) 
     gemm_store_first(to, x, count);
 }
 #else
-/* Without masks single elements end a row. */
+/* Without masks, single elements handle the end of a row. */
 GEMM_INLINE gemm_vector gemm_load_some(const gemm_stored *from, int64_t count) {
   (void)count;
   return gemm_load(from);
@@ -157,8 +158,8 @@ GEMM_INLINE gemm_stored gemm_finished(const cpu_gemm_finish *f, int64_t i, int64
 }
 #endif
 
-/* Finishes a vector of sums, whose results replace them if y is NULL; what there is of addends, and
- * of y, is constant wherever this is inlined. */
+/* Finishes a vector of sums. If y is NULL, the results replace the sums. The has_… flags, and
+ * whether y is NULL, are compile-time constants wherever this is inlined. */
 GEMM_INLINE void gemm_finish_vector(const bool has_a, const bool repeats, const bool has_b,
                                     const bool has_c, const cpu_gemm_finish *f, float *x,
                                     const gemm_stored *a, const gemm_stored *b,
@@ -178,8 +179,8 @@ GEMM_INLINE void gemm_finish_vector(const bool has_a, const bool repeats, const 
     *(gemm_vector *)x = sum;
 }
 
-/* Finishes a tile: its sums lie at `x`, rows of whole vectors, `x_row` apart. With `keeps` they are
- * replaced by the results, in f32. */
+/* Finishes a tile. Its sums are at `x`, in rows of whole vectors, `x_row` apart. With `keeps` the
+ * results replace them, in f32. */
 GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bool has_b,
                                   const bool has_c, const bool keeps, const cpu_gemm_finish *f,
                                   int64_t row, int64_t column, int64_t rows, int64_t columns,
@@ -209,10 +210,11 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
 #undef GEMM_FINISH_VECTOR
 }
 
-/* Finishes a whole tile in registers: the usual one, with an addend along the columns or one for
- * each row, and perhaps one or two like the result. The same operations as above, but that `zero`
- * is added to the first addend: it is there to make zeros positive, which a sum of others than two
- * negative zeros is. False, with nothing done, if a result might be a denormal that is lost. */
+/* Finishes a whole tile in registers. This is the usual case: an addend along the columns or one
+ * per row, and perhaps one or two addends shaped like the result. The operations are the same as
+ * above, except that `zero` is added to the first addend. `zero` makes zeros positive, and a sum is
+ * a negative zero only if both terms are. Returns false and does nothing if a result might be a
+ * denormal that would be flushed. */
 GEMM_INLINE bool gemm_finish_tile(const int rows, const int vectors, const bool repeats,
                                   const bool has_b, const bool has_c, const cpu_gemm_finish *f,
                                   const cpu_gemm_block *block,
@@ -261,8 +263,8 @@ GEMM_INLINE bool gemm_finish_tile(const int rows, const int vectors, const bool 
   return true;
 }
 
-/* The same with what there is of addends; false also where it is not the usual. `added`: the sums
- * are of sums, and may be denormals. */
+/* Selects gemm_finish_tile for the addends present; returns false also for combinations it does not
+ * support. `added`: the sums were added to other sums, and may be denormals. */
 GEMM_INLINE bool gemm_finish_whole(const int rows, const int vectors, const cpu_gemm_finish *f,
                                    const cpu_gemm_block *block, bool added,
                                    gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
@@ -285,7 +287,8 @@ GEMM_INLINE bool gemm_finish_whole(const int rows, const int vectors, const cpu_
                 : GEMM_FINISH_TILE(false, false, false);
 }
 
-/* Asks for what a tile's finish will read from far away, except a row that all share. */
+/* Prefetches the operands of a tile's finish that come from far away. A row shared by all tiles is
+ * not among them. */
 GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_gemm_finish *f,
                                    const cpu_gemm_block *block) {
   if (f->b && f->b_row != 0)
@@ -301,7 +304,7 @@ GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_
 }
 
 #ifdef GEMM_NATIVE
-/* Results of a tile that are finished but for a function of them. */
+/* Applies the epilogue's last function to a finished tile, in place. */
 GEMM_INLINE void gemm_finish_after(const cpu_gemm_block *block, int64_t rows, int64_t columns) {
   const cpu_gemm_finish *f = block->finish;
   if (f && f->after)
@@ -309,7 +312,7 @@ GEMM_INLINE void gemm_finish_after(const cpu_gemm_block *block, int64_t rows, in
 }
 #endif
 
-/* Adds what C has to a tile's sums. */
+/* Adds C to a tile's sums. */
 static void gemm_add_rows(float *x, int64_t x_row, const float *c, int64_t c_row, int64_t rows,
                           int64_t columns) {
   for (int64_t i = 0; i < rows; i++, x += x_row, c += c_row)
@@ -343,8 +346,8 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
 }
 
 #ifdef CPU_VARIANT_BF16
-/* The same with functions, which are faster over many numbers: over all rows, with what fills their
- * last vectors. */
+/* Finishes a tile with functions. They are faster over many numbers, so they run over all rows at
+ * once, including the padding of the last vectors. */
 static void gemm_finish_applied(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
                                 int64_t columns, float *x, int64_t x_row) {
   gemm_finish_as(true, f, row, column, rows, columns, x, x_row);
@@ -369,7 +372,7 @@ static void gemm_finish_applied(const cpu_gemm_finish *f, int64_t row, int64_t c
 #include "program/isa/requantize_vector.h"
 
 #ifdef REQUANTIZE_LANES
-/* Whether a tile begins with the offsets of its columns, which takes no time, instead of zeros. */
+/* True if a tile starts from its columns' offsets, which takes no time, instead of zeros. */
 GEMM_INLINE bool gemm_begins_with_offsets(const int vectors, const cpu_gemm_block *block,
                                           int64_t columns) {
   return block->requantize && block->requantize->lines.blocks && columns == vectors * GEMM_LANES;
@@ -383,8 +386,8 @@ GEMM_INLINE gemm_vector gemm_offset(const cpu_gemm_block *block, int v) {
                             : REQUANTIZE_V(set1_epi32)(*l->offset));
 }
 
-/* Makes bytes of some vectors of all rows where they are, in registers, two rows of two or four of
- * one at a time; false where their numbers are too large. */
+/* Requantizes some vectors of all rows in registers: two rows of two vectors, or four rows of one,
+ * at a time. Returns false if the numbers are too large. */
 GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const int vectors,
                                        const requantize_numbers *n, const cpu_gemm_block *block,
                                        gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
@@ -415,7 +418,7 @@ GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const in
   return true;
 }
 
-/* The same of a whole tile, which began with the offsets. */
+/* The same for a whole tile that started from the offsets. */
 GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
                                       const cpu_gemm_block *block,
                                       gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
@@ -444,7 +447,7 @@ GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
 }
 #endif
 
-/* Makes bytes of a tile's sums, by way of memory. */
+/* Requantizes a tile's sums through memory. */
 static void gemm_requantize_stored(const cpu_gemm_block *block, int64_t rows, int64_t columns,
                                    const GEMM_ELEMENT *x) {
   cpu_requantize_lines l = block->requantize->lines;
@@ -459,8 +462,8 @@ static void gemm_requantize_stored(const cpu_gemm_block *block, int64_t rows, in
   block->requantize->run(&l);
 }
 
-/* Makes bytes of a tile's sums, to which the terms of rows are yet to be added; `begun`: they began
- * with the offsets. */
+/* Requantizes a tile's sums, after adding the terms of rows. `begun`: the sums started from the
+ * offsets. */
 GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
                                  const GEMM_ELEMENT *c, int64_t columns, bool begun,
                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {

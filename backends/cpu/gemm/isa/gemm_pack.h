@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Packing of operands: copies, transpositions and conversions to the computing type.
  *
- * Included by gemm_tile.c. GEMM_NATIVE is the dtype that needs no conversion, GEMM_NATIVE_SIGNED
- * its C type (integers compute in unsigned types, so that overflow wraps). */
+ * Included by gemm_tile.c. GEMM_NATIVE is the dtype that needs no conversion. Integers compute in
+ * unsigned types, so that overflow wraps. */
 #ifndef CPU_GEMM_PACK_H
 #define CPU_GEMM_PACK_H
 
@@ -10,8 +10,8 @@
 
 #include "core/cpu.h"
 
-/* f16 to f32 by moving the fields: the exponents' difference is a multiplication by 2^112, which
- * also makes denormals normal; infinity and NaN come out as 2^16 and more. */
+/* Converts f16 to f32 by moving the bit fields. Multiplying by 2^112 corrects the exponent, and
+ * also makes denormals normal. Infinity and NaN become 2^16 or more. */
 GEMM_INLINE float gemm_half(uint16_t half) {
   const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
   float value;
@@ -77,7 +77,7 @@ GEMM_INLINE void gemm_convert(const compute_dtype dtype, GEMM_ELEMENT *packed, i
     gemm_convert(dtype, packed, row, outer, inner, data, outer_stride, inner_stride);              \
     break;
 
-/* outer × inner elements of any dtype, from `first` elements after the source's address on. */
+/* Converts outer × inner elements of any dtype from `data`. */
 static void gemm_gather(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_t inner,
                         const void *data, compute_dtype dtype, int64_t outer_stride,
                         int64_t inner_stride) {
@@ -96,8 +96,8 @@ static void gemm_gather(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_
   }
 }
 
-/* Fewer elements than 64 bytes hold, by copies that overlap: a loop over some few elements costs
- * more than they do. */
+/* Copies fewer elements than 64 bytes hold, by overlapping copies: a loop over a few elements costs
+ * more. */
 GEMM_INLINE void gemm_copy_rest(GEMM_ELEMENT *restrict to, const GEMM_ELEMENT *restrict from,
                                 int64_t count) {
   enum { HALF = 32 / sizeof(GEMM_ELEMENT), QUARTER = 16 / sizeof(GEMM_ELEMENT) };
@@ -112,8 +112,8 @@ GEMM_INLINE void gemm_copy_rest(GEMM_ELEMENT *restrict to, const GEMM_ELEMENT *r
   }
 }
 
-/* Rows of the computing type itself. The hardware stops looking ahead at the end of each short run,
- * so the run four rows further is asked for meanwhile. */
+/* Copies rows of the computing type. The hardware prefetcher stops at the end of each short run, so
+ * we prefetch the run four rows further on. */
 static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_t inner,
                            const GEMM_ELEMENT *from, int64_t from_row) {
   enum { AHEAD = 4, LINE = 64 / sizeof(GEMM_ELEMENT) };
@@ -131,12 +131,12 @@ static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int
 #if GEMM_VECTOR_BYTES == 64
 #include "gemm_turn.h"
 #else
-/* Four (8-byte elements: two) rows of as many elements, turned. */
+/* Transposes four rows of four elements (8-byte elements: two of two). */
 #define GEMM_SQUARE ((int)(16 / sizeof(GEMM_ELEMENT)))
 typedef GEMM_ELEMENT gemm_square_row
     __attribute__((vector_size(16), aligned(__alignof__(GEMM_ELEMENT))));
 
-/* Elements of a row, every one or every second; no others behind them are read. */
+/* Loads elements of a row, every one or every second; reads no memory behind them. */
 GEMM_INLINE gemm_square_row gemm_load_row(const GEMM_ELEMENT *row, const int step) {
   const gemm_square_row first = *(const gemm_square_row *)row;
   if (step == 1) return first;
@@ -190,20 +190,21 @@ GEMM_INLINE void gemm_turn_rows(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_
 }
 #endif
 
-/* `rows` rows of neighbours turned into k rows of `rows` elements: one tile's part of A. */
+/* Transposes `rows` rows with contiguous elements into k rows of `rows` elements: one tile's part
+ * of A. */
 static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
                              const GEMM_ELEMENT *from, int64_t from_row) {
   gemm_turn_rows(sliver, sliver_row, rows, k, from, from_row, 1);
 }
 
-/* The same of every second neighbour: what a convolution with stride 2 reads. */
+/* The same for every second element, as in a convolution with stride 2. */
 static void gemm_turn_picked(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
                              const GEMM_ELEMENT *from, int64_t from_row) {
   gemm_turn_rows(sliver, sliver_row, rows, k, from, from_row, 2);
 }
 
-/* Every second element: what a convolution with stride 2 reads. A loop of its own, as compilers
- * make shuffles of it where they know the step. */
+/* Copies every second element, as in a convolution with stride 2. A separate loop, because
+ * compilers make shuffles of it if the step is constant. */
 static void gemm_pick_rows(GEMM_ELEMENT *restrict packed, int64_t row, int64_t outer, int64_t inner,
                            const GEMM_ELEMENT *restrict from, int64_t from_row) {
   for (int64_t i = 0; i < outer; i++, packed += row, from += from_row)
@@ -258,13 +259,13 @@ static void gemm_pack_slivers(void *packed, int64_t m, int64_t k, const cpu_gemm
 }
 
 #if GEMM_VECTOR_BYTES == 64
-/* A full panel from columns that lie `column` apart and whose elements lie side by side. */
+/* Transposes columns with contiguous elements, `column` apart, into a full panel. */
 static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
                             int64_t column) {
   gemm_turn_sliver(panel, GEMM_COLUMNS, GEMM_COLUMNS, k, from, column);
 }
 #else
-/* The same; the next panel's columns, new runs of memory, are asked for meanwhile. */
+/* The same; prefetches the next panel's columns, which are new runs of memory. */
 static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
                             int64_t column) {
   int64_t p = 0;
@@ -282,8 +283,8 @@ static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *
 }
 #endif
 
-/* Full panels of B with its columns side by side; a few panels per pass, so that a row of B is read
- * in runs of some cache lines. */
+/* Copies full panels of a B with contiguous columns, a few panels per pass, so that a row of B is
+ * read in runs of several cache lines. */
 static void gemm_copy_panels(GEMM_ELEMENT *packed, int64_t k, int64_t panels,
                              const GEMM_ELEMENT *from, int64_t from_k) {
   enum { TOGETHER = 4, AHEAD = 8 };
@@ -301,8 +302,8 @@ static void gemm_copy_panels(GEMM_ELEMENT *packed, int64_t k, int64_t panels,
   }
 }
 
-/* One panel of any dtype, strides and width. Where k runs through neighbours, it is converted in
- * that order first and then turned. */
+/* Converts one panel of any dtype, strides and width. If k is contiguous, converts in that order
+ * first and then transposes. */
 static void gemm_convert_panel(GEMM_ELEMENT *panel, int64_t k, int64_t columns,
                                const cpu_gemm_source *source, int64_t first) {
   enum { CHUNK = 64 };

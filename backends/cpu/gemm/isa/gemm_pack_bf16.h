@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Packing of bf16 into words with AVX-512, which all machines that multiply bf16 have. A part of
- * gemm_pack_words.h. Masks end lines and columns, so that nothing outside the source is read. */
+/* Packs bf16 into words with AVX-512, which every machine that multiplies bf16 has. Part of
+ * gemm_pack_words.h. Masks end lines and columns, so nothing outside the source is read. */
 #ifndef CPU_GEMM_PACK_BF16_H
 #define CPU_GEMM_PACK_BF16_H
 
 enum {
-  GEMM_SIDE = 16,    /* words of a vector */
-  GEMM_TOGETHER = 8, /* panels per pass, so that a row of B is read in runs of some cache lines */
-  GEMM_PAIRS_AHEAD = 8, /* lines that are asked for in advance */
+  GEMM_SIDE = 16,       /* words in a vector */
+  GEMM_TOGETHER = 8,    /* panels per pass: rows of B are read in runs of several cache lines */
+  GEMM_PAIRS_AHEAD = 8, /* prefetch distance in lines */
   GEMM_EVEN_LANES = 0x88,
   GEMM_ODD_LANES = 0xdd
 };
@@ -17,7 +17,7 @@ GEMM_INLINE uint32_t gemm_mask(int64_t count) {
   return count >= 32 ? ~UINT32_C(0) : count <= 0 ? 0 : (UINT32_C(1) << count) - 1;
 }
 
-/* Sixteen rows of sixteen words, turned: within lanes of four words first, then the lanes. */
+/* Transposes sixteen rows of sixteen words: first within lanes of four words, then across lanes. */
 GEMM_INLINE void gemm_turn_words(__m512i row[GEMM_SIDE]) {
   __m512i half[GEMM_SIDE], quad[GEMM_SIDE];
   GEMM_UNROLL
@@ -45,7 +45,7 @@ GEMM_INLINE void gemm_turn_words(__m512i row[GEMM_SIDE]) {
   }
 }
 
-/* Where k lies side by side. */
+/* For sources contiguous along k. */
 static void gemm_turn_lines(uint32_t *to, const gemm_line_source *source) {
   const int64_t lines = (source->k + 1) / 2, width = source->width;
   for (int64_t j = 0; j < width; j += GEMM_SIDE) {
@@ -68,7 +68,7 @@ static void gemm_turn_lines(uint32_t *to, const gemm_line_source *source) {
   }
 }
 
-/* Words of up to 32 columns from two rows of k, of which the second may not exist. */
+/* Packs words of up to 32 columns from two rows of k; the second may not exist. */
 GEMM_INLINE void gemm_weave(uint32_t *to, const gemm_unit *from, int64_t step, bool second,
                             int64_t count, int64_t width) {
   const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
@@ -84,7 +84,7 @@ GEMM_INLINE void gemm_weave(uint32_t *to, const gemm_unit *from, int64_t step, b
     _mm512_mask_storeu_epi32(to + GEMM_SIDE, (__mmask16)gemm_mask(width - GEMM_SIDE), words[1]);
 }
 
-/* Where rows or columns lie side by side. */
+/* For sources with contiguous rows or columns. */
 static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
   const int64_t width = source->width;
   for (int64_t p = 0; p < source->k; p += 2, to += width)
@@ -93,8 +93,8 @@ static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
                  source->count - j, width - j);
 }
 
-/* Full panels of a B with its columns side by side. The rows of k some lines on are asked for
- * meanwhile. */
+/* Packs full panels of a B with contiguous columns. Prefetches rows of k further on at the same
+ * time. */
 static void gemm_weave_panels(uint32_t *to, const gemm_line_source *source, int64_t panels) {
   const int64_t apart = (source->k + 1) / 2 * GEMM_COLUMNS;
   for (int64_t first = 0; first < panels; first += GEMM_TOGETHER) {
@@ -113,7 +113,7 @@ static void gemm_weave_panels(uint32_t *to, const gemm_line_source *source, int6
   }
 }
 
-/* Pixels of up to four channels, each a plane of its own, as two words each. */
+/* Packs pixels of up to four channels, each in a separate plane, as two words each. */
 static void gemm_weave_pixels(gemm_unit *to, int64_t pixels, int64_t channels,
                               const cpu_gemm_source *source) {
   const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);

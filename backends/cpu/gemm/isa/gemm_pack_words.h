@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Packing of 8-bit integers and of bf16 into words of 32 bits, each of GEMM_GROUP neighbours along
- * k: pairs of 16 bits, or four bytes for instructions that add up four products of an unsigned and
- * a signed byte. Lines of words replace lines of elements: line p has the p-th word of each row of
- * a sliver of A (but see gemm_amx.h), or of each column of a panel of B; after k come zeros.
+/* Packs 8-bit integers and bf16 into words of 32 bits, each of GEMM_GROUP neighbours along k. A
+ * word is a pair of 16 bits, or four bytes for instructions that sum four products of an unsigned
+ * and a signed byte. Lines of words replace lines of elements: line p has the p-th word of each row
+ * of a sliver of A (but see gemm_amx.h), or of each column of a panel of B. Zeros follow the end of
+ * k.
  *
- * Bytes of the wrong sign are shifted by 128, by their highest bit: a' = a + 128 of an i8 in A, b'
- * = b − 128 of a u8 in B. With s and t the 128 or 0 of A and B, the product is
+ * Bytes of the wrong sign are shifted by 128, by flipping their highest bit: a' = a + 128 for an i8
+ * in A, b' = b − 128 for a u8 in B. With shifts s of A and t of B, each 128 or 0, the product is
  *
  *   sum of (a' − s)(b' + t) = sum of a' b' + (t · sum of a' − k s t) − s · sum of b'
  *
- * The term in brackets belongs to a row, the last to a column: they make up the line after the last
- * (`terms` in gemm_table.h). Pairs need no shift, and have zeros there. */
+ * The term in brackets belongs to a row, the last term to a column. They form the line after the
+ * last one (`terms` in gemm_table.h). Pairs need no shift, so their terms are zero. */
 #ifndef CPU_GEMM_PACK_WORDS_H
 #define CPU_GEMM_PACK_WORDS_H
 
 #include <string.h>
 
 enum {
-  GEMM_WORDS = 4,                      /* of a vector of 16 bytes */
-  GEMM_STEP = GEMM_WORDS * GEMM_GROUP, /* elements that make them */
+  GEMM_WORDS = 4,                      /* in a vector of 16 bytes */
+  GEMM_STEP = GEMM_WORDS * GEMM_GROUP, /* elements in a vector */
   GEMM_SHIFT = 128
 };
 
-/* An element of an operand, and what becomes of it in a word. */
+/* An element of an operand, and its form in a word. */
 #ifdef CPU_VARIANT_BF16
 typedef uint16_t gemm_unit;
 #else
@@ -41,19 +42,19 @@ typedef uint16_t gemm_shorts __attribute__((vector_size(16)));
 typedef int16_t gemm_signed_shorts __attribute__((vector_size(16)));
 typedef uint32_t gemm_words __attribute__((vector_size(16)));
 
-/* One sliver or panel: `width` rows or columns, of which `count` exist, `along` elements apart;
- * their elements along k are `step` apart. */
+/* One sliver or panel: `width` rows or columns, `along` elements apart; `count` of them exist.
+ * Their elements along k are `step` apart. */
 typedef struct gemm_line_source {
   const gemm_unit *from;
   int64_t k, count, width, along, step;
   bool is_signed;
-  uint8_t flip; /* what the highest bits are changed by */
+  uint8_t flip; /* XORed with every byte: the highest bit, or 0 */
 } gemm_line_source;
 
 #ifdef CPU_VARIANT_BF16
 #include "gemm_pack_bf16.h"
 #else
-/* The first `count` ≤ 16 bytes, flipped; then zeros. */
+/* Loads the first `count` ≤ 16 bytes and flips them; zeros follow. */
 GEMM_INLINE gemm_bytes gemm_take_bytes(const uint8_t *from, int64_t count, uint8_t flip) {
   gemm_bytes bytes;
   const gemm_bytes flips = (gemm_bytes){0} + flip;
@@ -66,13 +67,13 @@ GEMM_INLINE gemm_bytes gemm_take_bytes(const uint8_t *from, int64_t count, uint8
   return bytes ^ flips;
 }
 
-/* Eight bytes widened. */
+/* Widens eight bytes. */
 GEMM_INLINE gemm_words gemm_widen(gemm_half_bytes bytes, bool is_signed) {
   if (!is_signed) return (gemm_words) __builtin_convertvector(bytes, gemm_shorts);
   return (gemm_words) __builtin_convertvector((gemm_signed_bytes)bytes, gemm_signed_shorts);
 }
 
-/* Four words of neighbours along k. */
+/* Loads four words of neighbours along k. */
 GEMM_INLINE gemm_words gemm_take_words(const gemm_unit *from, int64_t count,
                                        const gemm_line_source *source) {
 #if GEMM_GROUP == 4
@@ -84,7 +85,7 @@ GEMM_INLINE gemm_words gemm_take_words(const gemm_unit *from, int64_t count,
 #endif
 }
 
-/* Where k lies side by side: squares of four words, turned. */
+/* For sources contiguous along k: transposes squares of four words. */
 static void gemm_turn_lines(uint32_t *to, const gemm_line_source *source) {
   const int64_t lines = (source->k + GEMM_GROUP - 1) / GEMM_GROUP, width = source->width;
   for (int64_t j = 0; j < width; j += GEMM_WORDS) {
@@ -116,7 +117,7 @@ static void gemm_turn_lines(uint32_t *to, const gemm_line_source *source) {
   }
 }
 
-/* Sixteen words from GEMM_GROUP runs of sixteen bytes. */
+/* Makes sixteen words from GEMM_GROUP runs of sixteen bytes. */
 GEMM_INLINE void gemm_weave(gemm_words word[GEMM_WORDS], const gemm_bytes row[GEMM_GROUP],
                             bool is_signed) {
   const gemm_bytes low = __builtin_shufflevector(row[0], row[1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
@@ -144,7 +145,7 @@ GEMM_INLINE void gemm_weave(gemm_words word[GEMM_WORDS], const gemm_bytes row[GE
 #endif
 }
 
-/* Where rows or columns lie side by side. The rows of k some lines on are asked for meanwhile. */
+/* For sources with contiguous rows or columns. Prefetches rows of k further on at the same time. */
 static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
   enum { PIECE = 16, AHEAD = 8 * GEMM_GROUP };
   const int64_t width = source->width;
@@ -171,7 +172,7 @@ static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
 
 #endif
 
-/* Any strides: a piece of some columns, and of k, is copied first. */
+/* For any strides: first copies a piece of some columns and of k. */
 static void gemm_gather_lines(uint32_t *to, const gemm_line_source *source) {
   enum { CHUNK = 64, WIDEST = GEMM_COLUMNS > GEMM_ROWS ? GEMM_COLUMNS : GEMM_ROWS };
   gemm_unit piece[WIDEST * CHUNK];
@@ -189,7 +190,7 @@ static void gemm_gather_lines(uint32_t *to, const gemm_line_source *source) {
 }
 
 #if GEMM_TERMS
-/* The line after the last: factor · sum + rest, of bytes that are signed in B, unsigned in A. */
+/* Writes the line after the last: factor · sum + rest. Bytes are signed in B, unsigned in A. */
 static void gemm_add_terms(uint32_t *lines, int64_t count, int64_t width, bool right,
                            uint32_t factor, uint32_t rest) {
   uint32_t *to = lines + count * width;
@@ -228,13 +229,13 @@ static void gemm_pack_lines(uint32_t *to, const gemm_line_source *source, bool r
 #endif
 }
 
-/* 128 where the operand's bytes are shifted by that. */
+/* 128 if the operand's bytes are shifted by 128, else 0. */
 GEMM_INLINE uint32_t gemm_shift_of(compute_dtype dtype, bool right) {
   const bool wrong = right ? dtype == COMPUTE_U8 : dtype == COMPUTE_I8;
   return GEMM_GROUP == 4 && wrong ? GEMM_SHIFT : 0;
 }
 
-/* `count` elements of A, `step` apart, as the parts of words. */
+/* Copies `count` elements of A, `step` apart, into the parts of words. */
 GEMM_INLINE void gemm_copy_parts(gemm_part *restrict to, const gemm_unit *restrict from,
                                  int64_t count, int64_t step, const bool is_signed,
                                  const uint8_t flip) {
@@ -245,7 +246,7 @@ GEMM_INLINE void gemm_copy_parts(gemm_part *restrict to, const gemm_unit *restri
 }
 
 #if GEMM_GROUP == 4
-/* Rows of one word from so many planes: what is missing is `flip`. */
+/* Packs rows of one word from `planes` planes; `flip` fills missing bytes. */
 static void gemm_weave_rows(uint32_t *to, int64_t rows, int64_t planes,
                             const cpu_gemm_source *source, uint8_t flip) {
   enum { PIECE = 16 };

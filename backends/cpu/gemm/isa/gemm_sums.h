@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The sums of a tile: steps on all of them. A part of gemm_tile.c. */
+/* Operations on all sums of a tile. Part of gemm_tile.c. */
 #ifndef CPU_GEMM_SUMS_H
 #define CPU_GEMM_SUMS_H
 
@@ -32,7 +32,7 @@ GEMM_INLINE void gemm_add_stored(const int rows, const int vectors, gemm_sums to
 }
 
 #if GEMM_TERMS
-/* Whether any of a tile's terms is not zero; true where it is not worth asking. */
+/* True if any of a tile's terms is nonzero, or if the test is not worth its cost. */
 GEMM_INLINE bool gemm_any(const int vectors, const gemm_vector *terms) {
 #ifdef __AVX512F__
   __m512i all = (__m512i)terms[0];
@@ -46,7 +46,7 @@ GEMM_INLINE bool gemm_any(const int vectors, const gemm_vector *terms) {
 }
 #endif
 
-/* Stores the first `columns` columns of a tile whose full width would leave C. */
+/* Stores the first `columns` columns of a tile that extends past the edge of C. */
 GEMM_INLINE void gemm_store_edge(const int rows, const int vectors, gemm_sums sum, GEMM_ELEMENT *c,
                                  int64_t c_row, int64_t columns, bool accumulate) {
   GEMM_ELEMENT line[GEMM_MAX_VECTORS * GEMM_LANES];

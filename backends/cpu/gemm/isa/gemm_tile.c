@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* Register-blocked matrix product: the one source of every micro-kernel.
  *
- * Compiled once per instruction set and element type (core/isa.h): GEMM_ELEMENT is the computing
- * type, unsigned for integers, so that overflow wraps; GEMM_MULTIPLY_ADD(a, b, c) the instruction
- * for a·b + c on vectors, where there is one.
+ * Compiled once per instruction set and element type (core/isa.h). GEMM_ELEMENT is the computing
+ * type; integers are unsigned, so that overflow wraps. GEMM_MULTIPLY_ADD(a, b, c) is the vector
+ * instruction for a·b + c, if there is one.
  *
- * A tile of C of up to GEMM_ROWS rows and two vectors of columns stays in registers while k runs:
- * each k takes two vectors of B and repeats one element of A per row over a vector. That makes 12
- * sums with 16 registers (AVX2: 6 × 16 f32) and 24 or 28 with 32 (NEON: 12 × 8, AVX-512: 14 × 32);
- * 8 would hide the latency of two multiply-adds per cycle.
+ * A tile of C of up to GEMM_ROWS rows and two vectors of columns stays in registers while k runs.
+ * Each step of k loads two vectors of B, and broadcasts one element of A per row. This needs 12
+ * sums with 16 registers (AVX2: 6 × 16 f32), and 24 or 28 sums with 32 registers (NEON: 12 × 8,
+ * AVX-512: 14 × 32). 8 sums would hide the latency of two multiply-adds per cycle.
  *
- * A is read with any strides, since an element is repeated anyway. Six rows are as many runs of
- * memory as the hardware foresees, so that packing A is at most a copy of rows; of twelve it loses
- * count, and they are packed tile by tile, in the order of use ("slivers"); fourteen take so long
- * for each k that only rows which compete for few cache sets are packed. B's columns must
- * lie side by side in panels. Elements are summed in the order of k, whatever the tile's shape, so
- * results do not depend on how C was cut into tiles. One running sum of floats would lose what it
- * adds last: its error grows with k (6e-4 of 100,000 equal elements in f32). So parts of k are
- * summed by themselves and then added to the sums of those before, which wait in the level-1 cache.
+ * A may have any strides, since its elements are broadcast anyway. The hardware prefetches six rows
+ * as six runs of memory, so there packing A is at most a copy of rows. It cannot follow twelve
+ * rows, so these are packed tile by tile, in the order of use ("slivers"). Fourteen rows take so
+ * long per step of k that they are packed only if they compete for few cache sets. B's columns must
+ * be contiguous in panels.
  *
- * Vectors are GCC's, 16 bytes wide without AVX. GEMM_ROWS may force another height: a machine
- * without AVX-512 tests its tiles that way. */
+ * Elements are summed in the order of k for every tile shape, so results do not depend on the tiles
+ * of C. The error of one running sum of floats grows with k (6e-4 for 100,000 equal elements in
+ * f32). So parts of k are summed separately, and then added to the sums of earlier parts in the L1
+ * cache.
+ *
+ * Vectors are GCC's, 16 bytes wide without AVX. A test may set GEMM_ROWS, to test AVX-512 tile
+ * heights on a machine without AVX-512. */
 #include <stddef.h>
 #include <string.h>
 
@@ -44,7 +46,7 @@
 #define GEMM_NATIVE        COMPUTE_F32
 #define GEMM_FINISHES      COMPUTE_F32
 #elif defined(CPU_VARIANT_BF16)
-/* An element of A or B is a word of two bf16 that are neighbours along k, of C a sum in f32. */
+/* An element of A or B is a word of two bf16, neighbours along k; an element of C is an f32 sum. */
 #define GEMM_ELEMENT       float
 #define GEMM_ELEMENT_BYTES 4
 #define GEMM_FINISHES      COMPUTE_BF16
@@ -60,7 +62,7 @@
 #define GEMM_NATIVE        COMPUTE_I32
 #define GEMM_INTEGER
 #elif defined(CPU_VARIANT_PAIRS) || defined(CPU_VARIANT_DOTS) || defined(CPU_VARIANT_AMX_BYTES)
-/* Of 8-bit integers; an element of A or B is a word of some neighbours along k, one of C a sum. */
+/* 8-bit integers: an element of A or B is a word of neighbours along k, an element of C a sum. */
 #define GEMM_REQUANTIZES
 #define GEMM_ELEMENT       uint32_t
 #define GEMM_ELEMENT_BYTES 4
@@ -80,7 +82,7 @@
 #endif
 
 #if defined(GEMM_INTEGER) || defined(GEMM_MULTIPLY_ADD)
-/* No instruction for it, or a test's. */
+/* No such instruction, or a test has defined it. */
 #elif defined(CPU_VARIANT_BF16)
 #define GEMM_MULTIPLY_ADD(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #elif defined(CPU_VARIANT_DOTS) || defined(CPU_VARIANT_AMX_BYTES)
@@ -137,12 +139,12 @@
 #endif
 
 #if defined(GEMM_ROWS)
-/* A test's height. */
+/* A test has set the height. */
 #elif defined(GEMM_AMX)
 #define GEMM_ROWS 16
 #elif GEMM_VECTOR_BYTES == 64
 #define GEMM_ROWS 14
-#elif defined(__aarch64__) && !defined(CPU_VARIANT_I64) /* which has no vector multiplication */
+#elif defined(__aarch64__) && !defined(CPU_VARIANT_I64) /* i64 has no vector multiplication */
 #define GEMM_ROWS 12
 #else
 #define GEMM_ROWS 6
@@ -150,14 +152,15 @@
 #define GEMM_LANES   ((int)(GEMM_VECTOR_BYTES / sizeof(GEMM_ELEMENT)))
 #define GEMM_COLUMNS (2 * GEMM_LANES)
 
-/* Contraction is off in the whole project, so multiply-adds are asked for by name. */
+/* Contraction is off in the whole project, so multiply-adds are explicit. */
 #ifndef GEMM_MULTIPLY_ADD
 #define GEMM_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* Tiles of so few rows read B faster than it comes from memory, and prefetch it this far ahead. The
- * full tile of AVX2 does not: it has only 12 multiply-adds for each k, so any other instruction
- * costs time where a hyperthread shares the core. For the same reason its loop is unrolled. */
+/* Tiles of at most this many rows read B faster than memory delivers it, so they prefetch it
+ * GEMM_FAR elements ahead. The full tile of AVX2 does not prefetch: it has only 12 multiply-adds
+ * per step of k, so any other instruction costs time if a hyperthread shares the core. Its loop is
+ * unrolled for the same reason. */
 #if GEMM_VECTOR_BYTES == 32 || defined(CPU_VARIANT_PAIRS)
 #define GEMM_FEW 3
 #else
@@ -179,7 +182,7 @@ enum { GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
 #define GEMM_STEPS
 #endif
 
-/* Tiles with room for one prefetch more in each step of k, for block->ahead. */
+/* True for tiles with room for one more prefetch per step of k, for block->ahead. */
 #define GEMM_ASKS(rows, vectors) (GEMM_VECTOR_BYTES == 64 && (rows) > 5 && (vectors) == 2)
 
 typedef GEMM_ELEMENT gemm_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
@@ -190,15 +193,15 @@ typedef GEMM_ELEMENT gemm_vector_at /* at any element's address */
     __attribute__((vector_size(GEMM_VECTOR_BYTES), aligned(__alignof__(GEMM_ELEMENT))));
 
 #if defined(CPU_VARIANT_PAIRS) && defined(__AVX2__) && !defined(__AVX512BW__)
-/* Each addition right after its multiplication: by the scheduling of compilers the additions wait
- * in the way of other multiplications, which costs a third of the speed (measured on Zen 3). */
+/* Keeps each addition right after its multiplication. Compilers schedule the additions so that they
+ * delay other multiplications, which costs a third of the speed (measured on Zen 3). */
 GEMM_INLINE gemm_vector gemm_add_products(gemm_vector a, gemm_vector b, gemm_vector c) {
   gemm_vector products;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(c), "=&x"(products) : "x"(a), "x"(b));
   return c;
 }
 
-/* Two of them, which use up a: there is no register left for the second products. */
+/* Two multiply-adds. They overwrite a, because no register is left for the second products. */
 #define GEMM_MULTIPLY_ADD_TWO
 GEMM_INLINE void gemm_add_two_products(gemm_vector a, const gemm_vector *b, gemm_vector *c) {
   gemm_vector products;
@@ -222,7 +225,7 @@ typedef uint32_t gemm_element_at __attribute__((aligned(1), may_alias)); /* word
 typedef GEMM_ELEMENT gemm_element_at;
 #endif
 
-/* An element of A in every lane. */
+/* Broadcasts an element of A to every lane. */
 #ifdef CPU_VARIANT_BF16
 #define GEMM_REPEAT(x) ((gemm_vector)((gemm_word_vector){0} + (x)))
 typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
@@ -232,26 +235,26 @@ typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES))
 
 #define GEMM_MAX_VECTORS 8
 
-/* Packed panels that come from memory for one row of A: with AVX2, four runs of it arrived half as
- * fast again as one whose lines were asked for in advance. Products of bf16 take longer to be added
- * to a sum than two vectors take to arrive: more sums hide that. */
+/* The packed panels that multiply reads side by side for one row of A. With AVX2, four runs of
+ * memory arrived half as fast again as one run with explicit prefetches. bf16 multiply-adds have a
+ * longer latency than loading two vectors; more sums hide it. */
 #if GEMM_VECTOR_BYTES == 32 || (defined(CPU_VARIANT_BF16) && !defined(GEMM_AMX))
 #define GEMM_MOST_ABREAST 4
 #else
 #define GEMM_MOST_ABREAST 1
 #endif
 
-/* Lines of a sliver or panel after those of k: a number for each row, or column, that is added to
- * its sums. */
+/* Lines of a sliver or panel after the lines of k: a number for each row or column, added to its
+ * sums. */
 #ifdef GEMM_REQUANTIZES
 #define GEMM_TERMS 1
 #else
 #define GEMM_TERMS 0
 #endif
 
-/* Fourteen rows have fourteen addresses, more than there are registers for them. So one pointer
- * serves three rows, the others of which lie one and two strides further: x86 addresses reach these
- * by themselves. Left to itself gcc sees through that, and keeps fourteen offsets on the stack. */
+/* Fourteen rows need fourteen addresses, but there are fewer registers. So one pointer serves three
+ * rows; the other two are one and two strides further, within x86 addressing modes. Without this
+ * barrier gcc undoes the grouping and keeps fourteen offsets on the stack. */
 #define GEMM_FORGET(pointer) __asm__("" : "+r"(pointer))
 
 #include "gemm_sums.h"
@@ -262,10 +265,14 @@ typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES))
 #include "gemm_amx.h"
 #endif
 
-/* How A and B lie: with any strides; B's rows where block->b_rows says; A along k (a_k = 1) and B
- * in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants; the same in several runs;
- * and also with A's rows where block->a_rows says; or B in several packed panels, which are read
- * side by side. */
+/* Memory layouts of A and B:
+ * - GEMM_STRIDED: any strides.
+ * - GEMM_LISTED: B's rows at the offsets of block->b_rows.
+ * - GEMM_DENSE: A contiguous along k (a_k = 1) and B in a packed panel (b_k = GEMM_COLUMNS), which
+ * makes the strides constants.
+ * - GEMM_RUNS: the same in several runs.
+ * - GEMM_SPREAD: as GEMM_RUNS, with A's rows at the offsets of block->a_rows.
+ * - GEMM_ABREAST: B in several packed panels, which are read side by side. */
 typedef enum gemm_layout {
   GEMM_STRIDED,
   GEMM_LISTED,
@@ -275,13 +282,13 @@ typedef enum gemm_layout {
   GEMM_ABREAST
 } gemm_layout;
 
-/* Where vector v of a row of B begins. */
+/* The offset of vector v in a row of B. */
 GEMM_INLINE int64_t gemm_vector_place(const gemm_layout layout, const cpu_gemm_block *block,
                                       int v) {
   return layout == GEMM_ABREAST ? v / 2 * block->b_column + v % 2 * GEMM_LANES : v * GEMM_LANES;
 }
 
-/* An element of A times a row of B. */
+/* Multiplies an element of A by a row of B. */
 GEMM_INLINE void gemm_add_row(const int vectors, gemm_vector left, const gemm_vector *right,
                               gemm_vector *sum) {
 #ifdef GEMM_MULTIPLY_ADD_TWO
@@ -294,8 +301,8 @@ GEMM_INLINE void gemm_add_row(const int vectors, gemm_vector left, const gemm_ve
 #endif
 }
 
-/* Whether parts of k are summed by themselves, which are so long. AMX keeps the sums of 32 products
- * apart anyway, integers are exact, and f64 has digits to spare. */
+/* GEMM_FOLDS is 1 if parts of k of GEMM_PART elements are summed separately. AMX keeps the sums of
+ * 32 products separate anyway, integers are exact, and f64 has digits to spare. */
 #if (defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_BF16)) && !defined(GEMM_AMX)
 #define GEMM_FOLDS 1
 #else
@@ -303,9 +310,9 @@ GEMM_INLINE void gemm_add_row(const int vectors, gemm_vector left, const gemm_ve
 #endif
 enum { GEMM_PART = 256, GEMM_WHOLE = GEMM_PART + GEMM_PART / 2 /* not worth a second part */ };
 
-/* One tile. `rows`, `vectors` and `layout` are constants wherever this is inlined; `columns` may
- * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
- * tiles read. B's rows follow each other at b_k, unless the layout says otherwise. */
+/* Computes one tile. `rows`, `vectors` and `layout` are constants wherever this is inlined.
+ * `columns` may end inside the last vector. With a `copy`, B's panel is also stored there, for the
+ * next tiles. B's rows are b_k apart, unless the layout gives their offsets. */
 GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout layout,
                            const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                            const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
@@ -316,7 +323,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   const int64_t a_row = block->a_row, c_row = block->c_row;
   const int64_t a_k = layout == GEMM_DENSE || in_runs ? 1 : block->a_k;
   const int64_t b_step = packed ? GEMM_COLUMNS : b_k;
-  const char *written = (const char *)c; /* what the tile writes */
+  const char *written = (const char *)c; /* the tile's output */
   int64_t written_row = c_row * (int64_t)sizeof *c;
 #ifdef GEMM_FINISHES
   const cpu_gemm_finish *finish = listed ? NULL : block->finish;
@@ -334,7 +341,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   }
   const bool begins = gemm_begins_with_offsets(vectors, block, columns);
 #endif
-  gemm_vector first[GEMM_MAX_VECTORS]; /* what sums begin with */
+  gemm_vector first[GEMM_MAX_VECTORS]; /* the initial sums */
   GEMM_UNROLL
   for (int v = 0; v < vectors; v++) {
     first[v] = (gemm_vector){0};
@@ -343,7 +350,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
 #endif
   }
   const int each = spread ? 1 : 3;
-  const gemm_element_at *left_rows[GEMM_ROWS]; /* of groups of so many rows */
+  const gemm_element_at *left_rows[GEMM_ROWS]; /* one for each group of `each` rows */
   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
   GEMM_UNROLL
   for (int g = 0; each * g < rows; g++) {
@@ -363,14 +370,14 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   const int64_t ahead_k = block->ahead_bytes;
   const int64_t *place = block->b_rows;
   int64_t rest = in_runs && block->runs > 1 ? block->k * block->runs : block->k;
-  int64_t run = block->k, part = 0; /* left of the run of k; steps since the last part */
+  int64_t run = block->k, part = 0; /* left in the run of k; steps since the last part */
   const bool folds = GEMM_FOLDS && rest > GEMM_WHOLE;
 #if GEMM_TERMS
   gemm_vector terms[GEMM_MAX_VECTORS]; /* of columns */
   GEMM_UNROLL
   for (int v = 0; v < vectors; v++) terms[v] = (gemm_vector){0};
 #endif
-  gemm_sums before; /* of the parts of k before this one */
+  gemm_sums before; /* the sums of earlier parts of k */
   if (folds) gemm_clear(rows, vectors, before);
 #ifdef GEMM_AMX
   const bool by_amx = rows >= AMX_LEAST;
@@ -501,8 +508,8 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   }
 }
 
-/* The tile of `rows` rows. One and two rows leave registers for two panels ("wide"), which hide the
- * latency again, one row for four; more rows do not. */
+/* The tile of `rows` rows. One and two rows leave registers for two panels ("wide"), and one row
+ * for four; these hide the latency again. More rows do not. */
 #define GEMM_CASE(count)                                                                           \
   case count:                                                                                      \
     if (vectors <= 2 || count * vectors <= 8)                                                      \
@@ -578,12 +585,13 @@ GEMM_TILES(gemm_listed_copying, 2, GEMM_LISTED, true)
 GEMM_TILES(gemm_listed_wide, 4, GEMM_LISTED, false)
 #endif
 
-/* By B's layout; `copying` is for the first tile of a strip, which packs B for the others. */
+/* Tile functions for a layout of B. `copying` is for the first tile of a strip, which packs B for
+ * the others. */
 typedef struct gemm_tiles {
   gemm_tile_function narrow, full, copying, wide;
 } gemm_tiles;
 
-/* The rows of a block come in tiles of nearly equal height. */
+/* The rows of a block are cut into tiles of nearly equal height. */
 GEMM_INLINE int64_t gemm_tile_count(int64_t m) {
   return (m + GEMM_ROWS - 1) / GEMM_ROWS;
 }
@@ -591,9 +599,9 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
   return m / tiles + (tile < m % tiles);
 }
 
-/* Sets what each of `steps` steps of k prefetches: from here on ahead_bytes is the distance from
- * one step to the next; with 0 a step prefetches what it reads anyway. Where it would be more than
- * a line of the cache, the hardware foresees the panel itself better. */
+/* Distributes the prefetches over `steps` steps of k: from here on, ahead_bytes is the distance
+ * between steps. With 0, a step prefetches its own operands. If a step would have to prefetch more
+ * than a cache line, the hardware prefetches the panel better. */
 GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, bool last,
                                   int64_t steps) {
   enum { LINE = 64 };
@@ -607,7 +615,7 @@ GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, 
   }
 }
 
-/* Asks for a tile's share of lines that are needed later. */
+/* Prefetches a tile's share of the lines needed later. */
 GEMM_INLINE void gemm_ask(const cpu_gemm_lines *l, const bool written, int64_t tile,
                           int64_t tiles) {
   const int64_t end = l ? l->count * (tile + 1) / tiles : 0;
@@ -621,8 +629,8 @@ GEMM_INLINE void gemm_ask(const cpu_gemm_lines *l, const bool written, int64_t t
     }
 }
 
-/* All rows of one strip of columns, by tiles of one kind. Where the block asks for it, the first
- * tile (`copying`) packs B's panel for the others, which then read it there. */
+/* Multiplies all rows of one strip of columns, in tiles of one kind. If the block requests it, the
+ * first tile (`copying`) packs B's panel, and the other tiles read the packed panel. */
 static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
                        const cpu_gemm_block *block, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
                        int64_t columns) {
@@ -669,7 +677,7 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
 }
 
 #if GEMM_MOST_ABREAST > 1
-/* How many packed panels of B are read side by side. */
+/* The number of packed panels of B that are read side by side. */
 GEMM_INLINE int64_t gemm_abreast(const cpu_gemm_block *block) {
   const bool packed = block->b_k == GEMM_COLUMNS && !block->a_rows && !block->b_rows &&
                       !block->copy && block->runs <= 1;
@@ -677,7 +685,7 @@ GEMM_INLINE int64_t gemm_abreast(const cpu_gemm_block *block) {
 }
 #endif
 
-/* All strips; panels of B are `panel` elements apart. */
+/* Multiplies all strips; panels of B are `panel` elements apart. */
 GEMM_INLINE void gemm_strips(const gemm_tiles *tiles, const cpu_gemm_block *block, int64_t panel) {
   const GEMM_ELEMENT *b = block->b;
   GEMM_ELEMENT *c = block->c;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Slivers of A and panels of B out of operands whose elements lie side by side along k, by squares
- * of 16 × 16 elements (8-byte elements: 8 × 8) in the registers of AVX-512. Part of gemm_pack.h.
+/* Transposes operands that are contiguous along k into slivers of A and panels of B, in squares of
+ * 16 × 16 elements (8 × 8 for 8-byte elements) in AVX-512 registers. Part of gemm_pack.h.
  *
- * A square is turned in pieces of 16 bytes first, in four rows at a time (two), and then its pieces
- * as a matrix of 4 × 4: shuffles of one instruction, four (three) for each row. */
+ * First the elements in each group of four (two) rows are transposed within pieces of 16 bytes.
+ * Then the pieces are transposed as a 4 × 4 matrix. Every step is a single shuffle; a row costs
+ * four (three). */
 #ifndef CPU_GEMM_TURN_H
 #define CPU_GEMM_TURN_H
 
@@ -14,7 +15,7 @@ enum { GEMM_PIECE = 16 / GEMM_ELEMENT_BYTES };
 
 typedef uint64_t gemm_pieces __attribute__((vector_size(64)));
 
-/* The rows of `row` become `turned`'s columns; each piece is of GEMM_PIECE rows. */
+/* Transposes GEMM_PIECE rows within each piece: rows of `row` become columns of the result. */
 GEMM_INLINE void gemm_turn_within_pieces(const gemm_vector *row, gemm_vector *turned) {
 #if GEMM_ELEMENT_BYTES == 8
   turned[0] = __builtin_shufflevector(row[0], row[1], 0, 8, 2, 10, 4, 12, 6, 14);
@@ -72,7 +73,8 @@ GEMM_INLINE void gemm_turn(gemm_vector square[GEMM_SQUARE]) {
 #define GEMM_STORE(to, mask, from) _mm512_mask_storeu_epi32(to, (__mmask16)(mask), (__m512i)(from))
 #endif
 
-/* Elements of a row that are on their way: of more rows than the hardware foresees. */
+/* Distance in elements at which rows are prefetched: there are more rows than the hardware
+ * prefetches. */
 enum { GEMM_TURN_AHEAD = 256 / GEMM_ELEMENT_BYTES };
 
 #if GEMM_ELEMENT_BYTES == 8
@@ -81,9 +83,9 @@ enum { GEMM_TURN_AHEAD = 256 / GEMM_ELEMENT_BYTES };
 #define GEMM_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
 #endif
 
-/* `count` elements, every one or every second. No other memory is read. */
+/* Loads `count` elements, every one or every second. No other memory is read. */
 GEMM_INLINE gemm_vector gemm_load_row(const GEMM_ELEMENT *row, const int step, int64_t count) {
-  const GEMM_ELEMENT *rest = row + GEMM_SQUARE - 1; /* begins with one that is left out */
+  const GEMM_ELEMENT *rest = row + GEMM_SQUARE - 1; /* its first element is skipped */
   if (step == 1 && count == GEMM_SQUARE) return *(const gemm_vector_at *)row;
   if (step == 1) return GEMM_LOAD((1u << count) - 1, row);
   if (count == GEMM_SQUARE)
@@ -94,9 +96,9 @@ GEMM_INLINE gemm_vector gemm_load_row(const GEMM_ELEMENT *row, const int step, i
                                  GEMM_EVEN);
 }
 
-/* A square's rows begin at from[place[i]]; `count` columns of it, `step` elements apart, become
- * rows of `rows` elements. `step` is a constant, and so are `rows`
- * and `count` of a whole square. */
+/* Transposes a square. Its rows begin at from[place[i]]; `count` of its columns, `step` elements
+ * apart, become rows of `rows` elements. `step` is a compile-time constant; for a whole square,
+ * `rows` and `count` are too. */
 GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, int64_t rows, int64_t count,
                                   const GEMM_ELEMENT *from, const int step,
                                   const int64_t place[GEMM_SQUARE]) {
@@ -125,7 +127,7 @@ GEMM_INLINE void gemm_turn_rows(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_
     const int64_t height = rows - i < GEMM_SQUARE ? rows - i : GEMM_SQUARE;
     int64_t place[GEMM_SQUARE], p = 0;
     for (int r = 0; r < GEMM_SQUARE; r++) place[r] = (i + (r < height ? r : 0)) * from_row;
-    __asm__("" : "+m"(place)); /* else gcc keeps them in pieces of vectors */
+    __asm__("" : "+m"(place)); /* otherwise gcc splits them into pieces of vectors */
     GEMM_ELEMENT *to = sliver + i;
     if (height == GEMM_SQUARE) {
       for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE, to += GEMM_SQUARE * sliver_row)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of a few bits; core/isa.h says how this file is compiled, quantized_table.h what the
- * loops do.
+/* Loops for numbers of a few bits. quantized_table.h has their contract; core/isa.h explains how
+ * this file is compiled.
  *
- * A weight is (q − zero) · scale, rounded twice, whichever way it is made. AVX-512 looks the 16
- * weights that 4 bits can be up in a table of the block's; other numbers are converted.
+ * A weight is (q − zero) · scale, rounded twice, in every loop. AVX-512 looks up 4-bit numbers in a
+ * table of the block's 16 weights; other numbers are converted.
  *
- * Dot products of 4 bits take a vector of bytes, each in a lane of its own: the low halves are one
- * vector of weights and the high halves another, the numbers with even and those with odd places.
- * Rows of A are put in that order once. */
+ * Dot products of 4 bits load one byte per lane. The low halves are one vector of weights and the
+ * high halves another: the numbers at even and at odd places. Rows of A are rearranged to that
+ * order once. */
 #include <string.h>
 
 #include "quantized_table.h"
@@ -34,7 +34,7 @@ typedef __m512 vector;
 typedef __m512i integers;
 typedef struct weights { /* of a block */
   vector zero, scale;
-  vector table; /* of 4 bits: what each number stands for */
+  vector table; /* the weight of each 4-bit number */
 } weights;
 
 INLINE vector zeros(void) {
@@ -61,14 +61,14 @@ INLINE weights weights_of(float zero, float scale) {
   w.table = stands_for(q, &w);
   return w;
 }
-/* The index of a lookup is the four lowest bits. */
+/* The lookup uses only the four lowest bits of an index. */
 INLINE vector low(integers x, const weights *w) {
   return _mm512_permutexvar_ps(x, w->table);
 }
 INLINE vector high(integers x, const weights *w) {
   return _mm512_permutexvar_ps(_mm512_srli_epi32(x, 4), w->table);
 }
-/* Each of 8 bytes in two lanes, the second shifted down to the high half. */
+/* Each of 8 bytes in two lanes, the second shifted so that its high half is lowest. */
 INLINE vector halves(const uint8_t *from, const weights *w) {
   const integers x = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)from));
   return _mm512_permutexvar_ps(_mm512_or_si512(x, _mm512_slli_epi64(x, 28)), w->table);
@@ -98,7 +98,7 @@ INLINE integers four_columns(const uint8_t *from, int64_t step) {
       _mm512_inserti32x4(two, _mm_loadu_si128((const void *)(from + 2 * step)), 2);
   return _mm512_inserti32x4(three, _mm_loadu_si128((const void *)(from + 3 * step)), 3);
 }
-/* Four words of each column, which are turned in each quarter of the vectors. */
+/* Transposes four words of each column, within each quarter of the vectors. */
 INLINE void turn_words(const uint8_t *from, int64_t column, integers words[4]) {
   integers x[4];
   for (int i = 0; i < 4; i++) x[i] = four_columns(from + i * column, 4 * column);
@@ -173,7 +173,7 @@ INLINE integers two_columns(const uint8_t *from, int64_t step) {
   const __m256i one = _mm256_castsi128_si256(_mm_loadu_si128((const void *)from));
   return _mm256_inserti128_si256(one, _mm_loadu_si128((const void *)(from + step)), 1);
 }
-/* Four words of each column, which are turned in each half of the vectors. */
+/* Transposes four words of each column, within each half of the vectors. */
 INLINE void turn_words(const uint8_t *from, int64_t column, integers words[4]) {
   integers x[4];
   for (int i = 0; i < 4; i++) x[i] = two_columns(from + i * column, 4 * column);
@@ -256,7 +256,7 @@ INLINE integers take_bits(integers x, const int first, const int bits) {
 INLINE integers load_words(const uint32_t *from) {
   return (integers){{vld1q_u32(from), vld1q_u32(from + 4)}};
 }
-/* Four words of each column. */
+/* Transposes four words of each column. */
 INLINE void turn_words(const uint8_t *from, int64_t column, integers words[4]) {
   uint32x4_t x[LANES];
   for (int j = 0; j < LANES; j++) x[j] = vreinterpretq_u32_u8(vld1q_u8(from + j * column));
@@ -275,7 +275,7 @@ INLINE void turn_words(const uint8_t *from, int64_t column, integers words[4]) {
 #endif
 
 #ifdef VECTORS
-/* LANES numbers that begin a byte, in their order; `bits` is constant wherever this is inlined. */
+/* LANES numbers from the start of a byte, in order; `bits` is constant wherever this is inlined. */
 INLINE vector in_order(const int32_t bits, const uint8_t *from, const weights *w) {
   return bits == 8   ? stands_for(load_bytes(from), w)
          : bits == 4 ? halves(from, w)
@@ -285,7 +285,7 @@ INLINE vector in_order(const int32_t bits, const uint8_t *from, const weights *w
 
 /* ---- Expanding ------------------------------------------------------------------------------- */
 
-/* Numbers first … end − 1 of one block. */
+/* Expands numbers first … end − 1 of one block. */
 INLINE void expand_block(const int32_t bits, const cpu_quantized_columns *c, int64_t block,
                          int64_t first, int64_t end, float *to) {
   const float zero = c->zero[block], scale = c->scale[block];
@@ -323,7 +323,7 @@ static void expand(const cpu_quantized_columns *c, int64_t first, int64_t count,
 #ifdef VECTORS
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* A word of each of LANES columns. */
+/* One word of each of LANES columns. */
 INLINE integers one_word(const uint8_t *from, int64_t column) {
   uint32_t words[LANES];
   for (int j = 0; j < LANES; j++) memcpy(&words[j], from + j * column, sizeof *words);
@@ -336,7 +336,8 @@ INLINE void store_word(const int32_t bits, integers word, const weights *w, int6
       store(to + i * width, stands_for(take_bits(word, i * bits, bits), w));
 }
 
-/* `count` numbers of a block from the first of a word on, of LANES columns: one in each lane. */
+/* Expands `count` numbers of a block for LANES columns, one column per lane. `from` is at the first
+ * number of a word. */
 INLINE void panel_block(const int32_t bits, const uint8_t *from, int64_t column, const float *scale,
                         const float *zero, int64_t count, int64_t width, float *to) {
   const int64_t each = 32 / bits;
@@ -358,14 +359,14 @@ INLINE void panel_block(const int32_t bits, const uint8_t *from, int64_t column,
     }
 }
 
-/* The next numbers of LANES columns, which the hardware does not foresee. */
+/* Prefetches the next numbers of LANES columns, because the hardware does not. */
 INLINE void ask_for_numbers(const uint8_t *from, int64_t column, int64_t bytes) {
   enum { LINE = 64 };
   for (int j = 0; j < LANES; j++, from += column)
     for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
 }
 
-/* Some columns after the others: more at a time would compete for few cache sets. */
+/* Processes LANES columns at a time: more would compete for few cache sets. */
 INLINE void panel_bits(const int32_t bits, const cpu_quantized_columns *c, const float *scale,
                        const float *zero, int64_t first, int64_t count, int64_t width, float *to) {
   const int64_t end = first + count;
@@ -396,7 +397,8 @@ static void panel(const cpu_quantized_columns *c, const float *scale, const floa
 /* ---- Dot products ---------------------------------------------------------------------------- */
 
 #ifdef VECTORS
-/* Two vectors at a time, where A is arranged: 4 bits in blocks of as many. */
+/* True if loops take two vectors at a time, with A rearranged: for 4 bits, if a block is a multiple
+ * of that. */
 static bool takes_pairs(int32_t bits, int64_t block) {
   return bits == 4 && block % (2 * LANES) == 0;
 }
@@ -405,7 +407,7 @@ static int32_t group(int32_t bits, int64_t block) {
   return takes_pairs(bits, block) ? 2 * LANES : block % LANES == 0 ? LANES : 0;
 }
 
-/* Of each pair of vectors the elements with even places, then those with odd ones. */
+/* Reorders each pair of vectors: first the elements at even places, then those at odd places. */
 static void arrange(int32_t bits, int64_t block, float *row, int64_t count) {
   enum { GROUP = 2 * LANES };
   float pair[GROUP];
@@ -420,14 +422,14 @@ static void arrange(int32_t bits, int64_t block, float *row, int64_t count) {
 }
 
 enum {
-  AHEAD = 512, /* bytes of a column that are asked for before their use */
+  AHEAD = 512, /* bytes of a column, for prefetching */
   MOST_COLUMNS = 8,
-  PART = 256 * LANES /* of k, which is summed by itself: a longer sum of f32 loses digits */
+  PART = 256 * LANES /* length of k that is summed separately: a longer sum of f32 loses digits */
 };
 
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* How the loops below are compiled: constant wherever they are inlined. */
+/* Compile-time variant of the loops below: constant wherever they are inlined. */
 typedef struct form {
   int rows, columns;
   int32_t bits;
@@ -458,7 +460,7 @@ INLINE void add_group(const form f, const uint8_t *from, int64_t column, const w
   }
 }
 
-/* Of one part of k, whose sums are stored or added. */
+/* One part of k; stores the sums or adds them. */
 INLINE void dots(const form f, const cpu_quantized_columns *c, int64_t column, const float *a,
                  int64_t a_row, int64_t first, int64_t k, float *sums, int64_t sums_row) {
   const uint8_t *numbers = c->numbers + column * c->numbers_column;
@@ -486,14 +488,14 @@ INLINE void dots(const form f, const cpu_quantized_columns *c, int64_t column, c
   }
 }
 
-/* As many columns at once as registers hold sums of, enough of them to hide the latency of adding.
- */
+/* Processes as many columns at once as registers can hold sums for; that is enough to hide the
+ * latency of additions. */
 INLINE void all_columns(const int rows, const int32_t bits, const bool pairs,
                         const cpu_quantized_columns *c, int64_t count, const float *a,
                         int64_t a_row, int64_t k, float *sums, int64_t sums_row) {
   const int columns = rows <= 2 ? LANES / 2 : rows <= 4 ? LANES / 4 : LANES / 8;
   int64_t first = 0;
-  do { /* once also for k = 0 */
+  do { /* runs once for k = 0 too */
     const int64_t end = k - first <= PART ? k : first + PART;
     int64_t j = 0;
     for (; j + columns <= count; j += columns)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of a few bits as floats, and dot products with them, once per instruction set. */
+/* Expands numbers of a few bits to floats, and computes dot products with them; once per
+ * instruction set. */
 #ifndef CPU_ISA_QUANTIZED_TABLE_H
 #define CPU_ISA_QUANTIZED_TABLE_H
 
@@ -8,34 +9,34 @@
 
 #include "core/isa.h"
 
-/* Columns of a right factor: of each its bytes, and a scale and a zero point for each block, side
- * by side; `_column` elements from one column to the next. */
+/* Columns of a right factor. Each column has bytes, and one scale and one zero point per block, all
+ * contiguous; columns are `_column` elements apart. */
 typedef struct cpu_quantized_columns {
   const uint8_t *numbers;
   const float *scale, *zero;
   int64_t numbers_column, scale_column, zero_column;
-  int64_t block; /* numbers */
+  int64_t block; /* in numbers */
   int32_t bits;
 } cpu_quantized_columns;
 
-enum { CPU_QUANTIZED_ROWS = 8 }; /* of `dot`, at most */
+enum { CPU_QUANTIZED_ROWS = 8 }; /* most rows of `dot` */
 
 typedef struct cpu_quantized_table {
-  /* The numbers first … first + count − 1 of the first column. */
+  /* Expands the numbers first … first + count − 1 of the first column. */
   void (*expand)(const cpu_quantized_columns *columns, int64_t first, int64_t count, float *to);
 
-  /* The same of `width` columns, those of a panel of products, side by side: to[p · width + j]. So
-   * lie scales and zero points of each block, of which the first is that of `first`, and `columns`
-   * has neither. Numbers of a block, and those before `first`, fill words of 32 bits. NULL if there
-   * is no loop. */
+  /* Expands `width` columns, the width of a panel, interleaved: to[p · width + j]. `scale` and
+   * `zero` are interleaved the same way, starting with the block of `first`; those in `columns` are
+   * not used. The numbers of a block, and the numbers before `first`, must fill words of 32 bits.
+   * NULL if there is no loop. */
   void (*panel)(const cpu_quantized_columns *columns, const float *scale, const float *zero,
                 int64_t first, int64_t count, int64_t width, float *to);
 
-  /* Dot products with up to CPU_QUANTIZED_ROWS rows of A, a_row elements apart: sums[i · sums_row +
-   * j] of row i with column j, over k numbers, a multiple of `group`: 0 if there is no loop for
-   * such numbers; NULL, as all three, if there is none at all. Rows of A have been put in the
-   * loop's order by `arrange`. An element's sum depends neither on the number of rows nor on that
-   * of columns. */
+  /* Dot products with up to CPU_QUANTIZED_ROWS rows of A, a_row elements apart. sums[i · sums_row +
+   * j] is row i times column j, over k numbers; k is a multiple of `group`. `group` returns 0 if
+   * there is no loop for such numbers. All three functions are NULL if there are no loops at all.
+   * Rows of A must be in the loop's order; `arrange` puts them there. An element's sum does not
+   * depend on the number of rows or columns. */
   int32_t (*group)(int32_t bits, int64_t block);
   void (*arrange)(int32_t bits, int64_t block, float *row, int64_t count);
   void (*dot)(const cpu_quantized_columns *columns, int64_t count, const float *a, int64_t a_row,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops for WINDOW, once per instruction set (core/isa.h) and element type; window_table.h says
- * what each loop does. There are averages and gradients of floats only. */
+/* Loops for WINDOW, once per instruction set (core/isa.h) and element type; window_table.h has
+ * their contracts. Averages and gradients exist for floats only. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,11 +8,11 @@
 #include "program/isa/tile_loops.h"
 #include "window_table.h"
 
-/* Loops over short lines take this many elements at once, however short the line: what follows it
- * is computed for nothing. They take STAGED elements of lines before the next pass over them, which
- * should find them in the level-1 cache. */
+/* Loops over short lines process multiples of STRIDE elements, for any length; the excess results
+ * are unused. They process STAGED elements of lines before the next pass over them, which should
+ * find them in the level-1 cache. */
 enum { STRIDE = 16, STAGED = 2048 };
-enum { AHEAD = 4096 / (int)sizeof(ELEMENT) }; /* how far data are asked for */
+enum { AHEAD = 4096 / (int)sizeof(ELEMENT) }; /* prefetch distance */
 #define WHOLE(length) (((length) + STRIDE - 1) & -(int64_t)STRIDE)
 
 CPU_INLINE ELEMENT combine(bool maximum, ELEMENT a, ELEMENT b) {
@@ -21,7 +21,7 @@ CPU_INLINE ELEMENT combine(bool maximum, ELEMENT a, ELEMENT b) {
   return IS_NAN(a) ? a : larger;
 }
 
-/* Lines `apart` elements from each other, three at a time, so that the result is seldom stored. */
+/* Folds lines `apart` elements apart, three at a time, so that the result is seldom stored. */
 CPU_INLINE void fold_lines(bool maximum, ELEMENT *restrict result, const ELEMENT *source,
                            int64_t lines, int64_t apart, int64_t length) {
   const ELEMENT *a = source, *b = source + apart, *c = source + 2 * apart;
@@ -45,7 +45,7 @@ CPU_INLINE void fold_lines(bool maximum, ELEMENT *restrict result, const ELEMENT
   }
 }
 
-/* One element at each position; constants where the caller passes them. */
+/* Folds one element per position. Parameters are constants after inlining. */
 CPU_INLINE void fold_strided(bool maximum, ELEMENT *restrict result, const ELEMENT *source,
                              int64_t count, int64_t step, int64_t taps, int64_t tap_step) {
   for (int64_t q = 0; q < count; q++) {
@@ -79,7 +79,7 @@ static void maximum(void *result, const void *source, int64_t count, int64_t ste
   fold(true, result, source, count, step, taps, tap_step, lanes);
 }
 
-/* Whether `value` takes the place of `old`, as a mask of bits. A NaN is the largest. */
+/* `true`, as a bit mask, if `value` replaces `old`. NaN counts as the maximum. */
 CPU_INLINE MASK is_larger(ELEMENT value, ELEMENT old) {
   return -(MASK)(value > old) | (-(MASK)IS_NAN(value) & ~-(MASK)IS_NAN(old));
 }
@@ -151,7 +151,7 @@ static void divide(void *values, int64_t rows, const void *columns, int64_t coun
   }
 }
 
-/* The first of the four that is the largest: 0 … 3. */
+/* Finds the first maximum of the four: 0 … 3. */
 CPU_INLINE void find_quarters(MASK *restrict tap, const ELEMENT *a, const ELEMENT *b,
                               int64_t count) {
   for (int64_t i = 0; i < count; i++) {
@@ -186,8 +186,8 @@ static void halve(void *upper, void *lower, const void *above, const void *below
   }
 }
 
-/* With `pair`, two neighbours at each position: gaps of one element would keep compilers from
- * making vectors of the loop. */
+/* With `pair`, two neighbours per position: a gap of one element would keep compilers from
+ * vectorizing the loop. */
 static void expand(void *target, const void *source, int64_t count, int64_t step, int64_t lanes,
                    bool pair) {
   ELEMENT *restrict to = target;
@@ -256,13 +256,13 @@ static void scatter(void *target, const void *source, const void *tap, const int
 
 /* ---- Short lines ----------------------------------------------------------------------------- */
 
-/* Lines of 7 or 14 results leave compilers' loops no whole vector: nearly all would be their
- * scalar rests. Passes over columns do not meet that: pairs of columns follow each other from line
- * to line. Passes that combine two lines take whole vectors whatever the line's length; what they
- * write too far the next line overwrites. Only the last lines, after which there is nothing to
- * read, are done as they are. */
+/* With lines of 7 or 14 results, compilers' loops would run almost only their scalar remainder.
+ * Passes over columns are not affected, because pairs of columns continue from line to line. Passes
+ * that combine two lines process whole vectors for any line length; the next line overwrites the
+ * excess. Only the last lines, after which nothing may be read, are processed at their exact
+ * length. */
 
-/* Of a block of lines: how many may be read as `whole` elements. */
+/* The number of lines of a block that may be read as `whole` elements. */
 CPU_INLINE int64_t lines_with_room(int64_t lines, int64_t length, int64_t whole) {
   return lines * length < whole ? 0 : (lines * length - whole) / length + 1;
 }
@@ -276,8 +276,9 @@ CPU_INLINE void ask(const ELEMENT *from, int64_t count) {
   for (int64_t i = 0; i < count; i += 64 / (int)sizeof *from) __builtin_prefetch(from + i);
 }
 
-/* Line by line of results: two lines of `length` elements become one. Lines further down are asked
- * for meanwhile: of two short streams the hardware does not look far enough ahead. */
+/* Reduces two lines of `length` elements to one, result line by result line. Lines further down are
+ * prefetched, because the hardware prefetcher does not look far enough ahead in two short
+ * streams. */
 CPU_INLINE void fold_line_pairs(bool maximum, ELEMENT *to, const ELEMENT *source, int64_t rows,
                                 int64_t length) {
   const int64_t whole = WHOLE(length);
@@ -325,7 +326,7 @@ CPU_INLINE void find_pairs(ELEMENT *restrict largest, MASK *restrict right,
   }
 }
 
-/* The source where the window's first largest lies above (or below), else 0. */
+/* Keeps the source where the window's first maximum is above (or below); the rest is 0. */
 CPU_INLINE void keep_line(ELEMENT *restrict to, const ELEMENT *restrict above,
                           const ELEMENT *restrict below, const ELEMENT *restrict source,
                           bool keep_below, int64_t count) {
@@ -359,10 +360,10 @@ static void halve_short(void *to, const void *data, const void *source, int64_t 
                         int64_t count) {
   ELEMENT largest[STAGED / 2 + 2 * STRIDE], kept[STAGED / 2 + 2 * STRIDE];
   MASK right[STAGED / 2];
-  const int64_t most = STAGED / 4 / count; /* of the short, at least 2 */
+  const int64_t most = STAGED / 4 / count; /* lines of results, at least 2 */
   ELEMENT *target = to;
   const ELEMENT *x = data, *from = source;
-  memset(largest, 0, sizeof largest); /* what is read after the last line */
+  memset(largest, 0, sizeof largest); /* read past the last line */
   for (int64_t first = 0; first < rows; first += most) {
     const int64_t part = rows - first < most ? rows - first : most, pairs = 2 * part * count;
     find_pairs(largest, right, x, pairs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The largest bytes of windows across channels, as bytes; core/isa.h says how this file is
+/* Max pooling of bytes across channels, as bytes; core/isa.h describes how this file is
  * compiled. */
 #include <string.h>
 
@@ -10,7 +10,7 @@
   CPU_INLINE type larger_##name(type a, type b) {                                                  \
     return a > b ? a : b;                                                                          \
   }                                                                                                \
-  /* Lines `apart` bytes from each other, three in one go, and the others one by one. */           \
+  /* Folds lines `apart` bytes apart: three together, then the others one by one. */               \
   CPU_INLINE void fold_##name(type *restrict result, const type *source, int64_t lines,            \
                               int64_t apart, int64_t length) {                                     \
     int64_t done = lines < 3 ? lines : 3;                                                          \

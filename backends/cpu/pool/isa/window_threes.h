@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Part of window.c: gradients of windows of 3 × 3 (averages: of 2 × 2, too) with stride 2, of one
- * lane.
+/* Part of window.c: gradients of 3 × 3 windows (averages: also 2 × 2) with stride 2, for lanes 1.
  *
- * A row of windows is taken a pack at a time, from the last one to the first: all that a window
- * shares with the next one is then in a register, and lines are read and written once. */
+ * A row of windows is processed one pack at a time, from the last to the first. The shared elements
+ * of the next window are then in registers, and lines are read and written once. */
 #ifndef CPU_ISA_WINDOW_THREES_H
 #define CPU_ISA_WINDOW_THREES_H
 
@@ -11,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-/* Of two packs one after the other: every second element from the first or second on, all from the
- * last or second of the first one on, and the elements of both in turns. */
+/* Shuffles of two consecutive packs: every second element from the first or the second on; all
+ * elements from the first pack's last, or from its second; and both packs, interleaved. */
 #define PACK_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #if VECTOR_BYTES == 64 && defined(CPU_VARIANT_F32)
 #define LANES 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
@@ -48,7 +47,7 @@
 #define UPPER 1, 3
 #endif
 
-/* What comparisons give, and selections by it: with AVX-512 in registers of their own. */
+/* Results of comparisons, and selections by them: AVX-512 uses mask registers. */
 #if VECTOR_BYTES == 64
 #if defined(CPU_VARIANT_F32)
 typedef __mmask16 flags;
@@ -77,7 +76,7 @@ typedef pack_mask flags;
 #define ANY(f)        (_mm256_movemask_ps((__m256)(f)) != 0)
 #else
 #define PICK(f, a, b) (((f) & (pack_mask)(a)) | (~(f) & (pack_mask)(b)))
-#define ANY(f)        ((void)(f), true) /* perhaps */
+#define ANY(f)        ((void)(f), true) /* conservative */
 #endif
 #define KEEP(f, a)           ((f) & (pack_mask)(a))
 #define EQUAL(a, b)          ((a) == (b))
@@ -86,14 +85,14 @@ typedef pack_mask flags;
 #define NOT_LARGER(value, b) (~(flags)((value) > (b)))
 #endif
 
-/* Whether `old` remains the largest before `value`, the opposite of is_larger; `old` may be NaN
+/* `true` if `old` remains the maximum after `value`: the opposite of is_larger. `old` may be NaN
  * even without `nan`. */
 CPU_INLINE flags stays(const bool nan, pack old, pack value) {
   const flags stay = (flags)NOT_LARGER(value, old);
   return nan ? (flags)(stay & ~(UNORDERED(value, value) & ~UNORDERED(old, old))) : stay;
 }
 
-/* Repeated: pack_all would be a chain of as many instructions as lanes. */
+/* Repeats x: pack_all would be a chain of as many instructions as lanes. */
 CPU_INLINE pack all_of(ELEMENT x) {
   return x - (pack){0};
 }
@@ -106,12 +105,13 @@ CPU_INLINE pack_mask lane_numbers(int64_t first) {
   return (pack_mask){LANES} + (MASK)first;
 }
 
-/* Each window's next one; `next` are those of the next pack. */
+/* Shifts each window's value to its predecessor; `next` is the next pack. */
 CPU_INLINE pack next_of(pack p, pack next) {
   return PACK_OF(p, next, EARLY);
 }
 
-/* Lines are taken backwards, and planes forwards: the hardware does not foresee that. */
+/* Lines are processed backwards and planes forwards, which the hardware prefetcher does not
+ * predict. */
 #define EXPECT(x, writes)                                                                          \
   do {                                                                                             \
     __builtin_prefetch((x) + AHEAD, writes);                                                       \
@@ -126,13 +126,13 @@ CPU_INLINE void store_pairs(ELEMENT *to, pack even, pack odd) {
 
 /* ---- Maxima ---------------------------------------------------------------------------------- */
 
-/* Of a row of the data, the largest of each window's columns, and which it is. */
+/* Per window, the maximum of the columns in one row of the data, and its column. */
 typedef struct best_pack {
   pack best;
   pack_mask column;
 } best_pack;
 
-/* Which lanes of a pack are windows without a left or right column, and which are windows. */
+/* Lanes whose windows lack a left or right column, and lanes that are windows at all. */
 typedef struct lane_flags {
   flags no_left, no_right, window;
 } lane_flags;
@@ -170,7 +170,7 @@ CPU_INLINE best_pack best_of(const bool nan, const column_packs *x, const lane_f
                      (pack_mask)PICK(is_same, column, codes_of(2))};
 }
 
-/* Which of nine is the first largest: 3 · row + column. */
+/* Finds the first maximum of nine: 3 · row + column. */
 CPU_INLINE pack_mask choose_code(const bool nan, bool has_top, const best_pack *top,
                                  const best_pack *middle, bool has_bottom,
                                  const best_pack *bottom) {
@@ -186,8 +186,8 @@ CPU_INLINE pack_mask choose_code(const bool nan, bool has_top, const best_pack *
   return code;
 }
 
-/* Codes of the windows from `first` on; *shared, the top row as the windows above found it, becomes
- * the bottom row. */
+/* Finds the codes of the windows from `first` on. *shared is the top row's result from the windows
+ * above; it becomes the bottom row's. */
 CPU_INLINE pack_mask find_codes(const bool nan, const cpu_window_threes *w, int64_t first,
                                 const column_packs row[3], best_pack *shared) {
   const lane_flags lanes = flags_of(w, first);
@@ -199,7 +199,7 @@ CPU_INLINE pack_mask find_codes(const bool nan, const cpu_window_threes *w, int6
   return (pack_mask)PICK(lanes.window, code, codes_of(-1));
 }
 
-/* Comparisons are simpler where no element is NaN, which is nearly everywhere. */
+/* Picks simpler comparisons if no element is NaN, the usual case. */
 CPU_INLINE pack_mask search_rows(const cpu_window_threes *w, int64_t first, best_pack *shared) {
   flags nan = (flags)UNORDERED((pack){0}, (pack){0}); /* none */
   column_packs row[3];
@@ -210,16 +210,16 @@ CPU_INLINE pack_mask search_rows(const cpu_window_threes *w, int64_t first, best
                   : find_codes(false, w, first, row, shared);
 }
 
-/* What an element gets from the windows that have it at `code`. */
+/* The share of an element from the windows whose maximum is at this code. */
 CPU_INLINE pack share_of(MASK at, pack_mask code, pack gradient) {
   return (pack)KEEP(EQUAL(code, codes_of(at)), gradient);
 }
 
-/* Even columns are the middles of windows i, odd ones the left of windows i + 1 and the right of
- * windows i, which is the order in which they are added. Gradients of −0 become 0, as sums
- * that begin with 0 do. */
+/* Even columns are the middle of windows i. Odd columns are the left of windows i + 1 and the right
+ * of windows i, and add them in this order. Gradients of −0 become 0, as in sums that begin with
+ * 0. */
 static void spread_maxima(const cpu_window_threes *windows) {
-  const cpu_window_threes own = *windows, *const w = &own; /* which no store may change */
+  const cpu_window_threes own = *windows, *const w = &own; /* a copy that no store can alias */
   const pack none = {0};
   ELEMENT *first = w->target[0], *second = w->target[1];
   pack above_left = none, below_left = none, middle_left = none; /* of the next pack */
@@ -261,7 +261,8 @@ static void spread_maxima(const cpu_window_threes *windows) {
 
 /* ---- Averages -------------------------------------------------------------------------------- */
 
-/* Even columns are the middles of windows, odd ones the right and the left of the next ones. */
+/* Even columns are the middle of windows; odd columns add a window's right and the next one's
+ * left. */
 CPU_INLINE void spread_averages_of(const bool three, const cpu_window_threes *w) {
   const pack none = {0}, rows = all_of((ELEMENT)w->rows);
   const ELEMENT *gradient = w->gradient, *columns = w->columns;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs as one loop each; core/isa.h explains how this file is compiled. Operations are those of
- * the interpreter's loops (tile_float.c) with one rounding each, so results have the same bits. */
+/* Programs as one loop each; core/isa.h explains how this file is compiled. Operations are the
+ * same as in the interpreter's loops (tile_float.c), with one rounding each, so results have the
+ * same bits. */
 #include "formulas_table.h"
 #include "program/isa/tile_loops.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Building blocks of the vector functions, and the dialect in which the CPU backend compiles
+/* Building blocks of the vector functions, and the CPU backend's dialect for compiling
  * kernels/functions_*.h.
  *
  * All functions compute one element without branches, so that a loop over them is vectorised.

@@ -3,7 +3,8 @@
  * such as sigmoid, come from kernels/functions_f64.h. The rest calls the C library, one element at
  * a time, because accuracy has priority here.
  *
- * The methods are those of kernels/functions_f32.h, with Taylor polynomials long enough for f64. */
+ * The methods are the same as in kernels/functions_f32.h, with Taylor polynomials long
+ * enough for f64. */
 #ifndef CPU_PROGRAM_MATH_F64_H
 #define CPU_PROGRAM_MATH_F64_H
 

@@ -16,7 +16,7 @@ ALWAYS_INLINE pack pack_exp_f64(pack p) {
   return pack_load(x);
 }
 
-/* The larger elements; those of a where b is NaN. */
+/* The larger elements; the element of a if b is NaN. */
 ALWAYS_INLINE pack pack_higher_f64(pack a, pack b) {
   const pack_mask take_b = (pack_mask)(b > a);
   return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));

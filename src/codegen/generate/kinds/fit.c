@@ -14,6 +14,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "codegen/generate/kinds/plan.h"
 #include "core/base/real.h"
 #include "core/kernel/common/fit_problem.h"

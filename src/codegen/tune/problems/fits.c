@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "codegen/tune/problems/problem.h"
 #include "core/kernel/common/fit_problem.h"
 #include "core/type/dtype.h"
@@ -123,7 +125,7 @@ static void fill_spots(const tune_problem *problem, uint32_t input, void *data) 
   }
   const compute_dtype dtype = problem->inputs[0].dtype;
   const size_t size = compute_dtype_size(dtype);
-  const uint64_t pixels = (uint64_t)(p->rows * p->columns);
+  const uint64_t pixels = (uint64_t)p->rows * (uint64_t)p->columns;
   const double wider = p->model == COMPUTE_FIT_XYNB ? 1 : 1.2;
   for (uint64_t i = 0; i < problem->input_elements[0]; i++) {
     const uint64_t roi = i / pixels, pixel = i % pixels;

@@ -4,6 +4,7 @@
 #define KERNEL_FIT_PROBLEM_H
 
 #include "compute/backend.h"
+#include "compute/fit_model.h"
 
 #define FIT_INPUTS 10 /* optional inputs besides the pixels: bits of `inputs` */
 

@@ -54,7 +54,7 @@ typedef struct code_row {
 static const code_row code_table[COMPUTE_I_END] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   [number] = {#name, operands, RULE_##rule, PRICE_##cost, traits},
-#include "compute/instructions.def"
+#include "compute/backend/instructions.def"
 };
 
 static const code_row *row_of(unsigned code) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Building, checking, printing and counting programs (compute/kernel_descriptor.h). */
+/* Building, checking, printing and counting programs (compute/backend/kernel_descriptor.h). */
 #ifndef KERNEL_PROGRAM_H
 #define KERNEL_PROGRAM_H
 

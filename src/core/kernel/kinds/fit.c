@@ -2,6 +2,8 @@
 /* FIT: maximum-likelihood fits of Gaussians to small images. */
 #include <inttypes.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/kernel/common/fit_problem.h"
 #include "core/kernel/common/kind.h"
 

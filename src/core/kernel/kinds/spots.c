@@ -2,6 +2,8 @@
 /* SPOTS: detection of spots in frames. */
 #include <math.h>
 
+#include "compute/backend/fit_kinds.h"
+
 #include "core/kernel/common/kind.h"
 
 static bool check_search(const compute_spots_attributes *o, const explanation *why) {

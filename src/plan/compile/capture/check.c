@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Index checks of a plan: describes each check with the names that an error message prints. */
 #include "plan/compile/fuse/fuse.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "core/base/alloc.h"
 #include "core/base/text.h"
 
-/* The name of a node or, for an operand, of the node it was converted from. */
+/* The name of a node. For an operand, the search goes back through casts and reshapes. */
 static const char *name_of(const compute_graph *graph, uint32_t index, bool operand) {
   const graph_node *node = &graph->nodes[index];
   while (operand && !node->name && (node->op == OP_cast || node->op == OP_reshape))
@@ -33,7 +34,7 @@ bool check_is_named(const compute_graph *graph, uint32_t node) {
   return names.result || names.indices;
 }
 
-/* " (node 'loss', labels 'target')", or "" if nothing has a name. */
+/* Returns " (node 'loss', labels 'target')", or "" if nothing has a name. */
 static char *print_names(const compute_graph *graph, uint32_t node, const graph_origin *origin) {
   const origin_names names = names_of(graph, node, origin);
   text_buffer text = {0};

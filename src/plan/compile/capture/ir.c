@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Capture with hash-consing: an existing equal node is found by its contents. */
+/* Capture with hash-consing: a hash table finds an existing equal node by its contents. */
 #include "plan/compile/capture/ir.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/type/shape.h"
 #include "plan/compile/fuse/fuse.h"
 
-#define SMALL_CONSTANT 1024 /* bytes up to which equal constants are found by content */
+#define SMALL_CONSTANT 1024 /* bytes: equal constants up to this size share a node */
 
 static size_t constant_bytes(const ir_node *n) {
   const size_t block = graph_block_bytes(n->op);
@@ -27,7 +27,7 @@ static bool is_pure_call(const ir_node *n) {
   return (((const graph_call_key *)n->constant)->flags & COMPUTE_CALL_PURE) != 0;
 }
 
-/* Nodes of these operations are equal only if they stand for the same graph node. */
+/* Nodes of these operations are equal only if they come from the same graph node. */
 static bool is_unique(const ir_node *n) {
   return n->op == OP_input || n->op == OP_assign || n->op == OP_group ||
          (n->op == OP_call && !is_pure_call(n));
@@ -60,7 +60,7 @@ static bool node_equal(const ir_node *a, const ir_node *b) {
   return bytes <= SMALL_CONSTANT && memcmp(a->constant, b->constant, bytes) == 0;
 }
 
-/* The slot of a node in the table: that of an equal node, or a free one. */
+/* Returns the slot of an equal node in the table, or a free slot. */
 static uint32_t find_slot(const ir *r, const ir_node *node) {
   uint32_t slot = (uint32_t)node_hash(node) & (r->table_size - 1);
   while (r->table[slot] != IR_NONE && !node_equal(&r->nodes[r->table[slot]], node))
@@ -72,7 +72,7 @@ static bool grow_nodes(ir *r) {
   if (r->count < r->capacity) return true;
   uint32_t capacity = r->capacity ? r->capacity * 2 : 64;
   ir_node *nodes = scratch_take(r->memory, capacity, sizeof *nodes);
-  uint32_t *table = NULL; /* without it, equal nodes stay separate */
+  uint32_t *table = NULL; /* without the table, equal nodes stay separate */
   if (r->simplify) table = scratch_take(r->memory, (size_t)capacity * 2, sizeof *table);
   if (!nodes || (r->simplify && !table)) return false;
   if (r->count) memcpy(nodes, r->nodes, sizeof *nodes * r->count);
@@ -121,13 +121,13 @@ static bool has_kernel(const compute_device *device, const compute_graph *graph,
 operand_range ir_operands(const compute_device *device, const compute_graph *graph,
                           const graph_node *node) {
   const uint32_t count = node->input_count;
-  if (node->op == OP_call_result) return (operand_range){count - 1, count}; /* of the call */
+  if (node->op == OP_call_result) return (operand_range){count - 1, count}; /* only the call */
   if (!is_composed(node)) return (operand_range){0, count};
   return has_kernel(device, graph, node) ? (operand_range){0, count - 1}
                                          : (operand_range){count - 1, count};
 }
 
-/* Marks the graph nodes that the outputs need; folded ones need no operands. */
+/* Marks the graph nodes that the outputs need; folded nodes need no operands. */
 static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_count,
                         unsigned char *needed, const ir_folded *folded, uint32_t folded_count) {
   const compute_graph *g = r->graph;
@@ -140,8 +140,9 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
   }
 }
 
-/* The existing node for a graph node: the composed form of a node in two forms, if that is
- * captured, and results of a call, which are added with it. Otherwise IR_NONE. */
+/* Returns the existing node for a graph node, or IR_NONE. Two cases have one: a node with two forms
+ * whose composed form is captured, and a further result of a call, which was added with the
+ * call. */
 static uint32_t captured_form(const ir *r, uint32_t index, const void *values) {
   const graph_node *n = &r->graph->nodes[index];
   if (values == NULL && n->op == OP_call_result)
@@ -150,7 +151,7 @@ static uint32_t captured_form(const ir *r, uint32_t index, const void *values) {
   return r->of_graph[n->inputs[n->input_count - 1]];
 }
 
-/* The candidate for one graph node; `inputs` has room for its operands. */
+/* Builds the candidate for one graph node; `inputs` has room for its operands. */
 static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32_t *inputs) {
   const graph_node *g = &r->graph->nodes[index];
   ir_node n = {.op = g->op,
@@ -177,7 +178,7 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
   return n;
 }
 
-/* Replaces an operand by itself in row-major order; false when out of memory. */
+/* Replaces an operand by its row-major copy; false when out of memory. */
 static bool make_dense(ir *r, const ir_node *n, uint32_t k) {
   const ir_node *x = &r->nodes[n->inputs[k]];
   const ir_node dense = {.op = OP_reshape,
@@ -191,13 +192,13 @@ static bool make_dense(ir *r, const ir_node *n, uint32_t k) {
   return n->inputs[k] != IR_NONE;
 }
 
-/* A call, its operands made dense, and its other results. IR_NONE when out of memory. */
+/* Adds a call with dense operands, and its other results. Returns IR_NONE when out of memory. */
 static uint32_t add_call(ir *r, const ir_node *n) {
   const graph_call_key *key = n->constant;
   for (uint32_t k = 0; k < n->input_count; k++)
     if (!make_dense(r, n, k)) return IR_NONE;
   const uint32_t before = r->count, call = ir_add(r, n);
-  if (call < before) return call; /* with its results */
+  if (call < before) return call; /* an existing call with its results */
   for (uint32_t k = 1; call != IR_NONE && k < key->output_count; k++) {
     const ir_node result = {.op = OP_call_result,
                             .dtype = key->dtypes[k],
@@ -211,7 +212,7 @@ static uint32_t add_call(ir *r, const ir_node *n) {
   return call;
 }
 
-/* Fits by a spline read its coefficients, the last operand, as vectors. */
+/* A spline fit reads the coefficients (its last operand) as vectors, so they must be dense. */
 static bool has_spline(const ir_node *n) {
   const compute_fit_problem *problem = n->constant;
   return n->op == OP_gaussian_fit && (problem->inputs & COMPUTE_FIT_WITH_SPLINE) != 0;
@@ -224,7 +225,7 @@ static void mark_live(ir *r) {
     for (uint32_t k = 0; k < r->nodes[i].input_count; k++)
       r->nodes[r->nodes[i].inputs[k]].live = true;
     const uint32_t last = r->nodes[i].op == OP_call ? ir_last_result(r, i) : i;
-    for (uint32_t k = i; k < last; k++) r->nodes[k + 1].live = true; /* the kernel computes them */
+    for (uint32_t k = i; k < last; k++) r->nodes[k + 1].live = true; /* one kernel computes all */
   }
 }
 

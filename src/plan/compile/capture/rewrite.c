@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Local rewrites that preserve results bit for bit: operations without effect disappear, chains of
- * views become one view, views of uniform constants become constants. Rewrites that could change a
- * bit (x + 0 for x = -0, distributing products, …) are not applied.
+/* Local rewrites that preserve results bit for bit: operations without effect disappear, a chain of
+ * views becomes one view, and a view of a uniform constant becomes a constant. Rewrites that could
+ * change a bit (x + 0 for x = -0, distributing products, …) are not applied.
  *
- * Every rule ends: it leaves a candidate whose operands are earlier nodes than before, or it gives
- * up after a count. A node that was added is final: no rule applies to it again
+ * Every rule terminates: its result has earlier operands than the candidate, or it gives up after a
+ * fixed number of steps. No rule applies to a node after it was added
  * (tests/plan/passes_twice.c). */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool is_uniform_number(const ir_node *n, double value) {
          ir_uniform_value(n) == value;
 }
 
-/* x for `x op neutral`, unless that enlarges the shape. */
+/* Returns x for `x op neutral`, unless the operation enlarges the shape. */
 static uint32_t neutral_operand(const ir *r, const ir_node *n, double neutral, bool commutes) {
   for (uint32_t k = 0; k < 2; k++) {
     const ir_node *x = &r->nodes[n->inputs[k]];
@@ -36,7 +36,7 @@ static uint32_t rewrite_arithmetic(const ir *r, const ir_node *n) {
   case OP_pow: return neutral_operand(r, n, 1, false);
   case OP_sub: {
     uint32_t x = neutral_operand(r, n, 0, false);
-    /* 0 - (-0) and x - (-0) differ from x for some zeros; only +0 is neutral. */
+    /* 0 - (-0) and x - (-0) differ from x for some zeros, so only +0 is neutral. */
     if (x == IR_NONE ||
         (dtype_is_float(n->dtype) && __builtin_signbit(ir_uniform_value(&r->nodes[n->inputs[1]]))))
       return IR_NONE;
@@ -52,8 +52,8 @@ static uint32_t rewrite_arithmetic(const ir *r, const ir_node *n) {
   }
 }
 
-/* A product of integers that were widened for it: products of narrow factors are summed in that
- * type anyway, so the widened copies are unnecessary. */
+/* Drops the casts of widened integer factors. A product of narrow integers accumulates in the wide
+ * type anyway. */
 static uint32_t rewrite_matmul(ir *r, const ir_node *n) {
   uint32_t factors[2];
   for (uint32_t k = 0; k < 2; k++) {
@@ -76,7 +76,7 @@ static uint32_t uniform_view(ir *r, const ir_node *n) {
   return ir_add(r, &constant);
 }
 
-/* Whether the view has exactly its operand's elements, each at its own place. */
+/* True if the view has the same elements as its operand, in the same places. */
 static bool is_void_view(const ir_node *n, const ir_node *x) {
   if (n->op == OP_transpose) {
     for (int32_t i = 0; i < n->shape.rank; i++)
@@ -87,12 +87,12 @@ static bool is_void_view(const ir_node *n, const ir_node *x) {
          compute_shape_equal(x->shape, n->shape);
 }
 
-/* Whether a view of the view x is one view of x's operand. */
+/* True if a view of the view x equals one view of x's operand. */
 static bool absorbs(const ir_node *n, const ir_node *x) {
   return n->op == x->op && (n->op == OP_transpose || n->op == OP_reshape || n->op == OP_broadcast);
 }
 
-/* Each time around, the view is one of an earlier node. */
+/* Each iteration moves the view to an earlier node. */
 static uint32_t rewrite_view(ir *r, const ir_node *node) {
   ir_node n = *node;
   uint32_t input = node->inputs[0];
@@ -109,7 +109,8 @@ static uint32_t rewrite_view(ir *r, const ir_node *node) {
   }
 }
 
-/* Whether a kernel may pass the node's value on in a register: for f16 and bf16 in f32. */
+/* True if a kernel may pass the node's value on in a register. For f16 and bf16, the register is
+ * f32. */
 static bool may_stay_in_register(const ir_node *n) {
   const plan_rule *rule = ir_rule(n);
   return rule->is_anchor || (rule->is_element && n->op != OP_cast);
@@ -118,8 +119,8 @@ static bool may_stay_in_register(const ir_node *n) {
 /* ---- Elementwise operations on views of a product -------------------------------------------- */
 
 enum {
-  MOST_VISITED = 64, /* nodes among which a product is looked for */
-  MOST_VIEWS = 8,    /* one upon another, that an operation moves behind */
+  MOST_VISITED = 64, /* search limit for a product, in nodes */
+  MOST_VIEWS = 8,    /* limit on stacked views that an operation moves behind */
   MOST_OPERANDS = 3
 };
 
@@ -127,8 +128,8 @@ static bool is_movable_view(const ir_node *n) {
   return n->op == OP_transpose || (n->op == OP_reshape && !n->attributes.dense);
 }
 
-/* Whether the node is a product, a view of one, or made of one and others element by element. The
- * search ends after MOST_VISITED nodes. */
+/* True if the node is a product, a view of one, or an elementwise result of a product and other
+ * operands. The search ends after MOST_VISITED nodes. */
 static bool follows_product(const ir *r, uint32_t node, int *visited) {
   const ir_node *n = &r->nodes[node];
   if (n->op == OP_matmul || n->op == OP_matmul_integer) return true;
@@ -140,8 +141,8 @@ static bool follows_product(const ir *r, uint32_t node, int *visited) {
   return false;
 }
 
-/* For each axis of `split`, the axis of `joined` that it is a part of: false unless each axis of
- * `joined` is the product of consecutive ones. */
+/* Maps each axis of `split` to the axis of `joined` that contains it. Returns false unless each
+ * axis of `joined` is the product of consecutive axes of `split`. */
 static bool find_parts(compute_shape joined, compute_shape split, int32_t *part_of) {
   int32_t at = 0;
   for (int32_t i = 0; i < joined.rank; i++) {
@@ -160,8 +161,8 @@ static bool find_parts(compute_shape joined, compute_shape split, int32_t *part_
   return joined.rank > 0;
 }
 
-/* The shape in which an operand that broadcasts to `split` broadcasts to `joined`: false if it
- * repeats along some parts of an axis and not along others. */
+/* Converts the shape of an operand that broadcasts to `split` into one that broadcasts to `joined`.
+ * Returns false if the operand repeats along only some parts of a joined axis. */
 static bool join_operand(compute_shape operand, compute_shape split, const int32_t *part_of,
                          int32_t rank, compute_shape *result) {
   bool one[COMPUTE_MAX_RANK] = {false}, whole[COMPUTE_MAX_RANK] = {false};
@@ -178,7 +179,7 @@ static bool join_operand(compute_shape operand, compute_shape split, const int32
   return true;
 }
 
-/* Whether operand k is a view of such a product, with the node's whole shape. */
+/* True if operand k is a view of such a product and has the node's whole shape. */
 static bool reads_view_of_product(const ir *r, const ir_node *n, uint32_t k) {
   const ir_node *view = &r->nodes[n->inputs[k]];
   int visited = 0;
@@ -186,7 +187,7 @@ static bool reads_view_of_product(const ir *r, const ir_node *n, uint32_t k) {
          !dtype_is_half(view->dtype) && follows_product(r, view->inputs[0], &visited);
 }
 
-/* The number of views upon each other that a node is, or one more than MOST_VIEWS. */
+/* Counts the stacked views above the first other node; returns at most MOST_VIEWS + 1. */
 static uint32_t count_views(const ir *r, uint32_t node) {
   uint32_t count = 0;
   for (; count <= MOST_VIEWS && is_movable_view(&r->nodes[node]); node = r->nodes[node].inputs[0])
@@ -206,8 +207,8 @@ static uint32_t add_view(ir *r, const ir_node *like, graph_op op, uint32_t x, co
   return rewrite_view(r, &view);
 }
 
-/* Operands as they broadcast to the product's shape instead of the view's: false if one does not,
- * or memory is short. */
+/* Reshapes the operands from the view's shape to the product's shape. Returns false if an operand
+ * does not fit or memory is short. */
 static bool join_operands(ir *r, const ir_node *n, compute_shape joined, uint32_t *inputs) {
   int32_t part_of[COMPUTE_MAX_RANK];
   compute_shape shapes[MOST_OPERANDS];
@@ -243,9 +244,10 @@ static bool turn_operands(ir *r, const ir_node *n, const int32_t *order, uint32_
   return true;
 }
 
-/* Takes view `view`, operand k, off all operands. False, and nothing changes, if another operand
- * would then be a view of a product: the operation would move back behind that one, and there is
- * nothing to win, since the other product's kernel can compute it where it is. */
+/* Removes the view at operand k and adapts all other operands. If another operand would then be a
+ * view of a product, it returns false and changes nothing: the operation would move back behind
+ * that view. Nothing would be gained, as the other product's kernel can compute the operation in
+ * place. */
 static bool take_view_off(ir *r, ir_node *n, uint32_t k, const ir_node *view, uint32_t *inputs) {
   const compute_shape shape = r->nodes[view->inputs[0]].shape;
   uint32_t taken[MOST_OPERANDS];
@@ -263,8 +265,8 @@ static bool take_view_off(ir *r, ir_node *n, uint32_t k, const ir_node *view, ui
   return true;
 }
 
-/* f(view(product), …) as view(f(product, …)): the product's kernel can then compute f. Each view
- * taken off leaves an operand that is an earlier node. */
+/* Rewrites f(view(product), …) as view(f(product, …)), so that the product's kernel can compute f.
+ * Each removed view leaves an earlier node as the operand. */
 static uint32_t rewrite_behind_view(ir *r, const ir_node *node) {
   ir_node n = *node, views[MOST_VIEWS];
   uint32_t inputs[MOST_OPERANDS], count = 0, k = 0;
@@ -285,7 +287,8 @@ static uint32_t rewrite_behind_view(ir *r, const ir_node *node) {
   return result;
 }
 
-/* A cast to the operand's own dtype. For 16-bit floats it requests the rounded value. */
+/* True for a cast to the operand's own dtype. For f16 and bf16, such a cast requests the rounded
+ * value, so it stays if the operand may live in a register. */
 static bool is_void_cast(const ir *r, const ir_node *node) {
   if (node->op != OP_cast) return false;
   const ir_node *x = &r->nodes[node->inputs[0]];
@@ -309,7 +312,7 @@ static uint32_t rewrite_elementwise(ir *r, const ir_node *node) {
 }
 
 uint32_t ir_rewrite(ir *r, const ir_node *node) {
-  if (node->attributes.dense) return ir_add(r, node); /* it is there to be copied */
+  if (node->attributes.dense) return ir_add(r, node); /* a requested copy: keep it */
   if (ir_category(node) == CATEGORY_VIEW) return rewrite_view(r, node);
   if (is_void_cast(r, node)) return node->inputs[0];
   if (ir_category(node) == CATEGORY_ELEMENTWISE || node->op == OP_cast)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chunked bump allocation; a chunk is never resized, so that pointers stay valid. */
+/* Chunked bump allocation. A chunk is never resized, so pointers stay valid. */
 #include "plan/compile/capture/scratch.h"
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ void *scratch_take(scratch *s, size_t count, size_t size) {
     size_t room = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES;
     struct scratch_chunk *chunk = base_allocate(1, sizeof *chunk + room);
     if (!chunk) return NULL;
-    /* A chunk made for one large request is full at once; the one with more room stays in front. */
+    /* A chunk for one large request is full at once; the chunk with free space stays in front. */
     if (s->chunks != NULL && room == bytes) {
       chunk->next = s->chunks->next;
       s->chunks->next = chunk;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory for one compilation: everything is allocated from a few chunks and freed together, so that
- * the planner's passes need no clean-up. */
+/* Memory for one compilation. Allocations come from a few chunks that are freed together, so the
+ * planner's passes need no clean-up. */
 #ifndef PLAN_SCRATCH_H
 #define PLAN_SCRATCH_H
 
@@ -11,7 +11,7 @@ typedef struct scratch {
   size_t used, size; /* of the newest chunk */
 } scratch;
 
-/* Zeroed, 16-aligned memory for count * size bytes (at least one), or NULL. */
+/* Returns zeroed, 16-byte-aligned memory for count * size bytes (at least one), or NULL. */
 void *scratch_take(scratch *s, size_t count, size_t size);
 void scratch_release(scratch *s);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Nodes of a graph, and of the planner's copy of one. Nodes and clusters count from 1. */
+/* Dumps the nodes of a graph and of the planner's copy. Nodes and clusters count from 1. */
 #include "core/base/alloc.h"
 #include "core/base/real.h"
 #include "core/tensor/tensor.h"
@@ -27,7 +27,7 @@ static void add_type(text_buffer *t, const ir_node *n) {
            compute_shape_text(n->shape, shape, sizeof shape));
 }
 
-/* A box: the operation without its operands, which the edges show. */
+/* Adds a box with the operation; the edges show its operands. */
 static void add_box(text_buffer *dot, uint32_t i, const ir_node *n, const char *style) {
   ir_node alone = *n;
   alone.input_count = 0;
@@ -56,7 +56,7 @@ static void add_name(text_buffer *t, const ir_node *n) {
 
 /* ---- A graph --------------------------------------------------------------------------------- */
 
-/* The node as capture would take it over. */
+/* Returns the node as capture would copy it. */
 static ir_node view_of(const compute_graph *graph, uint32_t index, bool is_folded) {
   const graph_node *g = &graph->nodes[index];
   return (ir_node){.op = is_folded ? OP_constant : g->op,
@@ -71,7 +71,7 @@ static ir_node view_of(const compute_graph *graph, uint32_t index, bool is_folde
 
 enum { NEEDED = 1, FOLDED = 2 };
 
-/* Marks what the outputs need; folded nodes need no operands. Returns how many nodes that are. */
+/* Marks the nodes that the outputs need; folded nodes need no operands. Returns their number. */
 static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t count,
                      const folding *folded, unsigned char *marks) {
   uint32_t nodes = 0;
@@ -125,7 +125,7 @@ static bool is_view(const fusion *f, uint32_t i) {
   return f && f->layouts[i].base != i;
 }
 
-/* Strides in elements, where they are not those of the row-major order. */
+/* Adds strides in elements unless they are row-major. */
 static void add_layout(text_buffer *t, const fusion *f, uint32_t i, const ir_node *n) {
   const layout *lay = &f->layouts[i];
   if (is_view(f, i)) {

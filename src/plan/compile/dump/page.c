@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names and frames of the files. */
+/* Names and frames of the dump files. */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static const char *const names[] = {"",
 #undef PASS
 };
 
-/* Of the process, not of a context: the contexts of a process share the folder. */
+/* Per process, not per context: the contexts of a process share the folder. */
 static atomic_uint compilations;
 
 const plan_dump *dump_begin(const compute_plan *plan, plan_dump *d) {

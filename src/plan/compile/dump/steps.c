@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a plan that is still compiled: compute_explain's text, and values between boxes. */
+/* Dumps the steps of a plan under compilation: the text of compute_explain, and a graph with values
+ * between the steps. */
 #include "plan/compile/dump/dump.h"
 #include "plan/compile/run/explain.h"
 
-/* Where an operand lies, or, before arena_place, which value it is. */
+/* Returns the place of an operand. Before arena_place, the slot identifies its storage. */
 static plan_operand place_of(const lowering *l, const step_operand *o) {
   const storage *s = &l->storages[o->storage];
   const bool is_placed = s->slot != IR_NONE;
@@ -11,7 +12,7 @@ static plan_operand place_of(const lowering *l, const step_operand *o) {
                         .offset = (is_placed ? s->offset : 0) + o->offset};
 }
 
-/* The step as the plan will have it; `operands` has COMPUTE_MAX_OPERANDS. */
+/* Returns the step in its final form; `operands` has room for COMPUTE_MAX_OPERANDS. */
 static plan_step view_of(const lowering *l, const build_step *s, plan_operand *operands) {
   for (uint32_t k = 0; k < s->operand_count; k++) operands[k] = place_of(l, &s->operand[k]);
   return (plan_step){.kernel = s->kernel,
@@ -30,7 +31,7 @@ static plan_step view_of(const lowering *l, const build_step *s, plan_operand *o
                      .bytes_written = s->bytes_written};
 }
 
-/* A value, and the edge between it and a step. Graphviz merges what is repeated. */
+/* Adds a value and its edge to a step. Graphviz merges duplicates. */
 static void add_value(text_buffer *dot, const lowering *l, const step_operand *o, uint32_t step,
                       bool is_input) {
   const step_operand whole = {.storage = o->storage};

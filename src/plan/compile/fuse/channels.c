@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Channels last: on devices that ask for it, the values between convolutions are stored with the
- * channels of a pixel side by side.
+/* The channels-last pass. On devices that ask for it, values between convolutions are stored with
+ * the channels of a pixel contiguous.
  *
- * Graphs are written with planes (batch, channels, height, width). With channels side by side, a
- * vector holds channels of one pixel whatever the width of a plane, windows need no shuffles, and a
- * convolution reads and writes rows of a matrix product. A layout is strides, which every kernel
- * takes, so nothing else in the planner knows of it. What the caller binds keeps the caller's
- * layout: the convolutions at the border read planes and write planes, or a copy follows. */
+ * Graphs use planes (batch, channels, height, width). With contiguous channels, a vector holds
+ * channels of one pixel whatever the width of a plane. Windows need no shuffles, and a convolution
+ * reads and writes rows of a matrix product. A layout is a set of strides, which every kernel
+ * accepts, so the rest of the planner is unaffected. Bound tensors keep the caller's layout: the
+ * convolutions at the border read and write planes, or a copy follows. */
 #include <string.h>
 
 #include "core/base/error.h"
@@ -14,17 +14,17 @@
 #include "plan/compile/fuse/fuse.h"
 
 enum {
-  LEAST_CHANNELS = 8,  /* fewer do not fill a vector */
-  SMALL_PLANE = 256,   /* elements, which fill vectors of planes poorly */
-  LEAST_PRODUCTS = 512 /* for each result, that outweigh copying it */
+  LEAST_CHANNELS = 8,  /* fewer channels do not fill a vector */
+  SMALL_PLANE = 256,   /* elements; smaller planes fill vectors poorly */
+  LEAST_PRODUCTS = 512 /* per result; this work outweighs a copy */
 };
 
 typedef struct chooser {
   const ir *r;
   fusion *f;
-  bool bf16;             /* the device computes with it */
-  layout *trial;         /* of every live node, if all that is wanted comes true */
-  unsigned char *wanted; /* by node: to be stored with channels last */
+  bool bf16;             /* the device computes with bf16 */
+  layout *trial;         /* by node: the layout if all wanted changes apply */
+  unsigned char *wanted; /* by node: store with channels last */
   unsigned char *bound;  /* by node: an output, or the new value of a parameter */
 } chooser;
 
@@ -36,7 +36,7 @@ static void channels_last_strides(compute_shape shape, int64_t *strides) {
   strides[0] = strides[2] * shape.size[2];
 }
 
-/* The kernels of gradients are made for planes. */
+/* True if the graph has gradient kernels; these support planes only. */
 static bool has_gradients(const ir *r) {
   for (uint32_t i = 0; i < r->count; i++) {
     const ir_node *n = &r->nodes[i];
@@ -48,9 +48,9 @@ static bool has_gradients(const ir *r) {
   return false;
 }
 
-/* Whether channels last differs from planes at all, and is worth it: for f32, for bf16 where there
- * are products of it, and for the bytes that quantized networks keep between their layers, with
- * their sums. */
+/* True if channels last differs from planes and is worth it. It is for f32, for bf16 if the device
+ * has bf16 products, and for the bytes between the layers of quantized networks and their i32
+ * sums. */
 static bool is_image(const chooser *c, const ir_node *n) {
   return n->shape.rank == 4 &&
          (n->dtype == COMPUTE_F32 || (n->dtype == COMPUTE_BF16 && c->bf16) ||
@@ -59,7 +59,8 @@ static bool is_image(const chooser *c, const ir_node *n) {
          n->shape.size[0] > 0;
 }
 
-/* Whether a value lies that way already: a product of pixels and filters, as a view. */
+/* True if a value is channels-last already: a product of pixels and filters, seen through a
+ * view. */
 static bool lies_channels_last(const chooser *c, uint32_t node) {
   const compute_shape shape = c->r->nodes[node].shape;
   int64_t strides[COMPUTE_MAX_RANK];
@@ -70,15 +71,14 @@ static bool lies_channels_last(const chooser *c, uint32_t node) {
   return true;
 }
 
-/* Whether operand `node` is, or is a view of, a value that is to be stored with channels last, or
- * is so already. */
+/* True if operand `node`, or the value it is a view of, will be or already is channels-last. */
 static bool reads_channels_last(const chooser *c, uint32_t node) {
   if (c->r->nodes[node].shape.rank != 4) return false;
   return c->wanted[c->f->layouts[node].base] || lies_channels_last(c, node);
 }
 
-/* Whether a convolution of planes is so slow that a copy of its result pays: small planes, or
- * strides, and many products. */
+/* True if the convolution is so slow on planes that a copy of its result pays: it has small planes
+ * or strides, and many products. */
 static bool outweighs_copy(const compute_conv_attributes *a) {
   const bool strided = a->stride[0] > 1 || a->stride[1] > 1;
   const int64_t window = a->filter_size[0] * a->filter_size[1];
@@ -87,8 +87,9 @@ static bool outweighs_copy(const compute_conv_attributes *a) {
          channels >= LEAST_CHANNELS && channels >= LEAST_PRODUCTS / window;
 }
 
-/* Convolutions of one channel for each group, or of enough for vectors. A result that the caller
- * has bound as planes costs a copy, which pays where the data have channels last, too. */
+/* True for a convolution with one channel per group, or with enough channels to fill vectors. If
+ * the caller has bound the result as planes, a copy follows. That copy pays if the data are
+ * channels-last or the work outweighs it. */
 static bool conv_wants(const chooser *c, const ir_node *anchor, uint32_t node) {
   const compute_conv_attributes *a = anchor->constant;
   const bool depthwise = a->groups == a->data_channels && a->groups == a->result_channels;
@@ -96,7 +97,8 @@ static bool conv_wants(const chooser *c, const ir_node *anchor, uint32_t node) {
   return !c->bound[node] || reads_channels_last(c, anchor->inputs[0]) || outweighs_copy(a);
 }
 
-/* A reshape that strides cannot express copies its operand, dimension by dimension of that. */
+/* A reshape that strides cannot express is a copy that iterates over the operand's dimensions. It
+ * can write channels last only if those strides fit the operand's shape. */
 static bool view_can(const chooser *c, uint32_t node) {
   const ir_node *n = &c->r->nodes[node];
   int64_t turned[COMPUTE_MAX_RANK], strides[COMPUTE_MAX_RANK];
@@ -104,7 +106,7 @@ static bool view_can(const chooser *c, uint32_t node) {
   return shape_reshape_strides(n->shape, turned, c->r->nodes[n->inputs[0]].shape, strides);
 }
 
-/* Other values follow their operands: an operand of the cluster has channels last. */
+/* All other values follow their operands: true if an operand of the cluster is channels-last. */
 static bool follows(const chooser *c, const cluster *k) {
   for (uint32_t m = 0; m < k->member_count; m++) {
     const ir_node *n = &c->r->nodes[k->members[m]];
@@ -133,7 +135,8 @@ static bool wants(const chooser *c, uint32_t node) {
   return follows(c, k);
 }
 
-/* Views of a value that is turned are other strides. Where one cannot be, the value stays. */
+/* Computes the views' strides over the changed values. If strides cannot express a view, its value
+ * keeps its layout. */
 static void try_views(chooser *c) {
   for (uint32_t i = 0; i < c->r->count; i++) {
     const ir_node *n = &c->r->nodes[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Clustering, from the last node to the first: when a node's turn comes, all of its consumers have
- * clusters, and it joins the earliest of these unless something forbids it. */
+/* Clustering, from the last node to the first. When the pass reaches a node, all of its consumers
+ * have clusters. The node joins the cluster with the earliest root, unless a rule forbids it. */
 #include "plan/compile/fuse/fuse.h"
 
 #include <string.h>
@@ -19,31 +19,30 @@ typedef struct builder {
   fusion *f;
   cluster *clusters; /* in order of creation */
   uint32_t count;
-  uint32_t *edge_start; /* per node: its slice of `edges` */
+  uint32_t *edge_start; /* by node: its range in `edges` */
   uint32_t *edges;      /* consumers */
   unsigned char *is_output;
-  unsigned char *is_update;  /* the value of an assignment … */
-  unsigned char *has_update; /* … in a cluster, if these wait */
-  uint32_t *stamp;           /* for counting distinct operands */
+  unsigned char *is_update;  /* by node: the value of an assignment … */
+  unsigned char *has_update; /* … by cluster: it contains one; only with updates_wait */
+  uint32_t *stamp;           /* to count distinct operands */
   uint32_t stamp_now;
-  uint32_t *head, *next; /* members of a cluster as a list, newest first */
-  uint32_t *size;        /* members of a cluster … */
-  uint32_t *weight;      /* … and the most instructions that they need */
+  uint32_t *head, *next; /* the members of a cluster as a list, newest first */
+  uint32_t *size;        /* by cluster: number of members … */
+  uint32_t *weight;      /* … and an upper bound of their instructions */
 } builder;
 
 static bool is_positional(const ir_node *n) {
   return n->op == OP_index || n->op == OP_random_uniform;
 }
 
-/* Whether a kernel computes the node. */
+/* True if a kernel computes the node. */
 static bool is_computed(const builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
   return ir_rule(n)->draft && (ir_category(n) != CATEGORY_VIEW || b->f->layouts[i].base == i);
 }
 
-/* A stored value of these is narrower than the value that a program passes on in registers. Casts
- * to f16 and bf16 round in registers if they come from f32; from wider types they would round
- * twice. */
+/* True if the stored value is narrower than the value in a program's registers. Casts from f32 to
+ * f16 and bf16 round in registers. From wider types they would round twice, so they must store. */
 static bool must_store(const ir *r, const ir_node *n) {
   if (dtype_is_narrow(n->dtype)) return true;
   if (n->op != OP_cast) return false;
@@ -52,7 +51,7 @@ static bool must_store(const ir *r, const ir_node *n) {
   return from != COMPUTE_BOOL && dtype_compute_type(from) != COMPUTE_F32;
 }
 
-/* Too expensive to compute more than once per element. */
+/* True if the node is too expensive to compute more than once per element. */
 static bool is_expensive(const ir_node *n) {
   switch (n->op) {
   case OP_neg:
@@ -72,7 +71,8 @@ static bool is_expensive(const ir_node *n) {
   }
 }
 
-/* Whether consumer `d` would evaluate `i` inside its own program, and in which part. */
+/* True if consumer `d` would evaluate `i` inside its own program; *part is the part of its
+ * cluster. */
 static bool inlines(const builder *b, uint32_t d, cluster_part *part) {
   const ir_node *n = &b->r->nodes[d];
   if (b->f->cluster_of[d] == IR_NONE) return false;
@@ -105,7 +105,7 @@ static uint32_t count_new_operands(builder *b, uint32_t node) {
   return count;
 }
 
-/* Distinct operands that cluster c would load with `joining` in it. */
+/* Counts the distinct operands that cluster c would load after `joining` joins it. */
 static uint32_t operand_count(builder *b, uint32_t c, uint32_t joining) {
   b->stamp_now++;
   b->stamp[joining] = b->stamp_now;
@@ -122,7 +122,8 @@ static bool has_room(builder *b, uint32_t c, uint32_t joining, bool stored) {
          operand_count(b, c, joining) + outputs + 2 <= COMPUTE_MAX_OPERANDS;
 }
 
-/* The cluster that node i may join: the earliest of its inlining consumers'. */
+/* Returns the cluster that node i may join: the one with the earliest root among its inlining
+ * consumers. */
 static uint32_t find_target(const builder *b, uint32_t i) {
   uint32_t best = IR_NONE;
   for (uint32_t e = b->edge_start[i]; e < b->edge_start[i + 1]; e++) {
@@ -134,8 +135,8 @@ static uint32_t find_target(const builder *b, uint32_t i) {
   return best;
 }
 
-/* Whether i's consumers allow it to live in cluster c: those inside agree on one part, those
- * outside come after the root. `stored` is set if a node outside needs the value. */
+/* True if i's consumers allow it in cluster c: consumers inside agree on one part, and consumers
+ * outside come after the root. Sets `stored` if a node outside needs the value. */
 static bool consumers_agree(const builder *b, uint32_t i, uint32_t c, cluster_part *part,
                             bool *stored) {
   bool found = false;
@@ -166,7 +167,7 @@ static uint64_t bytes_of(const ir_node *n) {
   return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
 }
 
-/* Whether the temporaries that an anchor reads are larger than its result. */
+/* True if the temporaries that an anchor reads are larger than its result. */
 static bool keeps_much(const builder *b, const ir_node *n) {
   uint64_t bytes = 0;
   for (uint32_t k = 0; k < n->input_count; k++) {
@@ -215,7 +216,7 @@ static bool try_join(builder *b, uint32_t i) {
   return true;
 }
 
-/* Results of a call are one kernel, all of them stored. */
+/* The results of a call form one kernel that stores all of them. */
 static bool join_results(builder *b, uint32_t i) {
   const uint32_t call = ir_call_of(b->r, i);
   if (call == IR_NONE || i == ir_last_result(b->r, call)) return false;
@@ -249,7 +250,7 @@ static void start_cluster(builder *b, uint32_t i) {
   b->count++;
 }
 
-/* Consumers of every node, as one array with a slice for each. */
+/* Lists the consumers of all nodes in one array, with one range per node. */
 static bool list_consumers(builder *b) {
   const ir *r = b->r;
   uint32_t edges = 0;
@@ -268,28 +269,29 @@ static bool list_consumers(builder *b) {
   return true;
 }
 
-/* Members in ascending order, clusters in order of their roots. */
+/* Sorts the members ascending and the clusters by their roots. */
 static bool finish(builder *b) {
   fusion *f = b->f;
   f->clusters = scratch_take(b->memory, b->count, sizeof *f->clusters);
   if (!f->clusters) return false;
   f->cluster_count = b->count;
   for (uint32_t c = 0; c < b->count; c++) {
-    uint32_t place = b->count - 1 - c; /* created from the last root to the first */
+    uint32_t place = b->count - 1 - c; /* clusters were created from the last root to the first */
     cluster *done = &f->clusters[place];
     *done = b->clusters[c];
     done->members = scratch_take(b->memory, b->size[c], sizeof *done->members);
     if (!done->members) return false;
     for (uint32_t m = b->head[c]; m != IR_NONE; m = b->next[m]) {
-      done->members[done->member_count++] = m; /* the list runs from the newest, lowest node up */
+      done->members[done->member_count++] = m; /* the list starts with the newest, lowest node */
       f->cluster_of[m] = place;
     }
   }
   return true;
 }
 
-/* ---- Layouts: views become offsets and strides; only a reshape that strides cannot express is
- * copied. */
+/* ---- Layouts --------------------------------------------------------------------------------- */
+
+/* Views become offsets and strides. Only a reshape that strides cannot express is copied. */
 
 static void dense(const ir_node *n, uint32_t self, layout *l) {
   *l = (layout){.base = self};
@@ -318,8 +320,8 @@ bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout 
   }
 }
 
-/* Of a result that only a transpose reads, and whose kernel writes rows anywhere: it lies as the
- * transpose has it, so that the heads of an attention, side by side, are rows again without a
+/* If a kernel can write rows anywhere and only a transpose reads its result, the kernel writes the
+ * transposed layout directly. The heads of an attention then become contiguous rows without a
  * copy. */
 static void write_turned(builder *b, const ir_node *n) {
   layout *layouts = b->f->layouts;
@@ -332,7 +334,7 @@ static void write_turned(builder *b, const ir_node *n) {
   for (int32_t i = 0; i <= last; i++) layouts[x].stride[n->attributes.order[i]] = strides[i];
 }
 
-/* Fills layouts[i] for every live node. A view that needs a copy is its own base. */
+/* Fills in layouts[i] for every live node. A view that needs a copy is its own base. */
 static void resolve_layouts(builder *b) {
   layout *layouts = b->f->layouts;
   for (uint32_t i = 0; i < b->r->count; i++) {

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* The order of clusters determines how long temporaries live.
+/* The order of clusters, which determines how long temporaries live.
  *
- * The order of their roots is always valid (fuse.h), but an optimizer's updates, which are recorded
- * after all gradients, would keep every gradient of an activation until then. So a cluster that
- * needs no memory, or no more than it frees, runs as soon as its operands exist; the others keep
+ * The order of the roots is always valid (fuse.h). However, an optimizer records its updates after
+ * all gradients, so every gradient of an activation would live until then. A cluster that needs no
+ * memory, or no more than it frees, therefore runs as soon as its operands exist. The others keep
  * the order of their roots.
  *
  * A cluster that overwrites a parameter must follow all readers of the old value. If a failed run
- * can be repeated on the CPU, such clusters come last of all, so that a run that fails earlier has
- * changed nothing. In plans for the CPU itself they run early, too.
+ * can be repeated on the CPU, such clusters run last, so that a run that fails earlier has changed
+ * nothing. In plans for the CPU itself they run early as well.
  *
- * A call that waits for what another has begun runs as late as possible: when a cluster that needs
- * it is next. */
+ * A call that waits for work started by another call runs as late as possible: when a cluster that
+ * needs it is next. */
 #include "plan/compile/lower/lower.h"
 
 #include "core/base/error.h"
 #include "core/type/shape.h"
 
-/* Fewer bytes are not worth waiting for. */
+/* bytes; smaller temporaries are not worth a delay */
 #define TINY_BYTES 4096
 
-/* Edges "to waits for from", as lists with one slice for each `from`. */
+/* Edges ("`to` waits for `from`") as adjacency lists with one range per `from`. */
 typedef struct edges {
   uint32_t *start, *to;
 } edges;
 
-/* The effect on memory of running a cluster now. */
+/* The effect on memory if a cluster runs now. */
 typedef enum effect { TAKES_NOTHING, TAKES_NO_MORE_THAN_IT_GIVES, TAKES_MORE } effect;
 
 typedef struct ordering {
@@ -33,21 +33,21 @@ typedef struct ordering {
   const port_plan *ports;
   const unsigned char *late;
   uint32_t count;
-  edges after;     /* by cluster: the clusters that wait for it */
-  uint32_t *waits; /* by cluster: the number it still waits for; all earlier checks count as one */
-  uint32_t *readers;     /* by node: clusters that still read it; one more for nodes that stay */
-  uint32_t *last_reader; /* by node: the exclusive or of their numbers: with one left, its number */
-  edges reads;           /* by cluster: the nodes that it reads, each once */
-  uint64_t *takes;       /* by cluster: bytes of temporaries that it creates … */
-  uint64_t *gives;       /* … and of those that it is the last to read */
-  unsigned char *ran;    /* by cluster */
-  uint32_t *lazy;        /* the clusters that run as late as possible … */
-  uint32_t lazy_count;   /* … in the order of their roots; */
-  uint32_t lazy_done;    /* the first so many have run */
-  unsigned char *gated;  /* by cluster: waits for checks of indices before it */
-  uint32_t checked;      /* all checks in clusters before this one have run */
+  edges after;            /* by cluster: the clusters that wait for it */
+  uint32_t *waits;        /* by cluster: clusters it waits for; all earlier checks count as one */
+  uint32_t *readers;      /* by node: clusters still to read it, plus one for nodes that stay */
+  uint32_t *last_reader;  /* by node: exclusive or of the readers' indices; the last one's index */
+  edges reads;            /* by cluster: the nodes it reads, each once */
+  uint64_t *takes;        /* by cluster: bytes of temporaries it creates … */
+  uint64_t *gives;        /* … and of temporaries it is the last to read */
+  unsigned char *ran;     /* by cluster */
+  uint32_t *lazy;         /* clusters that run as late as possible … */
+  uint32_t lazy_count;    /* … in the order of their roots; */
+  uint32_t lazy_done;     /* the first lazy_done of them have run */
+  unsigned char *gated;   /* by cluster: waits for index checks before it */
+  uint32_t checked;       /* all checks in clusters before this one have run */
   unsigned char *offered; /* by cluster: is or was in the heap */
-  uint64_t *heap;         /* clusters that should run at once, the first of them on top */
+  uint64_t *heap;         /* clusters to run at once, the first one on top */
   uint32_t heap_count;
 } ordering;
 
@@ -56,12 +56,12 @@ static uint64_t bytes_of(const lowering *l, uint32_t node) {
   return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
 }
 
-/* Whether a node is a temporary: stored, and in memory of its own. */
+/* True if a node is a temporary: stored, and not in a port's memory. */
 static bool is_temporary(const lowering *l, uint32_t node) {
   return l->f->cluster_of[node] != IR_NONE && l->f->stored[node] && l->target[node] == IR_NONE;
 }
 
-/* Nodes that cluster c reads from memory, each once; returns how many. */
+/* Lists the nodes that cluster c reads from memory, each once. Returns their number. */
 static uint32_t list_reads(const ordering *o, uint32_t c, uint32_t *stamp, uint32_t *list) {
   const fusion *f = o->l->f;
   const cluster *k = &f->clusters[c];
@@ -101,7 +101,7 @@ static bool collect_reads(ordering *o) {
   for (uint32_t c = 0; c < o->count; c++)
     for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++)
       add_reader(o, o->reads.to[i], c);
-  /* Values that are copied after all clusters have run live until then. */
+  /* Values copied after the last cluster live until then. */
   for (uint32_t i = 0; i < o->ports->output_count; i++)
     add_reader(o, l->f->layouts[o->ports->outputs[i].node].base, IR_NONE);
   for (uint32_t i = 0; i < o->ports->assign_count; i++)
@@ -125,20 +125,20 @@ static const ir_node *kernel_of(const lowering *l, uint32_t c) {
   return &l->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor];
 }
 
-/* Whether a kernel can fail for some indices, or in a caller's function: then nothing must have
- * been overwritten yet. */
+/* True if a kernel can fail, because of an index or in a user-defined function. Nothing may have
+ * been overwritten before it. */
 static bool may_fail(const ordering *o, uint32_t c) {
   const graph_op op = kernel_of(o->l, c)->op;
   return graph_is_indexed(op) || op == OP_call;
 }
 
-/* The flags of a call; of no call, those of a pure one. */
+/* Returns the flags of a call; for other kernels, the flags of a pure call. */
 static uint32_t call_flags(const lowering *l, uint32_t c) {
   const ir_node *n = kernel_of(l, c);
   return n->op == OP_call ? ((const graph_call_key *)n->constant)->flags : COMPUTE_CALL_PURE;
 }
 
-/* Whether a kernel is a call with side effects: these keep their order. */
+/* True if a kernel is a call with side effects. Such calls keep their order. */
 static bool has_effects(const lowering *l, uint32_t c) {
   return (call_flags(l, c) & (COMPUTE_CALL_PURE | GRAPH_CALL_WAITS)) == 0;
 }
@@ -147,8 +147,8 @@ static bool is_lazy(const lowering *l, uint32_t c) {
   return (call_flags(l, c) & GRAPH_CALL_WAITS) != 0;
 }
 
-/* Readers wait for values; a cluster that overwrites a parameter waits for the readers of the old
- * value, and a call with side effects for the previous one. */
+/* Visits all edges. Readers wait for values, a cluster that overwrites a parameter waits for the
+ * readers of the old value, and a call with side effects waits for the previous one. */
 static void visit_edges(ordering *o, const uint32_t *writer, visit_edge *visit) {
   uint32_t before = IR_NONE;
   for (uint32_t c = 0; c < o->count; c++) {
@@ -198,8 +198,8 @@ static effect effect_of(const ordering *o, uint32_t c) {
   return o->takes[c] <= o->gives[c] ? TAKES_NO_MORE_THAN_IT_GIVES : TAKES_MORE;
 }
 
-/* Late clusters after all others; in each group those that need no memory first; among equals the
- * order of the roots. */
+/* Late clusters come last. Within each group, clusters that need no memory come first. Ties keep
+ * the order of the roots. */
 static uint64_t rank_of(const ordering *o, uint32_t c) {
   return (uint64_t)o->late[c] << 40 | (uint64_t)effect_of(o, c) << 32 | c;
 }
@@ -223,8 +223,8 @@ static void heap_pop(ordering *o) {
   o->heap[at] = item;
 }
 
-/* Adds cluster c to those to run at once, if it has become one. It remains one until it runs: what
- * it needs is fixed, and what it frees can only grow. */
+/* Adds cluster c to the heap once it qualifies. It qualifies until it runs: its memory need is
+ * fixed, and the memory it frees can only grow. */
 static void offer(ordering *o, uint32_t c) {
   if (o->waits[c] != 0 || o->offered[c] || o->ran[c] || effect_of(o, c) == TAKES_MORE ||
       is_lazy(o->l, c))
@@ -233,13 +233,13 @@ static void offer(ordering *o, uint32_t c) {
   heap_push(o, rank_of(o, c));
 }
 
-/* The last reader of a temporary frees it. */
+/* Credits a temporary to its last reader, which frees it. */
 static void give(ordering *o, uint32_t node) {
   const uint32_t c = o->last_reader[node];
   if (c < o->count && is_temporary(o->l, node)) o->gives[c] += bytes_of(o->l, node);
 }
 
-/* Frees what waits only for checks that have all run. */
+/* Releases clusters that wait only for checks that have all run. */
 static void pass_checks(ordering *o) {
   while (o->checked < o->count && (o->ran[o->checked] || !may_fail(o, o->checked))) {
     const uint32_t c = ++o->checked;
@@ -263,7 +263,7 @@ static bool begin(ordering *o) {
   return collect_reads(o) && collect_edges(o);
 }
 
-/* Called when it is known which clusters are late. */
+/* Called once the set of late clusters is final. */
 static void fill_heap(ordering *o) {
   const lowering *l = o->l;
   for (uint32_t c = 0; c < o->count; c++) {
@@ -294,8 +294,9 @@ static void run(ordering *o, uint32_t c, uint32_t *order, uint32_t *placed) {
   pass_checks(o);
 }
 
-/* Runs cluster c, whose turn it is: all before it have run, except lazy ones. Those that it reads
- * run now; where it waits for others (checks, or the old value of a parameter), all before it. */
+/* Runs cluster c when all clusters before it have run, except lazy ones. First it runs the clusters
+ * that c reads. If c waits for others (checks, or readers of a parameter's old value), it also runs
+ * the lazy clusters before c. */
 static void run_in_turn(ordering *o, uint32_t c, uint32_t *order, uint32_t *placed) {
   for (uint32_t i = o->reads.start[c]; o->waits[c] > 0 && i < o->reads.start[c + 1]; i++) {
     const uint32_t from = o->l->f->cluster_of[o->reads.to[i]];
@@ -307,7 +308,8 @@ static void run_in_turn(ordering *o, uint32_t c, uint32_t *order, uint32_t *plac
   run(o, c, order, placed);
 }
 
-/* The cluster to run at once, before any that needs memory; IR_NONE if there is none. */
+/* Returns the next cluster to run at once, ahead of any that needs memory; IR_NONE if there is
+ * none. */
 static uint32_t take_free(ordering *o, unsigned char pass) {
   while (o->heap_count > 0) {
     const uint32_t c = (uint32_t)o->heap[0];
@@ -318,8 +320,8 @@ static uint32_t take_free(ordering *o, unsigned char pass) {
   return IR_NONE;
 }
 
-/* Marks clusters that read values of late clusters, and calls whose side effects come after
- * theirs. */
+/* Marks as late the clusters that read values of late clusters, and calls whose side effects must
+ * follow those of a late call. */
 static void spread_late(const lowering *l, unsigned char *late) {
   const fusion *f = l->f;
   bool effects_are_late = false;
@@ -343,7 +345,7 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
   if (!begin(&o))
     return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "not enough memory to order %u kernels", (unsigned)o.count);
-  /* Clusters that none wait for, such as statistics of a batch norm, may come after later
+  /* Clusters without successors, such as the statistics of a batch norm, may follow later
    * checks. */
   uint32_t last_check = 0;
   for (uint32_t c = 0; c < o.count; c++)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Two passes after fusion: cheap kernels are recomputed in those that read them, and small updates
- * become one kernel.
+/* Two passes after fusion: readers recompute cheap kernels, and small updates become one kernel.
  *
  * A separate kernel that does little more than copy, such as x − mean for every channel, costs a
- * pass over memory, and its value takes as much room as x, which is in memory anyway. Its readers
- * can read x and subtract instead. So such a node is duplicated for each kernel that reads it, and
- * the next fusion merges each copy into its reader. Recomputed values have the same bits: only
- * dtypes in which programs compute are duplicated. */
+ * pass over memory. Its value takes as much memory as x, which exists anyway. The readers can read
+ * x and subtract instead. So the pass duplicates such a node for each kernel that reads it, and the
+ * next fusion merges each copy into its reader. Recomputed values have the same bits, because only
+ * values in a compute dtype of programs are duplicated. */
 #include "plan/compile/fuse/fuse.h"
 
 #include <string.h>
@@ -18,8 +17,8 @@
 
 enum {
   SMALL_SHARE = 16, /* operands this many times smaller than the value count as free */
-  MOST_READERS = 8, /* the most kernels that may recompute one node */
-  MOST_MEMBERS = 12 /* of a kernel that takes in one more node: it must find room */
+  MOST_READERS = 8, /* limit on the kernels that recompute one node */
+  MOST_MEMBERS = 12 /* limit on the members of a reader: it needs room for the node */
 };
 
 static bool is_cheap(const ir_node *n) {
@@ -37,8 +36,7 @@ static bool is_cheap(const ir_node *n) {
   }
 }
 
-/* Whether all operands but one are small, and that one is in memory in any case.
- */
+/* True if all operands except one are small, and that one is in memory anyway. */
 static bool reads_one_tensor(const ir *r, const fusion *f, const ir_node *n) {
   const int64_t count = shape_count(n->shape);
   uint32_t large = IR_NONE;
@@ -56,7 +54,7 @@ static bool reads_one_tensor(const ir *r, const fusion *f, const ir_node *n) {
          (f->cluster_of[base] == IR_NONE || f->stored[base]);
 }
 
-/* Whether reader `d` evaluates what it reads inside its program. */
+/* True if reader `d` evaluates its operands inside its program. */
 static bool takes_in(const ir *r, const fusion *f, uint32_t d) {
   const ir_node *n = &r->nodes[d];
   const uint32_t c = f->cluster_of[d];
@@ -78,13 +76,13 @@ static void find_candidates(const ir *r, const fusion *f, unsigned char *candida
     for (uint32_t k = 0; n->live && k < n->input_count; k++)
       if (candidate[n->inputs[k]] && !takes_in(r, f, d)) candidate[n->inputs[k]] = 0;
   }
-  /* What a candidate reads must not be duplicated itself. */
+  /* A candidate's operands must not be duplicated themselves. */
   for (uint32_t i = 0; i < r->count; i++)
     for (uint32_t k = 0; candidate[i] && k < r->nodes[i].input_count; k++)
       if (candidate[r->nodes[i].inputs[k]]) candidate[i] = 0;
 }
 
-/* The clusters that read each candidate: their number, 0 for other nodes and if there are too many.
+/* Counts the clusters that read each candidate: 0 for other nodes and for too many readers.
  * readers[i * MOST_READERS …] lists them. */
 static bool count_readers(const ir *r, const fusion *f, const unsigned char *candidate,
                           uint32_t *readers, unsigned char *count) {
@@ -109,7 +107,7 @@ static bool count_readers(const ir *r, const fusion *f, const unsigned char *can
   return any;
 }
 
-/* The new index of operand `i` for a reader in cluster `c`. */
+/* Returns the new index of operand `i` for a reader in cluster `c`. */
 static uint32_t place_for(uint32_t i, uint32_t c, const uint32_t *place, const uint32_t *readers,
                           const unsigned char *count) {
   for (unsigned char at = 0; at < count[i]; at++)
@@ -170,21 +168,20 @@ short_of_memory:
 
 /* ---- Small updates as one kernel ------------------------------------------------------------- */
 
-/* An optimizer's update of a weight is part of the kernel that computes its gradient wherever
- * possible. This leaves many elementwise kernels on a few elements each: gains and biases of
- * normalisation, their running statistics, counters, and updates that need all gradients first.
- * Starting such a kernel takes longer than its work, on GPUs many times longer. So those of one
- * shape become one kernel with several outputs.
+/* Where possible, an optimizer's update of a weight is part of the kernel that computes the
+ * gradient. Many elementwise kernels on a few elements remain: gains and biases of normalisation,
+ * running statistics, counters, and updates that need all gradients first. Launching such a kernel
+ * takes longer than its work, on GPUs many times longer. So updates of one shape become one kernel
+ * with several outputs.
  *
- * Only kernels whose results are read by nothing but assignments are merged: the order of the
+ * Only kernels whose results are read by nothing but assignments are merged. The order of the
  * others (fuse.h) is unchanged. */
 
 enum {
-  MOST_ELEMENTS = 1 << 16, /* of one result: above that, the cost of starting the kernel does not
-                            * matter */
+  MOST_ELEMENTS = 1 << 16, /* per result; for larger kernels the launch cost does not matter */
   MOST_OUTPUTS = 8,
   MOST_MERGED_MEMBERS = 64,
-  MOST_TRIES = 64 /* later kernels of its shape to try merging with */
+  MOST_TRIES = 64 /* limit on the later kernels of its shape to try */
 };
 
 typedef struct merging {
@@ -192,8 +189,8 @@ typedef struct merging {
   fusion *f;
   scratch *memory;
   unsigned char *is_update; /* by cluster */
-  uint32_t *stamp, now;     /* for counting distinct operands */
-  uint32_t *next;           /* by cluster: the next update of its shape, IR_NONE */
+  uint32_t *stamp, now;     /* to count distinct operands */
+  uint32_t *next;           /* by cluster: the next update of its shape, or IR_NONE */
 } merging;
 
 static bool is_candidate(const merging *m, uint32_t c) {
@@ -203,7 +200,7 @@ static bool is_candidate(const merging *m, uint32_t c) {
          shape_count(m->r->nodes[k->root].shape) <= MOST_ELEMENTS;
 }
 
-/* Clears the mark of clusters with a value that is used in a computation. */
+/* Clears the mark of clusters whose values are used in a computation. */
 static void find_updates(merging *m) {
   const fusion *f = m->f;
   for (uint32_t c = 0; c < f->cluster_count; c++) m->is_update[c] = is_candidate(m, c);
@@ -254,7 +251,7 @@ static bool fit_together(merging *m, const cluster *a, const cluster *b) {
   return count_operands(m, a) + count_operands(m, b) + outputs + 2 <= COMPUTE_MAX_OPERANDS;
 }
 
-/* Cluster `a` becomes part of the later one `b`. */
+/* Merges cluster `a` into the later cluster `b`. */
 static bool merge(merging *m, uint32_t a, uint32_t b) {
   cluster *from = &m->f->clusters[a], *to = &m->f->clusters[b];
   const uint32_t count = from->member_count + to->member_count;
@@ -285,11 +282,11 @@ static uint64_t shape_hash(const merging *m, uint32_t c) {
   return hash_bytes(h, shape->size, sizeof *shape->size * (size_t)shape->rank);
 }
 
-/* Lists the updates of each shape, ascending. */
+/* Lists the updates of each shape in ascending order. */
 static bool list_by_shape(merging *m) {
   uint32_t size = 16;
   while (size < 2 * m->f->cluster_count) size *= 2;
-  uint32_t *first = scratch_take(m->memory, size, sizeof *first); /* by hash: of the list so far */
+  uint32_t *first = scratch_take(m->memory, size, sizeof *first); /* by hash: the list so far */
   m->next = scratch_take(m->memory, m->f->cluster_count, sizeof *m->next);
   if (!first || !m->next) return false;
   memset(first, 0xff, sizeof *first * size);
@@ -303,14 +300,14 @@ static bool list_by_shape(merging *m) {
   return true;
 }
 
-/* The next update of a's shape with room for another one. Full ones leave the list. */
+/* Returns the next update of a's shape that has room. Removes full ones from the list. */
 static uint32_t find_next(merging *m, uint32_t a) {
   while (m->next[a] != IR_NONE && m->f->clusters[m->next[a]].output_count >= MOST_OUTPUTS)
     m->next[a] = m->next[m->next[a]];
   return m->next[a];
 }
 
-/* Merges an update into the first later one where it fits. */
+/* Merges an update into the first later one with room for it. */
 static bool merge_one(merging *m, uint32_t a) {
   if (m->f->clusters[a].output_count >= MOST_OUTPUTS) return true;
   uint32_t tries = MOST_TRIES;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory plan: every temporary gets an offset in the arena of its device, such that two share
- * bytes only if they do not live at the same time.
+/* The memory plan: every temporary gets an offset in the arena of its device. Two temporaries share
+ * bytes only if their lifetimes do not overlap.
  *
- * First, an output takes over the memory of an input that dies in the same step and has the same
- * layout. Then storages are placed from the largest to the smallest, each at the lowest offset that
- * is free during its lifetime. */
+ * First, an output takes over the memory of an input with the same layout that dies in the same
+ * step. Then storages are placed from the largest to the smallest. Each goes to the lowest offset
+ * that is free during its lifetime. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@
 
 /* ---- Occupancy ------------------------------------------------------------------------------- */
 
-/* Blocks added in the order of their first steps, as most are, overlap only those earlier ones that
- * have not ended by then: one set of ranges is enough, changed by a block that begins and those
- * that end.
+/* Most blocks are added in the order of their first steps. Such a block overlaps only earlier
+ * blocks that have not ended, so one set of ranges is enough. It changes with the block that begins
+ * and the blocks that end.
  *
- * Once a block begins earlier than its predecessor, all earlier ones go into a segment tree over
- * the steps. There a block is stored in the few nodes that make up its steps, and in all their
- * ancestors. Each node keeps the bytes in use as disjoint ranges, and since blocks are packed from
- * the bottom, even a node with thousands of blocks has only a few ranges. */
+ * Once a block begins earlier than its predecessor, all earlier blocks go into a segment tree over
+ * the steps. The tree records a block in the few nodes that cover its steps and in all ancestors of
+ * these nodes. Each node keeps the bytes in use as disjoint ranges. Blocks are packed from the
+ * bottom, so even a node with thousands of blocks has only a few ranges. */
 
 typedef struct occupancy_range {
   uint64_t begin, end;
@@ -29,19 +29,18 @@ typedef struct occupancy_range {
 
 typedef occupancy_ranges range_set;
 
-/* Node 1 is the root, 2 i and 2 i + 1 are the halves of node i, the leaves come last. */
+/* Node 1 is the root, nodes 2 i and 2 i + 1 are the halves of node i, and the leaves come last. */
 typedef struct occupancy_node {
-  range_set always; /* of blocks that last for all steps of the node and do not fill a larger one */
-  range_set
-      ever; /* in use at any of the node's steps, except by blocks that last beyond the node */
+  range_set always; /* of blocks that cover the node's steps, but not its parent's */
+  range_set ever; /* in use at any of the node's steps, except by blocks that cover its parent's */
 } occupancy_node;
 
-/* The nodes that a range of steps meets: at most two of either kind per level. */
+/* The nodes that a range of steps intersects: at most two of either kind per level. */
 enum { MOST_NODES = 64 };
 
 typedef struct meeting {
-  uint32_t within[MOST_NODES], within_count; /* the range is made up of these */
-  uint32_t above[MOST_NODES], above_count;   /* these are partly within it */
+  uint32_t within[MOST_NODES], within_count; /* the nodes that the range consists of */
+  uint32_t above[MOST_NODES], above_count;   /* the nodes that the range covers in part */
 } meeting;
 
 void occupancy_begin(occupancy *o, uint32_t steps, scratch *memory) {
@@ -64,7 +63,8 @@ static void meet(const occupancy *o, uint32_t first, uint32_t last, meeting *m) 
   }
 }
 
-/* The first range of the set that ends after `offset`, searched from number `from` on. */
+/* Returns the first range of the set that ends after `offset`; the search starts at index
+ * `from`. */
 static uint32_t find_range(const range_set *set, uint32_t from, uint64_t offset) {
   uint32_t count = set->count - from;
   while (count > 0) {
@@ -79,7 +79,7 @@ static uint32_t find_range(const range_set *set, uint32_t from, uint64_t offset)
   return from;
 }
 
-/* Replaces the ranges from number `from` to before `to` by others. */
+/* Replaces the ranges with indices `from` … `to` − 1. */
 static bool replace_ranges(scratch *memory, range_set *set, uint32_t from, uint32_t to,
                            const range *with, uint32_t with_count) {
   const uint32_t count = set->count - (to - from) + with_count;
@@ -107,7 +107,7 @@ static bool add_range(scratch *memory, range_set *set, range r) {
   return replace_ranges(memory, set, from, to, &r, 1);
 }
 
-/* Removes bytes that are all within one range of the set. */
+/* Removes bytes that belong to one range of the set. */
 static bool cut_range(scratch *memory, range_set *set, uint64_t begin, uint64_t end) {
   const uint32_t at = find_range(set, 0, begin);
   const range before = {set->at[at].begin, begin}, after = {end, set->at[at].end};
@@ -179,7 +179,7 @@ static void pop_ending(occupancy *o) {
   o->ending[at] = moved;
 }
 
-/* Advances to the step at which a block begins; blocks that have ended by then are freed. */
+/* Advances to the step at which a block begins and frees the blocks that ended before it. */
 static bool advance(occupancy *o, uint32_t step) {
   if (step < o->now && !note_recent(o)) return false;
   o->now = step;
@@ -212,7 +212,7 @@ static uint64_t find_gap(const range_set *const *sets, uint32_t count, uint64_t 
     next[k] = find_range(set, next[k], offset);
     for (; next[k] < set->count && set->at[next[k]].begin < offset + bytes; next[k]++) {
       offset = set->at[next[k]].end;
-      agreed = 1; /* the other sets must be searched again */
+      agreed = 1; /* search the other sets again */
     }
   }
   return offset;
@@ -289,11 +289,12 @@ static void raise_to(uint64_t *bytes, uint64_t least) {
   if (*bytes < least) *bytes = least;
 }
 
-/* Places storages of one device in the order of the list: in the arena, or all of them in lanes. */
+/* Places the storages of one device in the order of the list, all of them in the arena or all in
+ * per-thread arenas. */
 static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint32_t device,
                       bool in_lanes) {
   occupancy taken;
-  /* Memory that was taken over may be recorded as used one step after the last. */
+  /* The lifetime of memory that was taken over may extend one step beyond the last. */
   occupancy_begin(&taken, l->step_count + 1, l->memory);
   for (uint32_t i = 0; i < count; i++) {
     storage *s = &l->storages[waiting[i].id];
@@ -305,7 +306,7 @@ static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint3
   return true;
 }
 
-/* Regions, with the bytes of one lane so far, get those of all. */
+/* Storages of per-thread arenas have the size of one arena so far; gives them the size of all. */
 static void size_regions(lowering *l) {
   compute_plan *plan = l->plan;
   for (uint32_t i = 0; i < l->storage_count; i++)
@@ -326,7 +327,7 @@ static bool waits(const lowering *l, uint32_t id) {
   return s->slot == IR_NONE && s->home == id && s->first != IR_NONE && s->bytes > 0;
 }
 
-/* Lists the storages to be placed in lanes, or the others, the largest first. */
+/* Lists the storages for the per-thread arenas, or the others, the largest first. */
 static uint32_t list_waiting(const lowering *l, placing *waiting, bool in_lanes) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->storage_count; i++)
@@ -367,7 +368,7 @@ compute_status arena_place(lowering *l) {
     uint32_t home = find_home(l, i);
     s->offset = l->storages[home].offset;
     s->device = l->storages[home].device;
-    /* An operand without elements needs an address, too, which an empty arena would not have. */
+    /* An operand without elements also needs an address, which an empty arena would not have. */
     uint64_t *arena = &l->plan->arena_bytes[s->device];
     if (s->first != IR_NONE && *arena == 0) *arena = 1;
   }

@@ -1,48 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* Bands: threads compute some rows of one image each, through several steps.
+/* Row tiles with halo (bands): each thread computes some rows of one image through several steps.
  *
- * One image has no items for slices (slices.c). Its threads would wait for each other at every
- * step, and fetch from another one's caches what that has written. So a run of convolutions becomes
- * the same steps for a band of rows, bands side by side, and what only the run uses gets memory for
- * each thread. Where windows reach beyond the rows of a band, these rows are computed for that
- * band, too, as well as for its neighbour: runs are so short that they are few. */
+ * One image has no items for micro-batches (slices.c). Its threads would wait for each other at
+ * every step and fetch data from each other's caches. So a run of convolutions is repeated for each
+ * tile of rows. The tiles run concurrently, and values used only inside the run get memory per
+ * thread.
+ *
+ * Windows reach beyond the rows of a tile. These halo rows are computed for both neighbouring
+ * tiles. Runs are so short that these rows are few. */
 #include "core/device/device.h"
 #include "core/type/dtype.h"
 #include "plan/compile/lower/slices.h"
 
 enum {
   ROWS = 2,           /* the dimension of rows in the space of a convolution */
-  LENGTH = 6,         /* steps of a run, at most */
-  BANDS = 2,          /* for each thread, so that one that is late gets help, or else one */
-  LEAST_RESULTS = 64, /* in the plane of a band; fewer may be computed in other ways */
-  MOST_FLOPS = 40,    /* for each byte: with more, computing hides that memory is slow */
-  EXTRA_SHARE = 5     /* such a part of the work is added at most, also by uneven bands */
+  LENGTH = 6,         /* limit on the steps of a run */
+  BANDS = 2,          /* row tiles per thread, so that a late thread gets help; otherwise one */
+  LEAST_RESULTS = 64, /* per plane of a tile; smaller ones may use another algorithm */
+  MOST_FLOPS = 40,    /* per byte; with more, computation hides the slow memory */
+  EXTRA_SHARE = 5     /* limit on the extra work, as a fraction, including uneven tiles */
 };
 
-/* A step as it can be divided. */
+/* A step and the way to divide it. */
 typedef struct division {
   int64_t rows;                       /* of its results; 0: it cannot be divided */
   int64_t width;                      /* results in a row */
-  kernel_window reads;                /* of input 0 */
-  uint32_t moving;                    /* operands (bits) with rows of their own, … */
-  uint32_t apart;                     /* … and those of them whose rows follow each other */
+  kernel_window reads;                /* the window on input 0 */
+  uint32_t moving;                    /* operands (bits) with a separate part for each row, … */
+  uint32_t apart;                     /* … and those with consecutive, separate rows */
   uint64_t row[COMPUTE_MAX_OPERANDS]; /* of moving operands: bytes from row to row */
   uint64_t divided, whole;            /* bytes of moving operands, and of the others */
 } division;
 
-/* Steps first … last that are computed band by band. */
+/* Steps first … last that run one row tile at a time. */
 typedef struct band_run {
   uint32_t first, last, bands;
 } band_run;
 
 typedef struct bander {
   lowering *l;
-  const build_step *from; /* the steps as they were */
+  const build_step *from; /* the undivided steps */
   uint32_t from_count;
   division *steps;
   band_run *runs;
   uint32_t count;
-  uint32_t *local; /* by storage that only a run uses: its rows in a lane */
+  uint32_t *local; /* by storage used only inside a run: its rows in the per-thread arena */
   descriptor_copy *copy;
 } bander;
 
@@ -69,7 +71,7 @@ static void divide_step(const bander *z, const build_step *s, division *how) {
       l->plan->device[s->device] != l->plan->context->cpu || !slices_can_divide(l, s, z->copy) ||
       d->size[0] != 1 || !kernel_bands(d, &how->reads))
     return;
-  uint32_t own = 1; /* data and results: with rows of planes apart, products are other ones */
+  uint32_t own = 1; /* data and results; a crop of planes would change the products */
   for (uint32_t k = 0; k < s->operand_count; k++) {
     divide_operand(s, d, k, l->storages[s->operand[k].storage].bytes, how);
     if (k >= s->input_count) own |= UINT32_C(1) << k;
@@ -81,7 +83,7 @@ static void divide_step(const bander *z, const build_step *s, division *how) {
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* The step of a run from `first` on that writes what step i reads as input k, or IR_NONE. */
+/* Returns the step of the run (from `first` on) that writes input k of step i, or IR_NONE. */
 static uint32_t find_writer(const bander *z, uint32_t first, uint32_t i, uint32_t k) {
   const uint32_t id = z->from[i].operand[k].storage, at = z->l->storages[id].first;
   if (at < first || at >= i) return IR_NONE;
@@ -91,12 +93,13 @@ static uint32_t find_writer(const bander *z, uint32_t first, uint32_t i, uint32_
   return IR_NONE;
 }
 
-/* The rows of input k that rows of results need. */
+/* Returns the rows of input k that the rows of results need. */
 static kernel_rows rows_of_input(const bander *z, uint32_t i, uint32_t k, kernel_rows results) {
   return k == 0 ? kernel_rows_read(&z->steps[i].reads, results) : results;
 }
 
-/* The rows of each step's results that a band computes, by the step's number in the run. */
+/* Computes the rows of each step's results that a tile needs, including the halo. The index is the
+ * step's position in the run. */
 static void find_rows(const bander *z, const band_run *run, uint32_t band,
                       kernel_rows rows[LENGTH]) {
   const int64_t all = z->steps[run->last].rows, bands = run->bands;
@@ -116,7 +119,7 @@ static void find_rows(const bander *z, const band_run *run, uint32_t band,
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-/* Whether step i, not the last of the run, writes for the run alone. */
+/* True if step i, not the last one, writes only for steps of the run. */
 static bool stays_inside(const bander *z, const band_run *run, uint32_t i) {
   const build_step *s = &z->from[i];
   for (uint32_t k = s->input_count; k < s->operand_count; k++) {
@@ -127,8 +130,8 @@ static bool stays_inside(const bander *z, const band_run *run, uint32_t i) {
   return true;
 }
 
-/* Whether it reads what the run writes row after row, and nothing that the last step writes:
- * another band may be done. */
+/* True if step i reads the run's values row by row, and reads nothing that the last step writes.
+ * Another tile may already be complete. */
 static bool reads_rows(const bander *z, const band_run *run, uint32_t i) {
   const build_step *s = &z->from[i], *last = &z->from[run->last];
   for (uint32_t k = 0; k < s->input_count; k++) {
@@ -146,8 +149,8 @@ static bool is_possible(const bander *z, const band_run *run) {
   return true;
 }
 
-/* Whether the steps wait for memory, for values that would stay with a thread more than for
- * weights, which each band reads. */
+/* True if the steps are limited by memory: more bytes of values would stay with a thread than each
+ * tile reads of weights. */
 static bool pays(const bander *z, const band_run *run) {
   uint64_t flops = 0, divided = 0, whole = 0, kept = 0;
   for (uint32_t i = run->first; i <= run->last; i++) {
@@ -161,7 +164,7 @@ static bool pays(const bander *z, const band_run *run) {
   return whole <= kept && flops / MOST_FLOPS <= divided;
 }
 
-/* The operations of a band; 0 if it is too small. */
+/* Returns the operations of a tile; 0 if it is too small. */
 static double count_flops(const bander *z, const band_run *run, uint32_t band) {
   kernel_rows rows[LENGTH];
   double flops = 0;
@@ -176,7 +179,7 @@ static double count_flops(const bander *z, const band_run *run, uint32_t band) {
   return flops;
 }
 
-/* Whether little work is added, and bands have about as much of it. */
+/* True if the halo adds little work, and the tiles have about equal work. */
 static bool is_even(const bander *z, const band_run *run) {
   double flops = 0, most = 0;
   for (uint32_t i = run->first; i <= run->last; i++) flops += (double)z->from[i].flops;
@@ -188,7 +191,7 @@ static bool is_even(const bander *z, const band_run *run) {
   return most * run->bands <= flops * (1 + 1.0 / EXTRA_SHARE);
 }
 
-/* The longest run from `first` on. */
+/* Finds the longest run from `first` on. */
 static bool find_run(const bander *z, uint32_t first, band_run *found) {
   const uint32_t threads = (uint32_t)thread_pool_count(z->l->plan->context->threads);
   band_run run = {.first = first, .last = first};
@@ -211,14 +214,15 @@ static void find_runs(bander *z) {
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
-/* A band that is being cut. */
+/* A tile that is being cut. */
 typedef struct cutting {
   const band_run *run;
-  uint32_t band, begin; /* the first of the run's new steps */
+  uint32_t band, begin; /* the run's first new step */
   kernel_rows rows[LENGTH];
 } cutting;
 
-/* The memory in a lane for what only the run uses: rows enough for each band. */
+/* Adds per-thread memory for the values used only inside the run, with enough rows for each
+ * tile. */
 static compute_status add_locals(bander *z, const band_run *run, uint32_t region) {
   int64_t most[LENGTH] = {0};
   for (uint32_t band = 0; band < run->bands; band++) {
@@ -240,7 +244,7 @@ static compute_status add_locals(bander *z, const band_run *run, uint32_t region
   return COMPUTE_OK;
 }
 
-/* The rows of the band of each operand of step i: in the lane, or among those of the image. */
+/* Sets the operands of step i to the tile's rows, in the per-thread arena or in the image. */
 static void cut_operands(const bander *z, const cutting *c, uint32_t i, build_step *s) {
   const uint32_t first = c->run->first;
   const division *how = &z->steps[i];
@@ -265,7 +269,7 @@ static bool has_same_constants(const build_step *a, const build_step *b) {
   return true;
 }
 
-/* A step of the run's bands so far that has the same kernel and constants. */
+/* Returns an earlier step of the run's tiles with the same kernel and constants, or IR_NONE. */
 static uint32_t find_twin(const lowering *l, const cutting *c, const build_step *s) {
   for (uint32_t i = c->begin; i < l->step_count; i++)
     if (l->steps[i].twin == IR_NONE && has_same_constants(&l->steps[i], s)) return i;
@@ -280,7 +284,7 @@ static compute_status cut_step(bander *z, const cutting *c, uint32_t i) {
   s->slices = c->run->bands;
   s->of_items = z->steps[c->run->last].rows;
   s->in_bands = s->side_by_side = true;
-  s->first_in_place = s->input_count; /* a value may begin some rows earlier than another */
+  s->first_in_place = s->input_count; /* no reuse in place: values have different halos */
   kernel_key_read(s->kernel->key, z->copy);
   kernel_crop(&z->copy->descriptor, c->rows[i - c->run->first], &z->copy->attributes);
   const compute_status status = slices_set_kernel(l, &z->copy->descriptor, s);
@@ -308,7 +312,7 @@ static compute_status cut_run(bander *z, const band_run *run) {
   return status;
 }
 
-/* Replaces the steps of all runs. Whatever happens, each kernel belongs to one step. */
+/* Replaces the steps of all runs. On every path, each kernel belongs to exactly one step. */
 static compute_status cut_all(bander *z) {
   lowering *l = z->l;
   uint32_t total = z->from_count;
@@ -324,7 +328,7 @@ static compute_status cut_all(bander *z) {
     } else {
       build_step *s = &l->steps[l->step_count];
       *s = z->from[i];
-      if (s->twin != IR_NONE) s->twin += l->step_count - i; /* of a slice, moved as far as this */
+      if (s->twin != IR_NONE) s->twin += l->step_count - i; /* of a micro-batch: shifted alike */
       l->step_count++;
     }
   }

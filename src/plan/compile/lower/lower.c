@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps in running order, and the storage of every value.
+/* Creates the steps in execution order and the storage of every value.
  *
- * A stored value lives in an arena, except that a value which is an output is computed straight
- * into the caller's tensor, and the new value of a parameter straight into the parameter, if no
- * later step reads the old one. */
+ * A stored value lives in an arena, with two exceptions. An output is computed directly into the
+ * caller's tensor. The new value of a parameter is computed directly into the parameter if no later
+ * step reads the old value. */
 #include "plan/compile/lower/lower.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static uint64_t node_bytes(const ir_node *n) {
   return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
 }
 
-/* Extends a storage's lifetime to the last step. */
+/* Extends a storage's lifetime to the newest step. */
 static void touch(lowering *l, uint32_t id) {
   storage_touch(l, id, l->step_count - 1);
 }
@@ -96,7 +96,7 @@ static uint32_t constant_storage(lowering *l, const ir_node *n, uint32_t device)
   return id;
 }
 
-/* The storage from which `device` reads base node `node`; copies it there if necessary. */
+/* Finds the storage of base node `node` on `device`. Adds a transfer if necessary. */
 static compute_status storage_on(lowering *l, uint32_t node, uint32_t device, uint32_t *id) {
   const ir_node *n = &l->r->nodes[node];
   bool constant = n->op == OP_constant;
@@ -126,21 +126,21 @@ static bool is_empty(const compute_kernel_descriptor *d) {
   return false;
 }
 
-/* Operands with exactly the layout of the first output can be overwritten in place. */
+/* True if the input has exactly the layout of the first output, so the output may overwrite it. */
 static bool lies_like_output(const kernel_draft *d, uint32_t input) {
   return d->input_offset[input] == 0 && d->output_offset[0] == 0 &&
          memcmp(d->inputs[input].stride, d->outputs[0].stride,
                 sizeof(int64_t) * (size_t)d->descriptor.rank) == 0;
 }
 
-/* Where a kernel runs, and the explanation. */
+/* The device of a kernel and the explanation. */
 typedef struct decision {
   uint32_t device;
   const char *placement, *reason; /* as in build_step */
   bool fallback;
 } decision;
 
-/* `source` replaces the storage of input 0 unless it is IR_NONE. */
+/* Adds a step for the draft. If `source` is not IR_NONE, it replaces the storage of input 0. */
 static compute_status add_kernel(lowering *l, const kernel_draft *d, const decision *where,
                                  uint32_t source, const uint32_t *output_storage) {
   uint32_t device = where->device;
@@ -187,16 +187,16 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   return step_describe(l, k, s) ? COMPUTE_OK : short_of_memory(l);
 }
 
-/* Refusals for which the CPU can step in. */
+/* True if the CPU can take over after this refusal. */
 static bool is_refusal(compute_status status) {
   return status == COMPUTE_ERROR_UNSUPPORTED || status == COMPUTE_ERROR_COMPILATION ||
          status == COMPUTE_ERROR_LAUNCH;
 }
 
-/* Whether the plan's device supports a kernel: COMPUTE_OK, or why not. A device with a compiler may
- * support a kernel but fail to build it, so it is built here, and add_kernel then finds it in the
- * device's cache. For a cached kernel the check, for which such a device would write the kernel's
- * source, is skipped. */
+/* Checks if the plan's device supports a kernel: returns COMPUTE_OK or the refusal, with a reason.
+ * A device with a compiler may support a kernel but fail to build it. So the kernel is built here,
+ * and add_kernel then finds it in the device's cache. A cached kernel skips the support check,
+ * which would generate the kernel's source on such a device. */
 static compute_status ask_device(const lowering *l, const compute_kernel_descriptor *descriptor,
                                  char *reason, size_t reason_bytes) {
   compute_device *main = l->plan->device[PLAN_MAIN];
@@ -242,7 +242,7 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
   return COMPUTE_OK;
 }
 
-/* Steps that only the CPU can run belong there. */
+/* Places a step that only the CPU can run. */
 static compute_status place_on_host(lowering *l, decision *where) {
   compute_plan *p = l->plan;
   if (!p->context->cpu)
@@ -256,8 +256,8 @@ static compute_status place_on_host(lowering *l, decision *where) {
   return COMPUTE_OK;
 }
 
-/* Decides where a cluster runs: where it was placed, otherwise on the plan's device if that
- * supports it. */
+/* Chooses the device of a cluster: the one from placement by cost, otherwise the plan's device if
+ * it supports the cluster. */
 static compute_status place(lowering *l, uint32_t index, kernel_draft *d, decision *where) {
   char reason[512] = "";
   const cluster *c = &l->f->clusters[index];
@@ -295,12 +295,12 @@ static compute_status define_outputs(lowering *l, const cluster *c, uint32_t dev
   return COMPUTE_OK;
 }
 
-/* The name of a cluster in messages: that of the operation around which it was fused. */
+/* Returns the cluster's name in messages: the operation around which it was fused. */
 static const char *cluster_operation(const lowering *l, const cluster *c) {
   return graph_op_describe(l->r->nodes[c->anchor == IR_NONE ? c->root : c->anchor].op)->name;
 }
 
-/* Records the kernel just added by add_kernel as one of the cluster's. */
+/* Labels the step just added by add_kernel with its cluster. */
 static void label_step(lowering *l, const cluster *c, const kernel_draft *d) {
   build_step *s = &l->steps[l->step_count - 1];
   s->operation = cluster_operation(l, c);
@@ -325,7 +325,7 @@ static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d
   return s;
 }
 
-/* A storage that `device` can reach with the contents of `from`. */
+/* Finds a storage on `device` with the contents of `from`; adds a transfer if necessary. */
 static compute_status bring(lowering *l, uint32_t from, uint32_t device, uint32_t *result) {
   *result = from;
   if (l->storages[from].device == device) return COMPUTE_OK;
@@ -333,23 +333,23 @@ static compute_status bring(lowering *l, uint32_t from, uint32_t device, uint32_
   return *result == IR_NONE ? short_of_memory(l) : add_transfer(l, from, *result);
 }
 
-/* Where a copy of `node` into `target` runs: on the plan's device, or, in an automatically placed
- * plan, where the elements are. */
+/* Returns the device that copies `node` into `target`: the plan's device or, in an automatically
+ * placed plan, the device that stores the elements. */
 static uint32_t copier(const lowering *l, uint32_t node, uint32_t source, uint32_t target) {
   if (!l->places) return PLAN_MAIN;
   uint32_t home = source != IR_NONE ? source : l->home[l->f->layouts[node].base];
   return l->storages[home != IR_NONE ? home : target].device;
 }
 
-/* Whether `target` holds a node's elements densely, as the node itself or as a view of a value
- * computed there. */
+/* True if `target` already contains the node's elements densely, as the node itself or as a view of
+ * a value computed there. */
 static bool lies_in(const lowering *l, uint32_t node, uint32_t target) {
   const layout *lay = &l->f->layouts[node];
   return l->home[lay->base] == target && ports_is_whole(l, node);
 }
 
-/* Writes node's elements into `target`, densely or along `strides`. They are read from the node's
- * storage or, with `source` not IR_NONE, from that storage, where they are dense. */
+/* Writes node's elements into `target`, densely or along `strides`. It reads them from the node's
+ * storage. If `source` is not IR_NONE, it reads them from that storage, where they are dense. */
 static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_t target,
                             const int64_t *strides, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[node];
@@ -375,7 +375,7 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
   if (is_refusal(s)) s = fall_back(l, "copy", s, reason, &where);
   const uint32_t device = where.device;
   if (s == COMPUTE_OK && source != IR_NONE) s = bring(l, source, device, &source);
-  /* The elements between those of a strided target must survive: fetch them first. */
+  /* A strided target has other elements in between that must survive: fetch them first. */
   if (s == COMPUTE_OK && l->storages[target].device != device) {
     if (strides != NULL)
       s = bring(l, target, device, &to);
@@ -386,8 +386,8 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
   return s == COMPUTE_OK && to != target ? add_transfer(l, to, target) : s;
 }
 
-/* Outputs that were not computed in place, then parameters likewise. A new value that is itself
- * (a view of) a parameter is set aside first, so that assignments cannot disturb each other. */
+/* Stores outputs that were not computed in place, then parameters. A new value that is (a view of)
+ * a parameter is first copied aside, so that assignments cannot disturb each other. */
 static compute_status store_results(lowering *l, const port_plan *ports, kernel_draft *d) {
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < ports->output_count; i++)

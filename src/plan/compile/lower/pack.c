@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands that never change, the weights of networks, in the form that a kernel reads fastest: the
- * device makes it now, and the step reads it instead. */
+/* Prepacks operands that never change, such as the weights of networks. The device converts them
+ * now to the layout that a kernel reads fastest, and the step reads the packed copy. */
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/device/packed.h"
@@ -15,13 +15,13 @@ static compute_status short_of_memory(const lowering *l) {
                    "not enough memory for the packed constants of the plan");
 }
 
-/* The node whose elements input i of a step reads, if it is a parameter or constant. */
+/* Returns the parameter or constant that input i of a step reads, or NULL. */
 static const ir_node *read_node(const lowering *l, const build_step *s, uint32_t i) {
   const uint32_t node = l->storages[s->operand[i].storage].node;
   return node != IR_NONE ? &l->r->nodes[node] : NULL;
 }
 
-/* The frozen tensor that it is, if the step's device has it; or NULL. */
+/* Returns the node's tensor if it is frozen and on the step's device; otherwise NULL. */
 static const compute_tensor *frozen_tensor(const lowering *l, const build_step *s,
                                            const ir_node *n) {
   if (n->op != OP_parameter || !buffer_is_frozen(n->tensor->buffer) ||
@@ -45,7 +45,8 @@ uint32_t pack_find_constants(const lowering *l, const compute_kernel_descriptor 
   return constant;
 }
 
-/* Packs a constant, whose memory is not filled before the plan is complete, from a copy. */
+/* Packs a constant from a temporary copy, as its memory is filled only when the plan is
+ * complete. */
 static compute_status pack_copy(const lowering *l, const ir_node *n, uint32_t device,
                                 const packed_operand *operand, memory_buffer **packed) {
   compute_device *where = l->plan->device[device];
@@ -60,7 +61,7 @@ static compute_status pack_copy(const lowering *l, const ir_node *n, uint32_t de
   return status;
 }
 
-/* Input i of the step as packed memory, if the kernel wants it so. */
+/* Replaces input i of the step by packed memory, if the kernel wants it packed. */
 static compute_status pack_input(lowering *l, build_step *s, uint32_t i) {
   compute_plan *plan = l->plan;
   const ir_node *n = read_node(l, s, i);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Pairs: finds two steps that can become one, and replaces them. */
 #include "plan/compile/lower/pairs.h"
 
 #include "core/device/device.h"
@@ -19,8 +20,8 @@ int32_t pairs_input(const lowering *l, uint32_t i, compute_kernel_kind kind,
   return -1;
 }
 
-/* Gives the step its kernel, in place of those of steps i and i + 1, which are returned. Without a
- * kernel nothing has changed. */
+/* Builds the joined step's kernel and returns the kernels of steps i and i + 1. If the kernel
+ * cannot be built, nothing changes. */
 static compute_status take_kernel(lowering *l, uint32_t i, const compute_kernel_descriptor *d,
                                   build_step *joined) {
   kernel_cache *kernels = l->plan->device[joined->device]->kernels;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster is a unit of placement; a stored value may have to be copied
+/* Placement by cost. A cluster is the unit of placement; stored values may need transfers
  * (plan/cost/placement.h).
  *
- * Whether a device supports a kernel is only checked if the kernel would be placed there: for a
- * device with a compiler, the check writes the source. A refusal rules that choice out, and the
- * rest is placed again; since refusals can only make a placement more expensive, the first one
- * without any is optimal.
- */
+ * Support is checked only for kernels that would be placed on a device: with a compiler, the check
+ * generates the kernel's source. A refusal rules out that choice, and the solver runs again.
+ * Refusals can only make a placement more expensive, so the first placement without a refusal is
+ * optimal. */
 #include "plan/compile/lower/lower.h"
 
 #include <stdio.h>
@@ -22,13 +21,13 @@
 
 enum { REASON_BYTES = 512 };
 
-/* A list of values or readers that grows. */
+/* A growing list of values or readers. */
 typedef struct list {
   uint32_t *at;
   uint32_t count, capacity;
 } list;
 
-/* Which kernels a cluster is made of, and which values they read; the same for all devices. */
+/* The kernels of a cluster and the values they read; independent of the device. */
 typedef struct unit {
   uint32_t first_work, work_count;
   uint32_t first_read, read_count; /* values */
@@ -41,18 +40,18 @@ typedef struct placing {
   kernel_work *works;
   uint32_t work_count, work_capacity;
   list reads;           /* values, by unit */
-  uint32_t *value_of;   /* per node: its value, IR_NONE */
-  uint32_t *value_node; /* per value */
-  list *readers;        /* per value */
+  uint32_t *value_of;   /* by node: its value, or IR_NONE */
+  uint32_t *value_node; /* by value */
+  list *readers;        /* by value */
   uint32_t value_count;
   uint32_t *flat_readers; /* of all values, contiguous */
-  /* Of the current candidate. */
+  /* Of the current candidate device. */
   placement_unit *costs;
   placement_value *values;
   placement_problem problem;
-  uint32_t *readers_there;   /* per value: how many readers are placed on the candidate */
-  unsigned char *on, *asked; /* per unit: placed on the candidate; found to be supported there */
-  const char **refusal;      /* per unit */
+  uint32_t *readers_there;   /* by value: number of readers placed on the candidate */
+  unsigned char *on, *asked; /* by unit: placed on the candidate; support was checked */
+  const char **refusal;      /* by unit */
 } placing;
 
 static compute_status short_of_memory(const lowering *l) {
@@ -82,8 +81,8 @@ static bool is_empty(const compute_kernel_descriptor *d) {
 
 /* ---- The problem ----------------------------------------------------------------------------- */
 
-/* `reader`, a unit or a fixed device, needs the storage of `node`. Constants are stored where they
- * are needed when the plan is compiled, and never copied. */
+/* Records that `reader`, a unit or a fixed device, needs the storage of `node`. Compilation stores
+ * constants where they are needed, so they are never transferred. */
 static bool note_reader(placing *p, uint32_t node, uint32_t reader) {
   lowering *l = p->l;
   uint32_t base = l->f->layouts[node].base;
@@ -96,7 +95,7 @@ static bool note_reader(placing *p, uint32_t node, uint32_t reader) {
     p->value_node[value] = base;
   }
   list *readers = &p->readers[value];
-  /* A unit adds all that it reads at once, so a duplicate is the last of the list. */
+  /* A unit adds all of its reads at once, so a duplicate is the last of the list. */
   if (readers->count > 0 && readers->at[readers->count - 1] == reader) return true;
   if (is_unit && !list_add(l->memory, &p->reads, value)) return false;
   return list_add(l->memory, readers, reader);
@@ -134,7 +133,7 @@ static bool lies_on_cpu(const lowering *l, uint32_t parameter) {
   return l->r->nodes[parameter].tensor->buffer->device == l->plan->context->cpu;
 }
 
-/* Outputs are needed on the host, new values of parameters where these are. */
+/* Outputs are needed on the host, new values of parameters on the parameter's device. */
 static bool describe_results(placing *p) {
   const ir *r = p->l->r;
   for (uint32_t i = 0; i < r->output_count; i++)
@@ -237,7 +236,7 @@ static void price(placing *p, compute_device *candidate) {
   }
 }
 
-/* Whether the candidate supports all kernels of a unit. */
+/* Checks that the candidate supports all kernels of a unit. */
 static compute_status ask(placing *p, uint32_t index, compute_device *candidate) {
   char reason[REASON_BYTES] = "";
   p->asked[index] = 1;
@@ -309,8 +308,8 @@ static void say_time(words *w, int64_t time) {
   say(w, us < 9999.5 ? " µs" : " ms");
 }
 
-/* The cost of copying a value if one unit that writes or reads it were on `side`, with all others
- * unchanged. */
+/* Returns the transfer cost of a value if one unit that writes or reads it moved to `side` and all
+ * others stayed. */
 static int64_t copy_cost(const placing *p, uint32_t value, uint32_t index, unsigned char side) {
   const placement_value *v = &p->values[value];
   const bool makes = v->maker == index;
@@ -321,8 +320,8 @@ static int64_t copy_cost(const placing *p, uint32_t value, uint32_t index, unsig
   return there > 0 ? v->to : 0;
 }
 
-/* The cost of copying the values that a unit writes and reads if it were on `side`, with all others
- * unchanged. */
+/* Returns the transfer cost of all values that a unit writes and reads if it moved to `side` and
+ * all others stayed. */
 static int64_t copies_around(const placing *p, uint32_t index, unsigned char side) {
   const unit *u = &p->units[index];
   const cluster *c = &p->l->f->clusters[index];
@@ -366,7 +365,7 @@ static const char *reason_for(const placing *p, uint32_t index, const char *devi
 
 /* ---- The choice ------------------------------------------------------------------------------ */
 
-/* Whether the CPU and this candidate can reach the plan's parameters. */
+/* True if the CPU and this candidate can reach the plan's parameters. */
 static bool reaches_parameters(const lowering *l, const compute_device *candidate, bool *holds) {
   *holds = false;
   for (uint32_t i = 0; i < l->r->count; i++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: a convolution and the pooling of its results become one step.
+/* Pools: joins a convolution and the pooling of its results into one step.
  *
- * The results of a layer on large images are written to memory and read back, only for the largest
- * of each block to be kept. A convolution that keeps these itself finds them while they are near
- * the core. So on the CPU the two steps are joined where blocks lie side by side, nobody else reads
- * the results, and the device has a kernel for it. */
+ * A layer on large images writes its results to memory, and the pooling reads them back to keep
+ * only the largest of each block. A convolution that pools by itself finds the results in the
+ * nearest cache. So on the CPU the two steps are joined on three conditions: the blocks do not
+ * overlap or leave gaps, no other step reads the results, and the device has a kernel for the
+ * pair. */
 #include <string.h>
 
 #include "core/device/device.h"
@@ -15,7 +16,8 @@ typedef struct joiner {
   descriptor_copy *convolution, *pooling;
 } joiner;
 
-/* The size of the blocks of which a step keeps the largest element, and does nothing else; or 0. */
+/* Returns the block size of a step that only keeps the largest element of each block; otherwise
+ * 0. */
 static uint32_t block_of(const compute_kernel_descriptor *d) {
   const compute_window_attributes *w = compute_window_of(d);
   const compute_instruction *first = d->epilogue.instructions;
@@ -31,7 +33,7 @@ static uint32_t block_of(const compute_kernel_descriptor *d) {
   return (uint32_t)w->size[0];
 }
 
-/* Whether step i + 1 pools what step i writes, as it is. */
+/* True if step i + 1 pools the whole result of step i with the same layout. */
 static bool follows(const joiner *j, uint32_t i) {
   const lowering *l = j->l;
   if (pairs_input(l, i, COMPUTE_KERNEL_CONV, COMPUTE_KERNEL_WINDOW) != 0 ||
@@ -45,15 +47,15 @@ static bool follows(const joiner *j, uint32_t i) {
   return written->dtype == read->dtype;
 }
 
-/* Filters of one element are matrix products, groups of one channel have loops of their own, and
- * minimal filtering multiplies less. */
+/* True for convolutions that the row kernels compute. 1×1 filters are matrix products, groups of
+ * one channel have separate loops, and minimal filtering (Winograd) needs fewer multiplications. */
 static bool is_taken_by_rows(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   return c->direction == COMPUTE_CONVOLUTION_FORWARD && c->pool == 0 && c->groups == 1 &&
          c->filter_size[0] * c->filter_size[1] > 1 && !kernel_may_be_filtered(d);
 }
 
-/* Makes the descriptor of the convolution that of both; false if there is no such kernel. */
+/* Extends the convolution's descriptor by the pooling; false if the device has no such kernel. */
 static bool join_descriptors(const joiner *j, const compute_device *device) {
   compute_kernel_descriptor *d = &j->convolution->descriptor;
   const compute_kernel_descriptor *pooling = &j->pooling->descriptor;
@@ -74,7 +76,7 @@ static const compute_kernel_descriptor *describe(void *joiner_, uint32_t i, buil
   if (!follows(j, i) || !join_descriptors(j, j->l->plan->device[joined->device])) return NULL;
   joined->operand[joined->input_count] = next->operand[next->input_count];
   joined->operations += next->operations;
-  joined->first_in_place = joined->input_count; /* results are not where the inputs' elements are */
+  joined->first_in_place = joined->input_count; /* results and inputs differ in position */
   return &j->convolution->descriptor;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ports. A parameter's new value may be computed straight into the parameter if its kernel reads
- * the old value at most element for element, and every other reader runs earlier. If a failed run
- * may be repeated on the CPU, such kernels run last (order.c). */
+/* Ports. A parameter's new value is computed directly into the parameter on two conditions: its
+ * kernel reads the old value only element by element, and every other reader runs earlier. If a
+ * failed run may be repeated on the CPU, such kernels run last (order.c). */
 #include "plan/compile/lower/lower.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static compute_status refuse_second_value(const lowering *l, uint32_t parameter)
                    "parameter '%s' is assigned two different values", name ? name : "(unnamed)");
 }
 
-/* All live assignments of nested groups, each once. */
+/* Collects all live assignments of nested groups, each once. */
 static compute_status collect_assigns(lowering *l, port_plan *p) {
   const ir *r = l->r;
   uint32_t most = 0;
@@ -98,7 +98,8 @@ static compute_status parameter_device(const lowering *l, const ir_node *n, uint
                           plan->device[PLAN_MAIN]->info.name);
 }
 
-/* Slots and storages of inputs, outputs and parameters, in this order (plan.h counts on it). */
+/* Creates slots and storages of inputs, outputs and parameters, in this order (plan.h relies on
+ * it). */
 static compute_status make_storages(lowering *l, port_plan *p) {
   compute_plan *plan = l->plan;
   uint32_t slot = 0;
@@ -132,8 +133,8 @@ static compute_status make_storages(lowering *l, port_plan *p) {
   return COMPUTE_OK;
 }
 
-/* Whether `reader`, in the cluster that computes the new value, takes the old one element for
- * element, so that writing in place is safe. */
+/* True if `reader`, in the cluster that computes the new value, reads the old value element by
+ * element. Writing in place is then safe. */
 static bool reads_in_step(const lowering *l, const cluster *c, uint32_t reader, uint32_t operand,
                           uint32_t parameter) {
   const layout *view = &l->f->layouts[operand], *whole = &l->f->layouts[parameter];
@@ -144,16 +145,15 @@ static bool reads_in_step(const lowering *l, const cluster *c, uint32_t reader, 
          memcmp(view->stride, whole->stride, sizeof(int64_t) * (size_t)p->shape.rank) == 0;
 }
 
-/* The readers of the parameters, as lists with one slice for each: a node and the number of its
- * input. */
+/* One reader of a parameter: a node and the index of its input. */
 typedef struct parameter_read {
   uint32_t node, input;
 } parameter_read;
 
 typedef struct parameter_reads {
-  uint32_t *start;          /* by node */
+  uint32_t *start;          /* by node: the start of its range in `at` */
   parameter_read *at;       /* in the order of the nodes */
-  unsigned char *forbidden; /* by node: is an output, or shares its buffer with another parameter */
+  unsigned char *forbidden; /* by node: an output, or shares its buffer with another parameter */
 } parameter_reads;
 
 typedef void visit_read(parameter_reads *reads, uint32_t base, parameter_read read);
@@ -189,7 +189,7 @@ static int by_buffer(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Parameters that must not change while the steps run. */
+/* Finds the parameters that must not change while the steps run. */
 static bool forbid(const lowering *l, const port_plan *p, parameter_reads *reads) {
   owned_buffer *owned = scratch_take(l->memory, p->parameter_count, sizeof *owned);
   if (!owned) return false;
@@ -217,8 +217,8 @@ static bool collect_parameter_reads(const lowering *l, const port_plan *p, param
   return forbid(l, p, reads);
 }
 
-/* Whether all readers of the old value have read an element before the cluster that computes the
- * new one writes it. */
+/* True if all readers of the old value have read an element before the cluster that computes the
+ * new value writes it. */
 static bool readers_allow(const lowering *l, const port_assign *a, const parameter_reads *reads) {
   const uint32_t home = l->f->cluster_of[a->value];
   const cluster *c = &l->f->clusters[home];
@@ -226,7 +226,7 @@ static bool readers_allow(const lowering *l, const port_assign *a, const paramet
   const bool in_place = ir_rule(&l->r->nodes[kernel])->in_place;
   for (uint32_t i = reads->start[a->parameter]; i < reads->start[a->parameter + 1]; i++) {
     const uint32_t d = reads->at[i].node, reader = l->f->cluster_of[d];
-    if (reader == IR_NONE) return false; /* an assignment of the old value to something else */
+    if (reader == IR_NONE) return false; /* the old value is assigned to another parameter */
     const uint32_t operand = l->r->nodes[d].inputs[reads->at[i].input];
     if (reader == home ? !in_place || !reads_in_step(l, c, d, operand, a->parameter)
                        : l->f->clusters[reader].root > c->root)
@@ -255,14 +255,14 @@ bool ports_is_whole(const lowering *l, uint32_t node) {
          shape_count(n->shape) == shape_count(base->shape);
 }
 
-/* A node that a kernel computes, or its base if it is a view, is written straight into the output's
- * memory, if the output has its elements in row-major order then. */
+/* Computes a node (for a view, its base) directly into the output's memory, if the output's
+ * elements are then in row-major order. */
 static void claim_output(lowering *l, const port_plan *p, uint32_t node, uint32_t output) {
   if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE)
     l->target[node] = p->outputs[output].storage;
 }
 
-/* Decides which results are computed in place; marks clusters that must run late. */
+/* Decides which results are computed in place, and marks clusters that must run late. */
 static compute_status claim_targets(lowering *l, const port_plan *p, unsigned char *late) {
   parameter_reads reads = {0};
   if (p->assign_count > 0 && !collect_parameter_reads(l, p, &reads)) return short_of_memory(l);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Residuals of quantized networks: a convolution whose bytes are only added to other ones, and that
- * addition, become one step.
+/* Residuals of quantized networks. If a convolution's bytes are only added to other bytes, the
+ * convolution and the addition become one step.
  *
- * Values of narrow dtypes are stored between kernels, because programs compute with wider ones. But
- * numbers of f32 that are stored as bytes and loaded again can be had in a program: a conversion to
- * i32, which truncates and saturates as that to bytes does, and limits. So on the CPU a product of
- * pixels is finished with what is added to it while its bytes are near the core. */
+ * Values of narrow dtypes are stored between kernels because programs compute in wider dtypes. But
+ * a program can reproduce the bytes of an f32 value that is stored and loaded again. It converts to
+ * i32, which truncates and saturates like the conversion to bytes, and limits the result. So on the
+ * CPU the addition finishes a product of pixels while its bytes are in the nearest cache. */
 #include <string.h>
 
 #include "core/device/device.h"
@@ -22,14 +22,14 @@ static bool is_byte(compute_dtype dtype) {
   return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
 }
 
-/* Whether two operands over a space have channels last, and lie in the same way. */
+/* True if two operands over a space are channels-last and have the same strides. */
 static bool are_pixels(const int64_t *size, const compute_operand *a, const compute_operand *b) {
   for (int i = 0; i < 4; i++)
     if (size[i] > 1 && a->stride[i] != b->stride[i]) return false;
   return a->stride[1] == 1;
 }
 
-/* Whether a program has an instruction, of a type, on two values that are no constants. */
+/* True if a program has an instruction of this type on two values that are not constants. */
 static bool combines(const compute_program *p, compute_instruction_code code, compute_dtype type) {
   for (uint32_t k = 0; k < p->count; k++) {
     const compute_instruction *i = &p->instructions[k];
@@ -40,7 +40,7 @@ static bool combines(const compute_program *p, compute_instruction_code code, co
   return false;
 }
 
-/* Whether a program multiplies integers, as terms of zero points do. */
+/* True if a program multiplies integers, as the terms of zero points do. */
 static bool has_terms(const compute_program *p) {
   for (uint32_t k = 0; k < p->count; k++)
     if (p->instructions[k].code == COMPUTE_I_MUL && p->instructions[k].type == COMPUTE_I32)
@@ -48,7 +48,7 @@ static bool has_terms(const compute_program *p) {
   return false;
 }
 
-/* Whether the convolution is a product of the pixels' channels, and makes bytes of f32. */
+/* True if the convolution is a product over the pixels' channels and makes bytes from f32. */
 static bool makes_bytes(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   const compute_program *p = &d->epilogue;
@@ -60,13 +60,13 @@ static bool makes_bytes(const compute_kernel_descriptor *d) {
   return p->count > 0 && p->instructions[p->outputs[0]].type == COMPUTE_F32 && !has_terms(p);
 }
 
-/* Whether a program of two inputs adds them, rather than multiplies them, say. */
+/* True if a program of two inputs adds them and does not multiply them. */
 static bool adds_inputs(const compute_program *p) {
   return combines(p, COMPUTE_I_ADD, COMPUTE_F32) && !combines(p, COMPUTE_I_MUL, COMPUTE_F32);
 }
 
-/* Whether the addition's space is that of the convolution's results, and all its operands are bytes
- * that lie like these. */
+/* True if the addition has the convolution's result space, and all its operands are bytes with the
+ * same layout. */
 static bool adds_bytes(const compute_kernel_descriptor *from, const compute_kernel_descriptor *to) {
   if (to->rank != 4 || to->input_count != 2 || to->output_count != 1 ||
       !adds_inputs(&to->epilogue) || memcmp(from->size, to->size, 4 * sizeof to->size[0]) != 0)
@@ -77,7 +77,8 @@ static bool adds_bytes(const compute_kernel_descriptor *from, const compute_kern
   return is_byte(to->outputs[0].dtype) && are_pixels(to->size, &to->outputs[0], &from->outputs[0]);
 }
 
-/* Whether step i + 1 adds something to what step i writes. `own` is which input that is. */
+/* True if step i + 1 adds another value to the result of step i. `own` is the input with that
+ * result. */
 static bool follows(const joiner *j, uint32_t i, uint32_t *own) {
   const lowering *l = j->l;
   const build_step *s = &l->steps[i], *next = s + 1;
@@ -93,9 +94,9 @@ static bool follows(const joiner *j, uint32_t i, uint32_t *own) {
          adds_bytes(from, to);
 }
 
-/* Appends a program, whose instruction i becomes value to[i]. Loads of input `input` become
- * `value`, those of others input `other`; without an input all stay what they are. False if a load
- * is not of i32. */
+/* Appends a program; its instruction i becomes value to[i]. Loads of input `input` become `value`,
+ * loads of other inputs read input `other`. If `input` is −1, loads stay unchanged. Returns false
+ * if a load is not of i32. */
 static bool append(program_builder *b, const compute_program *p, int64_t input, uint16_t value,
                    int64_t other, uint16_t to[COMPUTE_MAX_INSTRUCTIONS]) {
   for (uint32_t k = 0; k < p->count; k++) {
@@ -113,7 +114,7 @@ static bool append(program_builder *b, const compute_program *p, int64_t input, 
   return true;
 }
 
-/* A number of f32 as the store to a byte and a load make it. */
+/* Converts an f32 value as a store to a byte and a load would. */
 static uint16_t as_byte(program_builder *b, uint16_t value, compute_dtype dtype) {
   const bool is_signed = dtype == COMPUTE_I8;
   value = program_apply(b, COMPUTE_I_CAST, COMPUTE_I32, value, 0, 0);
@@ -123,7 +124,7 @@ static uint16_t as_byte(program_builder *b, uint16_t value, compute_dtype dtype)
                        program_constant_integer(b, COMPUTE_I32, is_signed ? 127 : 255), 0);
 }
 
-/* Makes the descriptor of the convolution that of both; false if there is no such kernel. */
+/* Extends the convolution's descriptor by the addition; false if the device has no such kernel. */
 static bool join_descriptors(const joiner *j, const compute_device *device, uint32_t own) {
   compute_kernel_descriptor *d = &j->convolution->descriptor;
   const compute_kernel_descriptor *addition = &j->addition->descriptor;

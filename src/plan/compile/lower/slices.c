@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Slices: a large batch runs a few items at a time through the steps whose values exceed the
+/* Micro-batches: a large batch runs a few items at a time through the steps whose values exceed the
  * caches.
  *
- * A layer of a network on images writes more than the caches hold when the batch is large, and the
- * next layer reads it back from memory. So a run of steps that compute each item without the others
- * becomes the same steps for one slice of the items after the other. A value that only they use
- * then needs memory for one slice, which is where the one before was, in the caches.
+ * With a large batch, a layer of an image network writes more than the caches hold, and the next
+ * layer reads it back from memory. So a run of steps that compute each item independently is
+ * repeated for one micro-batch (slice) after another. A value used only inside the run needs memory
+ * for one micro-batch. Each micro-batch reuses this memory, so it stays in the caches.
  *
- * Where that occupies all threads, they compute a slice each, side by side, with memory of their
- * own, which they alone write: a lane. Threads then neither wait for each other at every step nor
- * fetch what another one has written, which takes long if its caches are different ones.
+ * If single micro-batches keep all threads busy, each thread computes a separate micro-batch in an
+ * arena that only this thread writes (lane). Threads then do not wait for each other at every step.
+ * They also do not fetch data written by another thread, which is slow across different caches.
  *
- * An item is a position in the first dimension of the steps' spaces, or several where that of one
- * step is a multiple of another's, such as the rows of a matrix product. */
+ * An item is a position in the first dimension of the steps' index spaces. If one step's dimension
+ * is a multiple of another's, such as the rows of a matrix product, an item is several
+ * positions. */
 #include <string.h>
 
 #include "core/base/error.h"
@@ -21,50 +22,50 @@
 #include "plan/compile/lower/slices.h"
 
 enum {
-  SLICE_SHARE = 4,   /* the operands of a slice's steps fill this part of the caches */
-  SLICE_KIB = 256,   /* but are not less for each thread, which would not pay */
+  SLICE_SHARE = 4,   /* the operands of a micro-batch's step fill this part of the caches … */
+  SLICE_KIB = 256,   /* … but at least so much per thread; less would not pay */
   LARGE = 2,         /* a step is large if its operands are so many times as much */
-  REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
-  MOST_FLOPS = 100,  /* for each byte: with more, computing hides that memory is slow */
-  CLOSE_KIB = 1024,  /* the operands of a slice on one thread, to be near its core … */
-  CLOSE_FLOPS = 24,  /* … with at most so many operations for each byte */
-  BUSY = 7,          /* slices run side by side if the threads have work for … */
+  REREAD_SHARE = 32, /* limit on the data that each micro-batch rereads, to stay cached */
+  MOST_FLOPS = 100,  /* per byte; with more, computation hides the slow memory */
+  CLOSE_KIB = 1024,  /* per thread: the operands of a micro-batch near its core … */
+  CLOSE_FLOPS = 24,  /* … with at most so many operations per byte */
+  BUSY = 7,          /* each thread takes its own micro-batch if the threads are busy … */
   BUSY_OF = 8,       /* … BUSY of BUSY_OF parts of the time */
-  LANE_SLICES = 2,   /* for each lane, of steps that are not large */
-  REREAD_PART = 2,   /* each of which reads at most so many times as much as a whole as of items */
-  MOST_STEPS = 4096  /* of a segment, all slices together */
+  LANE_SLICES = 2,   /* per thread, of steps that are not large */
+  REREAD_PART = 2,   /* limit for those: bytes reread, relative to the bytes of the items */
+  MOST_STEPS = 4096  /* of a segment, over all micro-batches */
 };
 
-/* A step as it can be divided. */
+/* A step and the way to divide it. */
 typedef struct division {
   int64_t rows;    /* positions in the first dimension of its space; 0: it cannot be divided */
-  uint32_t moving; /* operands (bits) of which each position has a part of its own, … */
-  uint32_t apart;  /* … and those of them where position i's lies in the i-th of equal ranges */
+  uint32_t moving; /* operands (bits) with a separate part for each position, … */
+  uint32_t apart;  /* … and those with position i in the i-th of equal ranges */
   int64_t stride[COMPUTE_MAX_OPERANDS]; /* of moving operands: bytes from position to position */
   uint64_t divided, whole;              /* bytes of moving operands, and of the others */
 } division;
 
-/* Steps first … last that run slice by slice. */
+/* Steps first … last that run one micro-batch at a time. */
 typedef struct segment {
   uint32_t first, last, slices;
-  uint32_t lanes; /* in which slices run side by side; 1: one after the other, with all threads */
+  uint32_t lanes; /* per-thread arenas; 1: all threads work on one micro-batch after another */
   int64_t items;
 } segment;
 
-/* What the steps of one run do to a storage. */
+/* How the steps of one run use a storage. */
 enum { WRITTEN = 1, NOT_APART = 2 };
 
 typedef struct slicer {
   lowering *l;
-  bool close; /* slices are to stay near a core, rather than in the caches at all */
+  bool close; /* micro-batches shall stay near a core, not only in the last cache */
   division *steps;
-  uint32_t *run_of; /* by storage: the run that `uses` is about */
+  uint32_t *run_of; /* by storage: the run described by `uses` */
   unsigned char *uses;
   uint32_t run;
   segment *segments;
   uint32_t count;
-  uint32_t *local;       /* by storage: its part for a slice, or IR_NONE … */
-  unsigned char *inside; /* … if all that use it are steps of the segment */
+  uint32_t *local;       /* by storage: the storage of one micro-batch, or IR_NONE … */
+  unsigned char *inside; /* … if only steps of the segment use it */
   descriptor_copy *copy;
 } slicer;
 
@@ -123,7 +124,7 @@ static void divide_operand(const lowering *l, const build_step *s,
   if (slices_lie_apart(d, k, 0, s->operand[k].offset, bytes)) how->apart |= UINT32_C(1) << k;
 }
 
-/* Steps that write parameters stay whole: they run all or not at all. */
+/* Steps that write parameters stay whole: either the whole step runs, or none of it. */
 static bool writes_parameter(const lowering *l, const build_step *s) {
   for (uint32_t k = s->input_count; k < s->operand_count; k++)
     if (l->storages[s->operand[k].storage].node != IR_NONE) return true;
@@ -148,8 +149,8 @@ static void divide_step(const slicer *z, const build_step *s, division *how) {
 
 /* ---- Runs of steps --------------------------------------------------------------------------- */
 
-/* Whether step i can follow in the run: what one of its steps writes, all use apart, so that no
- * slice sees another one's. */
+/* True if step i can join the run: all steps use each value written in the run in separate ranges.
+ * No micro-batch then sees the data of another. */
 static bool joins(slicer *z, uint32_t i) {
   const build_step *s = &z->l->steps[i];
   const division *how = &z->steps[i];
@@ -164,7 +165,7 @@ static bool joins(slicer *z, uint32_t i) {
   return true;
 }
 
-/* The step after the longest run from `first` on, and the number of its items. */
+/* Returns the step after the longest run from `first` on, and sets the number of its items. */
 static uint32_t find_run(slicer *z, uint32_t first, int64_t *items) {
   uint32_t i = first;
   z->run++;
@@ -184,7 +185,7 @@ static bool rereads_much(const slicer *z, uint32_t i) {
   return z->steps[i].whole > slices_cache_bytes(z->l, &z->l->steps[i]) / REREAD_SHARE;
 }
 
-/* Bytes that stay in the caches: values that only steps of the segment use. */
+/* Returns the bytes that stay in the caches: values used only by steps of the segment. */
 static uint64_t kept_bytes(const slicer *z, const segment *g) {
   const lowering *l = z->l;
   uint64_t bytes = 0;
@@ -198,7 +199,7 @@ static uint64_t kept_bytes(const slicer *z, const segment *g) {
   return bytes;
 }
 
-/* Whether the steps wait for memory, and for values that would stay in the caches. */
+/* True if the steps are limited by memory, and enough values would stay in the caches. */
 static bool pays(const slicer *z, const segment *g) {
   uint64_t flops = 0, bytes = 0;
   for (uint32_t i = g->first; i <= g->last; i++) {
@@ -209,7 +210,7 @@ static bool pays(const slicer *z, const segment *g) {
          is_large(z, &z->l->steps[g->first], kept_bytes(z, g));
 }
 
-/* Of the step that has most. */
+/* The bytes per item of the largest step. */
 static uint64_t item_bytes(const slicer *z, const segment *g) {
   uint64_t most = 0;
   for (uint32_t i = g->first; i <= g->last; i++)
@@ -217,7 +218,8 @@ static uint64_t item_bytes(const slicer *z, const segment *g) {
   return most / (uint64_t)g->items;
 }
 
-/* One for each thread if the items keep them busy nearly all the time, and fit the caches. */
+/* Returns the number of threads if the items keep all threads busy nearly all the time and one item
+ * per thread fits the caches; otherwise 1. */
 static uint32_t count_lanes(const slicer *z, const segment *g) {
   const lowering *l = z->l;
   const compute_context *context = l->plan->context;
@@ -229,8 +231,8 @@ static uint32_t count_lanes(const slicer *z, const segment *g) {
   return g->items * BUSY_OF >= turns * threads * BUSY ? (uint32_t)threads : 1;
 }
 
-/* Enough that the operands of a step for one slice fit, unless that makes too many steps; of
- * several lanes, a multiple. */
+/* Returns enough micro-batches that the operands of a step fit, unless that makes too many steps.
+ * With several threads, it is a multiple of their number. */
 static uint32_t count_slices(const slicer *z, const segment *g) {
   const uint64_t room = slice_bytes(z, &z->l->steps[g->first]) / g->lanes;
   const uint64_t item = item_bytes(z, g), all = (uint64_t)g->items;
@@ -241,9 +243,9 @@ static uint32_t count_slices(const slicer *z, const segment *g) {
   return (uint32_t)(slices <= limit ? slices : limit / g->lanes * g->lanes);
 }
 
-/* Threads keep the items that they have had in the segment g as far as no step up to `end` reads
- * much as a whole beside a slice's items. The slices are larger, so that each reads that for more
- * of them. */
+/* Adds a segment for the steps after segment g, so that threads keep their items. It ends at `end`,
+ * or before a step that rereads much beside the items of a micro-batch. Its micro-batches are
+ * larger, so the reread data serve more items. */
 static void go_on(slicer *z, const segment *g, uint32_t end) {
   const uint64_t most = (uint64_t)g->lanes * LANE_SLICES, items = (uint64_t)g->items;
   const uint64_t slices = most < items ? most : items;
@@ -259,7 +261,8 @@ static void go_on(slicer *z, const segment *g, uint32_t end) {
   if (next.last > next.first) z->segments[z->count++] = next;
 }
 
-/* Segments of a run: from a large step to the last one before a step that rereads much. */
+/* Finds the segments of a run: from a large step to the last large step before one that rereads
+ * much. */
 static void choose(slicer *z, uint32_t first, uint32_t end, int64_t items) {
   for (uint32_t i = first; i < end; i++) {
     segment g = {.first = IR_NONE, .items = items};
@@ -272,7 +275,7 @@ static void choose(slicer *z, uint32_t first, uint32_t end, int64_t items) {
     g.lanes = count_lanes(z, &g);
     if (z->close && g.lanes == 1) continue;
     g.slices = count_slices(z, &g);
-    if (g.slices == 0) { /* fewer steps are allowed than lanes would make */
+    if (g.slices == 0) { /* one micro-batch per thread would exceed MOST_STEPS */
       if (z->close) continue;
       g.lanes = 1;
       g.slices = count_slices(z, &g);
@@ -304,8 +307,9 @@ static void mark_inside(slicer *z, const segment *g, const build_step *steps) {
     }
 }
 
-/* The operands of a slice: of storages inside, its own part; of others, its range. The part is the
- * same for all slices, and large enough for each. */
+/* Sets the operands of a micro-batch. Storages inside the segment get a separate storage of one
+ * micro-batch, shared by all of them and large enough for each. Others get the range of the
+ * micro-batch. */
 static bool cut_operands(slicer *z, const segment *g, const division *how, uint32_t region,
                          build_step *s) {
   lowering *l = z->l;
@@ -337,7 +341,7 @@ compute_status slices_set_kernel(lowering *l, const compute_kernel_descriptor *d
   return step_describe(l, d, s) ? COMPUTE_OK : slices_out_of_memory(l);
 }
 
-/* The kernel for a slice's items. */
+/* Sets the kernel for the items of a micro-batch. */
 static compute_status cut_kernel(slicer *z, const segment *g, const division *how, build_step *s) {
   lowering *l = z->l;
   compute_kernel_descriptor *d = &z->copy->descriptor;
@@ -346,13 +350,13 @@ static compute_status cut_kernel(slicer *z, const segment *g, const division *ho
   return slices_set_kernel(l, d, s);
 }
 
-/* items · slice / slices, of which the product may overflow. */
+/* Returns items · slice / slices; the product itself may overflow. */
 static int64_t first_of(const segment *g, uint32_t slice) {
   return g->items / g->slices * slice + g->items % g->slices * slice / g->slices;
 }
 
-/* Appends the steps of a slice. Its twin is an earlier one of as many items, IR_NONE if there is
- * none: the number of its first step. */
+/* Appends the steps of a micro-batch. `twin` is the first step of an earlier micro-batch of the
+ * same size, or IR_NONE. */
 static compute_status cut_slice(slicer *z, const segment *g, const build_step *steps,
                                 uint32_t slice, uint32_t twin, uint32_t region) {
   lowering *l = z->l;
@@ -386,7 +390,7 @@ uint32_t slices_add_region(lowering *l, uint32_t device, uint32_t lanes) {
 
 static compute_status cut_segment(slicer *z, const segment *g, const build_step *steps) {
   lowering *l = z->l;
-  uint32_t twins[2] = {IR_NONE, IR_NONE}; /* of the smaller and the larger slices */
+  uint32_t twins[2] = {IR_NONE, IR_NONE}; /* of the smaller and the larger micro-batches */
   const uint32_t region = slices_add_region(l, steps[g->first].device, g->lanes);
   compute_status status = region != IR_NONE ? COMPUTE_OK : slices_out_of_memory(l);
   mark_inside(z, g, steps);
@@ -411,7 +415,7 @@ compute_status slices_begin_steps(lowering *l, uint32_t capacity) {
   return COMPUTE_OK;
 }
 
-/* Replaces the steps of all segments. Whatever happens, each kernel belongs to one step. */
+/* Replaces the steps of all segments. On every path, each kernel belongs to exactly one step. */
 static compute_status cut_all(slicer *z) {
   lowering *l = z->l;
   const build_step *steps = l->steps;
@@ -433,7 +437,7 @@ static compute_status cut_all(slicer *z) {
   return status;
 }
 
-/* Within a lane, values have the lifetimes that they have in the first slice. */
+/* Values in a per-thread arena have the lifetimes of the first micro-batch. */
 void slices_find_lifetimes(lowering *l) {
   for (uint32_t i = 0; i < l->storage_count; i++) l->storages[i].first = IR_NONE;
   for (uint32_t i = 0; i < l->step_count; i++)
@@ -444,7 +448,8 @@ void slices_find_lifetimes(lowering *l) {
     }
 }
 
-/* Steps are cut once: slices of slices would not be what the segments were chosen for. */
+/* Returns false for steps that were divided before: a second division would not fit the
+ * segments. */
 static bool has_large_step(const slicer *z) {
   bool found = false;
   for (uint32_t i = 0; i < z->l->step_count; i++) {
@@ -455,7 +460,8 @@ static bool has_large_step(const slicer *z) {
   return found;
 }
 
-/* Where no segment was cut, slices side by side may still keep values near the cores. */
+/* If no segment exceeds the caches, micro-batches per thread may still keep values near the
+ * cores. */
 compute_status slices_cut(lowering *l) {
   slicer z = {.l = l, .close = true};
   if (!has_large_step(&z)) return COMPUTE_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What slices of a batch and bands of an image have in common. */
+/* Common parts of the passes for micro-batches (slices.c) and row tiles with halo (bands.c). */
 #ifndef PLAN_SLICES_H
 #define PLAN_SLICES_H
 
@@ -8,32 +8,32 @@
 
 compute_status slices_out_of_memory(const lowering *l);
 
-/* Of the last cache of the step's device, if that runs one kernel after the other in the host's
- * memory; otherwise 0. */
+/* Returns the size of the last-level cache of the step's device. Returns 0 unless the device works
+ * in host memory and runs one kernel at a time. */
 uint64_t slices_cache_bytes(const lowering *l, const build_step *s);
 
-/* Whether a step can be divided at all: a kernel on such a device that writes no parameter. Its
- * descriptor is in `copy` then. */
+/* True if a step can be divided: a kernel on such a device that writes no parameter. `copy` then
+ * holds its descriptor. */
 bool slices_can_divide(const lowering *l, const build_step *s, descriptor_copy *copy);
 
-/* Whether the elements that an operand has for one position of a dimension lie between the first
- * and where that of the next position is, and those of all positions fill the storage. */
+/* True if each position of a dimension has a separate range of the storage: the elements of a
+ * position stay within one stride, and the ranges of all positions fill the storage. */
 bool slices_lie_apart(const compute_kernel_descriptor *d, uint32_t operand, int32_t dimension,
                       uint64_t offset, uint64_t bytes);
 
-/* The memory of the values that only the slices use, in that many lanes; IR_NONE when out of
- * memory. */
+/* Adds a storage for the values used only inside micro-batches, with this number of per-thread
+ * arenas. Returns IR_NONE when out of memory. */
 uint32_t slices_add_region(lowering *l, uint32_t device, uint32_t lanes);
 
-/* Gives the lowering an empty list of steps with that much room. The list that it had stays valid;
- * on failure it stays the lowering's. */
+/* Gives the lowering a new, empty list of steps with this capacity. The old list stays valid. On
+ * failure the lowering keeps it. */
 compute_status slices_begin_steps(lowering *l, uint32_t capacity);
 
-/* Replaces the kernel of a step by the one of a descriptor. The one that it had belongs to the step
- * that is divided. */
+/* Replaces the kernel of a step by the descriptor's kernel. The old kernel stays with the step that
+ * is divided. */
 compute_status slices_set_kernel(lowering *l, const compute_kernel_descriptor *d, build_step *s);
 
-/* The lifetimes of all storages, once steps are divided. */
+/* Computes the lifetimes of all storages after steps were divided. */
 void slices_find_lifetimes(lowering *l);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a step says about itself: text and costs. */
+/* The description of a step: text and costs. */
 #include <string.h>
 
 #include "core/kernel/kernel.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The building blocks of kernel drafts, and the two kernels that belong to no operation: copies and
- * fills. */
+/* The building blocks of kernel drafts, and the drafts of the two kernels without an operation:
+ * copies and fills. */
 #include <string.h>
 
 #include "core/type/dtype.h"
@@ -22,7 +22,7 @@ dimension_map draft_axis_last(int32_t rank, int32_t axis) {
 
 void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
                  const dimension_map *map) {
-  /* The arrays of operands and programs are overwritten as far as they are used. */
+  /* Later calls overwrite the arrays of operands and programs as far as they use them. */
   memset(&d->descriptor, 0, sizeof d->descriptor);
   d->prologue.count = d->prologue.output_count = 0;
   d->epilogue.count = d->epilogue.output_count = 0;
@@ -48,7 +48,6 @@ void draft_spread(const dimension_map *map, const int64_t *strides, int64_t *res
   for (int32_t i = 0; i < map->rank; i++) result[i] = map->axis[i] < 0 ? 0 : strides[map->axis[i]];
 }
 
-/* Operand `input` reads node through its layout, broadcast to `shape`. */
 void draft_place(const lowering *l, kernel_draft *d, uint32_t input, uint32_t node,
                  compute_shape shape, const dimension_map *map) {
   const layout *lay = &l->f->layouts[node];
@@ -67,8 +66,6 @@ uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_
   return input;
 }
 
-/* One more input with the strides of its own layout, whose axes are aligned to the right of `rank`
- * dimensions; the leading `batch` ones broadcast. */
 void draft_own_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
                      int32_t batch) {
   const ir_node *n = &l->r->nodes[node];

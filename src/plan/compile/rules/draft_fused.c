@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels with programs: elementwise ones, and operations that absorb elementwise nodes before them
- * (their prologue) or after them (their epilogue).
+/* Kernels with programs: elementwise kernels, and operations that absorb elementwise nodes before
+ * them (prologue) or after them (epilogue).
  *
- * A member's instruction follows from its row in ops.def; sources, casts and the few operations
- * with attributes are spelled out. */
+ * The row in ops.def determines a member's instruction. Sources, casts and the few operations with
+ * attributes have separate functions. */
 #include <string.h>
 
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
 #include "plan/compile/rules/draft.h"
 
-/* A program under construction, and where its operands go. */
+/* A program under construction and the position of its operands. */
 typedef struct program_site {
   program_builder *builder;
-  kernel_draft *draft;  /* its inputs grow by the operands from outside, without their strides */
+  kernel_draft *draft;  /* external operands are added to its inputs, without strides */
   uint32_t reserved;    /* inputs of the program before those (the reduced value) */
   uint32_t first_input; /* the kernel's input that is the program's input `reserved` */
 } program_site;
@@ -33,7 +33,7 @@ static uint16_t emit_immediate(program_builder *b, const ir_node *n) {
   return program_constant(b, type, dtype_load(n->dtype, n->constant));
 }
 
-/* The value of one operand; adds a load or a constant for one from outside. */
+/* Returns the value of one operand. An external operand becomes a load or a constant. */
 static uint16_t emit_operand(const lowering *l, const program_site *at, uint32_t node) {
   const ir_node *n = &l->r->nodes[node];
   if (l->values[node] == IR_NONE && fuse_is_immediate(n)) {
@@ -65,14 +65,14 @@ static uint16_t emit_random(program_builder *b, const ir_node *n, uint16_t seed)
   random.immediate.i64 = n->attributes.stream;
   uint16_t value = program_instruction(b, random);
   if (!dtype_is_half(n->dtype)) return value;
-  /* Rounding to these dtypes turns the largest f32 below 1 into 1. */
+  /* Rounding to these dtypes would change the largest f32 below 1 to 1. */
   double most = n->dtype == COMPUTE_F16 ? 1 - 0x1p-11 : 1 - 0x1p-8;
   return program_apply(b, COMPUTE_I_MIN, COMPUTE_F32, value, program_constant(b, COMPUTE_F32, most),
                        0);
 }
 
-/* The store converts to the narrow dtypes; inside a program only the computing type changes, and
- * emit_seen rounds where it matters. */
+/* The store converts to narrow dtypes. Inside a program only the compute type changes, and
+ * emit_seen rounds where necessary. */
 static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x,
                           uint16_t operand) {
   if (dtype_casts_in_store(x->dtype, n->dtype)) return operand;
@@ -84,8 +84,8 @@ static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x
 
 /* ---- 16-bit floats --------------------------------------------------------------------------- */
 
-/* Instructions whose result a dtype can hold if it can hold the operand; a missing one costs a
- * redundant rounding. */
+/* If a dtype can hold the operand of these instructions, it can hold the result. A missing entry
+ * costs a redundant rounding. */
 static const bool maps_to_itself[COMPUTE_I_END] = {
     [COMPUTE_I_NEG] = true,   [COMPUTE_I_ABS] = true,  [COMPUTE_I_RELU] = true,
     [COMPUTE_I_FLOOR] = true, [COMPUTE_I_CEIL] = true, [COMPUTE_I_ROUND] = true,
@@ -98,7 +98,7 @@ static bool constant_fits(compute_dtype dtype, double value) {
   return dtype_load(dtype, element) == value;
 }
 
-/* Whether a value is known to be representable in `dtype`. */
+/* True if a value is known to be representable in `dtype`. */
 static bool is_rounded(const program_site *at, uint16_t value, compute_dtype dtype) {
   const compute_instruction_code rounding =
       dtype == COMPUTE_F16 ? COMPUTE_I_ROUND_F16 : COMPUTE_I_ROUND_BF16;
@@ -120,9 +120,9 @@ static bool is_discontinuous(const ir_node *n) {
          program_code_jumps((compute_instruction_code)graph_op_describe(n->op)->instruction);
 }
 
-/* The value of `node` as its consumer `by` sees it. f16 and bf16 are computed in f32, and
- * arithmetic uses the register's value; discontinuous consumers (a comparison, a cast, argmax) see
- * the value rounded to the node's dtype, and so does every consumer of a cast to it. */
+/* Returns the value of `node` for its consumer `by`. f16 and bf16 are computed in f32, and
+ * arithmetic uses the unrounded register. Discontinuous consumers (a comparison, a cast, argmax)
+ * read the value rounded to the node's dtype, and so does every consumer of a cast to it. */
 static uint16_t emit_seen(const lowering *l, const program_site *at, const ir_node *by,
                           uint32_t node) {
   const ir_node *n = &l->r->nodes[node];
@@ -167,7 +167,7 @@ static void emit_part(const lowering *l, const cluster *c, cluster_part part,
 
 /* ---- Prologue and epilogue ------------------------------------------------------------------- */
 
-/* Where the anchor's value enters the epilogue; a mean is a sum divided there. */
+/* Loads the anchor's value into the epilogue. For a mean, divides the sum by the count. */
 static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *a = &l->r->nodes[c->anchor];
   bool position = a->op == OP_argmax || a->op == OP_argmin || a->op == OP_argmax_pool2d;
@@ -182,8 +182,8 @@ static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d
                        program_constant(&d->epilogue, type, count), 0);
 }
 
-/* Resets only what this cluster's programs can have set: visiting every node for each kernel would
- * make long plans slow to compile. */
+/* Resets only the nodes that this cluster's programs can have set. A visit of every node for each
+ * kernel would make long plans slow to compile. */
 static void forget_loads(const lowering *l, const cluster *c) {
   uint32_t *value = l->values;
   for (uint32_t m = 0; m < c->member_count; m++) {
@@ -193,7 +193,7 @@ static void forget_loads(const lowering *l, const cluster *c) {
   }
 }
 
-/* Body members, operands from outside and stored values, over the shape of the root. */
+/* Drafts body members, external operands and stored values over the shape of the root. */
 static void draft_body(const lowering *l, const cluster *c, kernel_draft *d, uint32_t first_input,
                        uint32_t reserved, const dimension_map *map) {
   const ir_node *root = &l->r->nodes[c->root];
@@ -217,7 +217,7 @@ static void draft_body(const lowering *l, const cluster *c, kernel_draft *d, uin
   if (c->anchor != IR_NONE) d->operations += l->r->nodes[c->anchor].folded;
 }
 
-/* The elements that an anchor reduces: the prologue's result, or its operand. */
+/* Drafts the elements that an anchor reduces: the prologue's result, or the anchor's operand. */
 static void emit_prologue(const lowering *l, const cluster *c, kernel_draft *d,
                           const dimension_map *map) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
@@ -239,7 +239,7 @@ static void emit_prologue(const lowering *l, const cluster *c, kernel_draft *d,
 
 /* ---- Elementwise ----------------------------------------------------------------------------- */
 
-/* A lone cast converts straight from one storage dtype to the other. */
+/* A cast alone in its kernel converts directly from one storage dtype to the other. */
 static bool is_lone_cast(const lowering *l, const cluster *c) {
   const ir_node *root = &l->r->nodes[c->root];
   return root->op == OP_cast && c->member_count == 1 &&
@@ -328,7 +328,8 @@ const plan_rule rule_row = {
 
 /* ---- Matrix products ------------------------------------------------------------------------- */
 
-/* A matrix operand: batch axes aligned to the right and broadcast, then its own last two. */
+/* Adds a matrix operand: the batch axes align to the right and broadcast, the last two are the
+ * matrix. */
 static void add_matrix(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank) {
   const ir_node *n = &l->r->nodes[node];
   const layout *lay = &l->f->layouts[node];
@@ -348,7 +349,7 @@ static bool rows_continue(const compute_operand *o, int32_t batch, int64_t rows)
   return o->stride[batch] == o->stride[batch + 1] * rows;
 }
 
-/* Removes batch dimension `batch` from every operand, the later dimensions moving up. */
+/* Removes batch dimension `batch` from every operand; later dimensions move up. */
 static void drop_dimension(kernel_draft *d, int32_t batch) {
   compute_kernel_descriptor *k = &d->descriptor;
   for (int32_t i = batch; i + 1 < k->rank; i++) k->size[i] = k->size[i + 1];
@@ -360,8 +361,8 @@ static void drop_dimension(kernel_draft *d, int32_t batch) {
   k->rank--;
 }
 
-/* Whether the innermost batch dimension only adds rows: B, inputs 1 … own − 1, repeats, and
- * everything else continues from row to row. */
+/* True if the innermost batch dimension only adds rows: B (inputs 1 … own − 1) repeats, and every
+ * other operand continues from row to row. */
 static bool batch_is_rows(const kernel_draft *d, uint32_t own, int32_t batch) {
   const compute_kernel_descriptor *k = &d->descriptor;
   int64_t rows = k->size[batch + 1];
@@ -374,7 +375,7 @@ static bool batch_is_rows(const kernel_draft *d, uint32_t own, int32_t batch) {
   return true;
 }
 
-/* Batch dimensions of size 1 disappear, and those that only add rows become rows. */
+/* Drops batch dimensions of size 1, and converts those that only add rows to rows. */
 static void merge_batches(kernel_draft *d, uint32_t own) {
   compute_kernel_descriptor *k = &d->descriptor;
   for (int32_t batch = k->rank - 3; batch >= 0; batch--)
@@ -415,7 +416,7 @@ static void draft_quantized_gemm(const lowering *l, const cluster *c, kernel_dra
   merge_batches(d, anchor->input_count);
 }
 
-/* With dense operands: the device does not support these only if it is without such kernels. */
+/* Asks with dense operands: a device that refuses these has no such kernels. */
 static bool has_quantized_kernel(const compute_device *device, const compute_graph *graph,
                                  const graph_node *node) {
   const compute_quantized_gemm_attributes *a = node->constant;

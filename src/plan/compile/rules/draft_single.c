@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of one operation, without programs. Most of their operands have separate dimensions, so
- * each is read through its own layout: transposed or sliced ones are free. */
+/* Kernels of one operation, without programs. Most of their operands have separate dimensions and
+ * are read through their layouts, so transposed or sliced operands are free. */
 #include <string.h>
+
+#include "compute/backend/fit_kinds.h"
 
 #include "core/device/kernel_cache.h"
 #include "core/type/dtype.h"
@@ -10,7 +12,7 @@
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* A reshape that strides cannot express: the operand's elements in row-major order. */
+/* A reshape that strides cannot express: copies the operand's elements in row-major order. */
 static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *x = &l->r->nodes[n->inputs[0]];
   dimension_map map = draft_identity(x->shape.rank);
@@ -18,7 +20,7 @@ static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
   draft_input(l, d, n->inputs[0], x->shape, &map);
   int64_t result[COMPUTE_MAX_RANK], strides[COMPUTE_MAX_RANK] = {0};
   draft_output_strides(l, c->root, result);
-  (void)shape_reshape_strides(n->shape, result, x->shape, strides); /* channels.c has tried it */
+  (void)shape_reshape_strides(n->shape, result, x->shape, strides); /* channels.c has checked it */
   d->descriptor.output_count = 1;
   d->outputs[0].dtype = n->dtype;
   draft_spread(&map, strides, d->outputs[0].stride);
@@ -57,7 +59,7 @@ static uint32_t count_operands(const ir_node *node) {
 
 const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands, .any_layout = true};
 
-/* For kernels that write into zeros or a copy. */
+/* For kernels that write into zeros or into a copy. */
 static uint32_t fill_and_write(const ir_node *node) {
   (void)node;
   return 2;
@@ -75,8 +77,8 @@ const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write, .an
 
 /* ---- Indices --------------------------------------------------------------------------------- */
 
-/* The tensor whose axis is indexed: its layout without the axis, which the index selects. The
- * `index_rank` dimensions of the index, from `space_axis` on, replace the axis. */
+/* The strides of the tensor with the indexed axis. The index selects the position on this axis, so
+ * the `index_rank` dimensions of the index replace the axis. */
 static void indexed_operand(const int64_t *strides, int32_t rank, int32_t axis, int32_t index_rank,
                             int64_t *result) {
   memset(result, 0, sizeof(int64_t) * COMPUTE_MAX_RANK);
@@ -84,7 +86,7 @@ static void indexed_operand(const int64_t *strides, int32_t rank, int32_t axis, 
   for (int32_t i = axis + 1; i < rank; i++) result[i - 1 + index_rank] = strides[i];
 }
 
-/* gather and the scatters: `whole` is the side with the whole axis, `slices` the other. */
+/* Drafts gather and the scatters; `whole` is the shape with the whole indexed axis. */
 static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root];
   bool gather = n->op == OP_gather || n->op == OP_gather_elements;
@@ -141,8 +143,8 @@ static void draft_scatter(const lowering *l, const cluster *c, kernel_draft *d) 
 
 const plan_rule rule_scatter = {.draft = draft_scatter, .parts = fill_and_write};
 
-/* The copy is omitted if the result takes over the memory of the data (arena.c), or both are bound
- * to one tensor (bind.c). */
+/* The copy is omitted if the result takes over the memory of the data (arena.c), or if both are
+ * bound to one tensor (bind.c). */
 static void draft_scatter_into(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *data = &l->r->nodes[n->inputs[0]];
   if (d->part > 0) {
@@ -228,8 +230,8 @@ const plan_rule rule_recurrent = {.draft = draft_recurrent};
 
 /* ---- Fits and spots -------------------------------------------------------------------------- */
 
-/* An input of a fit, with its own dimensions. Missing leading axes (a map for all ROIs), and axes
- * of size 1 where the fit has more, repeat. */
+/* Adds an input of a fit with its dimensions. Missing leading axes (one map for all ROIs) repeat,
+ * and so do axes of size 1 where the fit has more. */
 static void add_fit_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
                           int64_t rois) {
   const ir_node *n = &l->r->nodes[node];
@@ -243,7 +245,8 @@ static void add_fit_input(const lowering *l, kernel_draft *d, uint32_t node, int
   d->input_offset[input] = lay->offset;
 }
 
-/* One dimension, the ROIs; maps and pixels have two more, other inputs one. */
+/* The space has one dimension, the ROIs. Maps and pixels have two more dimensions, other inputs
+ * one. */
 static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *pixels = &l->r->nodes[n->inputs[0]];
   const compute_fit_problem *p = n->constant;
@@ -312,9 +315,9 @@ static bool has_spots_kernel(const compute_device *device, const compute_graph *
 
 const plan_rule rule_spots = {.draft = draft_spots, .has_kernel = has_spots_kernel};
 
-/* ---- The caller's functions ------------------------------------------------------------------ */
+/* ---- User-defined functions ------------------------------------------------------------------ */
 
-/* The operands are dense: capture has ensured that for the inputs. */
+/* All operands are dense; capture has ensured this for the inputs. */
 static void draft_call(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->anchor];
   const graph_host_call *call = n->constant;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels of sort and argsort. */
+/* The drafts of sort and argsort. */
 #include "plan/compile/rules/draft.h"
 
 static void draft_sort(const lowering *l, const cluster *c, kernel_draft *d) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The planner's table of rules, from ops.def, and drafts based on it. */
+/* The planner's table of rules, from ops.def, and the drafts of clusters. */
 #include "plan/compile/rules/draft.h"
 
-/* No kernel computes these: they are already in memory, or have no value. */
+/* No kernel computes these nodes: they are already in memory, or have no value. */
 const plan_rule rule_NONE = {0};
 
 const plan_rule *const plan_rules[OP_COUNT] = {

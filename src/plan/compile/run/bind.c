@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks the bindings of a run and finds their memory.
  *
- * A tensor that the steps cannot use directly (strided, on another device, overlapping another one
- * of the run) is replaced by a dense substitute, copied before or after. */
+ * Steps cannot use some tensors directly: strided tensors, tensors on another device, and tensors
+ * that overlap another one of the run. A dense substitute replaces them; it is copied before or
+ * after the run. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,8 +14,9 @@
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-/* Sorted by their beginnings, so that those which begin before the end of another one are a prefix
- * of the list; its largest end says whether one of them overlaps. */
+/* A list is sorted by the spans' beginnings. Spans that begin before the end of a given span are
+ * then a prefix of the list. The prefix's largest end shows whether one of them overlaps the given
+ * span. */
 
 static bool span_of(const compute_tensor *t, memory_span *span) {
   const memory_buffer *buffer = t->buffer;
@@ -38,7 +40,7 @@ static int by_place(const void *a, const void *b) {
   return is_before(a, b) ? -1 : is_before(b, a);
 }
 
-/* Few spans, as of most runs, in less time than a call of qsort. */
+/* Most runs have few spans; an insertion sort of these is faster than a call of qsort. */
 static void insert_all(span_list *list) {
   for (uint32_t i = 1; i < list->count; i++) {
     const memory_span moved = list->at[i];
@@ -65,7 +67,7 @@ bool spans_meet(const span_list *list, const compute_tensor *tensor) {
   memory_span span;
   if (list->count == 0 || !span_of(tensor, &span)) return false;
   const memory_span end = {.space = span.space, .begin = span.end};
-  uint32_t low = 0, count = list->count; /* those before `end` */
+  uint32_t low = 0, count = list->count; /* the spans that begin before `end` */
   while (count > 0) {
     const uint32_t half = count / 2;
     if (is_before(&list->at[low + half], &end)) {
@@ -89,7 +91,7 @@ bool spans_collide(const span_list *list) {
 
 static const char HERE[] = "compute_run";
 
-/* The port among `count` ascending ones that is for this node, or NULL. */
+/* Returns the port of this node among `count` ports in ascending order, or NULL. */
 static const plan_port *find_port(const plan_port *ports, uint32_t count, uint32_t node) {
   uint32_t low = 0;
   const uint32_t end = count;
@@ -154,8 +156,8 @@ static compute_status check_tensor(const compute_plan *plan, const plan_port *po
       "output %s is bound to a read-only tensor (a broadcast view, or imported as such)", label);
 }
 
-/* Stores one more tensor for an output that the caller named more than once; false if there is no
- * room for it. */
+/* Stores a further tensor for an output that the caller listed more than once. Returns false if all
+ * occurrences are bound. */
 static bool bind_repeat(plan_run *run, const plan_port *port, uint32_t number,
                         compute_tensor *tensor) {
   uint32_t bound = 0;
@@ -169,7 +171,7 @@ static bool bind_repeat(plan_run *run, const plan_port *port, uint32_t number,
   return true;
 }
 
-/* A node that is both is bound as an input first, then as an output. */
+/* Binds one node. A node that is both input and output is bound as an input first. */
 static compute_status bind_one(const compute_plan *plan, plan_run *run, const compute_binding *b) {
   if (b->node.graph != plan->graph_serial || b->node.id == 0)
     return error_set(plan->context, COMPUTE_ERROR_WRONG_GRAPH, HERE,
@@ -216,10 +218,9 @@ compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_b
   return COMPUTE_OK;
 }
 
-/* ---- In place --------------------------------------------------------------------------------
- */
+/* ---- In place -------------------------------------------------------------------------------- */
 
-/* Whether the input has been read, element for element, when the output is written. */
+/* True if the steps have read each element of the input before they write it to the output. */
 static bool is_read_before(const compute_plan *plan, uint32_t input, uint32_t output) {
   const uint32_t read = plan->ports[input].step, written = plan->ports[output].step;
   if (written == plan->step_count) return false;
@@ -233,8 +234,8 @@ static bool is_read_before(const compute_plan *plan, uint32_t input, uint32_t ou
   return to->slot == output && to->offset == 0;
 }
 
-/* Whether an output that is bound to memory of inputs may be written there: each of them is bound
- * to exactly the same elements, and read earlier. */
+/* True if an output that overlaps inputs may be written in place. Each overlapping input must be
+ * bound to exactly the same elements and be read earlier. */
 static bool may_overwrite(const compute_plan *plan, plan_run *run, uint32_t output) {
   const compute_tensor *t = run->bound[output];
   memory_span own, other;
@@ -263,7 +264,7 @@ static bool needs_substitute(const compute_plan *plan, plan_run *run, uint32_t p
   return output && spans_meet(&run->inputs, t) && !may_overwrite(plan, run, port);
 }
 
-/* Records what inputs and outputs span. No two outputs may overlap. */
+/* Records the spans of inputs and outputs. No two outputs may overlap. */
 static compute_status collect_spans(const compute_plan *plan, plan_run *run) {
   run->inputs.count = run->outputs.count = 0;
   for (uint32_t i = 0; i < plan->input_count; i++) spans_add(&run->inputs, run->bound[i]);

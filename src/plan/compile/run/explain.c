@@ -61,7 +61,7 @@ static void print_time(text_buffer *t, double seconds) {
                                      : real_decimal(us, us < 9.95 ? 2 : 4, number));
 }
 
-/* Predicted without waiting for the step; measured with it. */
+/* The prediction excludes waiting for the step; the measured time includes it. */
 static double predicted_seconds(const plan_step *s, const device_costs *costs) {
   if (!s->kernel)
     return costs_copy_seconds(&costs[PLAN_MAIN], s->device == PLAN_MAIN, (double)s->bytes);
@@ -107,11 +107,12 @@ void explain_step(const compute_plan *plan, text_buffer *t, uint32_t number, con
   if (s->placement != NULL) text_add(t, "      not where asked, because %s\n", s->placement);
 }
 
-/* The steps of a first slice, which stand for those of all. Returns how many steps these are. */
+/* Prints the steps of the first micro-batch, which represent all. Returns the number of all their
+ * steps. */
 static uint32_t print_slices(const compute_plan *plan, text_buffer *t, uint32_t number,
                              const device_costs *costs) {
   const plan_step *s = &plan->steps[number];
-  uint32_t first = number + 1, end; /* of the other slices */
+  uint32_t first = number + 1, end; /* of the other micro-batches */
   while (first < plan->step_count && plan->steps[first].slices == s->slices &&
          plan->steps[first].slice == 0)
     first++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Running a plan once: take queues and an arena, enqueue the steps, wait if necessary.
+/* Runs a plan once: takes queues and an arena, enqueues the steps and waits if necessary.
  *
- * The plan keeps what a run needs besides the arena (queues, tables of slots) for reuse, so that a
- * run in steady state allocates only pool blocks. */
+ * The plan keeps everything else that a run needs (queues, tables of slots) for reuse. In steady
+ * state a run allocates only pool blocks. */
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/tensor/tensor.h"
@@ -36,7 +36,8 @@ void plan_runs_release(compute_plan *plan) {
   }
 }
 
-/* The first step that writes a parameter. A failure before it leaves all unchanged. */
+/* Returns the first step that writes a parameter. A failure before it leaves all parameters
+ * unchanged. */
 static uint32_t find_first_assign(const compute_plan *plan) {
   for (uint32_t i = 0; plan->assigns && i < plan->step_count; i++) {
     const plan_step *s = &plan->steps[i];
@@ -46,7 +47,7 @@ static uint32_t find_first_assign(const compute_plan *plan) {
   return plan->step_count;
 }
 
-/* NULL when out of memory. */
+/* Returns NULL when out of memory. */
 static plan_run *run_create(const compute_plan *plan) {
   plan_run *run = base_allocate(1, sizeof *run);
   if (!run) return NULL;
@@ -131,8 +132,7 @@ static compute_status take_queues(const compute_plan *plan, plan_run *run, compu
   return s;
 }
 
-/* ---- Calls that others wait for ---------------------------------------------------------------
- */
+/* ---- Calls that others wait for -------------------------------------------------------------- */
 
 static bool others_wait(const plan_step *step) {
   const graph_host_call *call = step->call;
@@ -153,14 +153,13 @@ void run_skip_rest(const compute_plan *plan, const run_attempt *attempt) {
   plan_skip_calls(attempt->plan ? attempt->plan : plan, attempt->plan ? attempt->done : 0);
 }
 
-/* ---- A run ------------------------------------------------------------------------------------
- */
+/* ---- A run ----------------------------------------------------------------------------------- */
 
-/* How long work submitted before a run ended early may take to finish. */
+/* The time that earlier work may take to finish after a run ended early. */
 #define GRACE_NANOSECONDS 200000000
 
-/* Waits for what was submitted by a run that has ended early, since it still uses the arena. Keeps
- * the status and the error of the failure, unless the device hangs. */
+/* Waits for the work of a run that has ended early, because it still uses the arena. Keeps the
+ * status and the error of the failure, unless the device hangs. */
 static compute_status wait_after_failure(compute_queue *queue, const run_control *control,
                                          compute_status failure, run_attempt *attempt) {
   compute_error cause;
@@ -178,8 +177,8 @@ static compute_status wait_after_failure(compute_queue *queue, const run_control
   return failure;
 }
 
-/* After the steps: wait if the caller has no queue to wait on, a limit is to be kept, or a result
- * must still be copied. */
+/* After the steps: waits if the caller has no queue to wait on, if there is a time limit, or if a
+ * result must still be copied. */
 static compute_status finish(const compute_plan *plan, plan_run *run, compute_queue *queue,
                              bool own, const run_control *control, memory_buffer *arena,
                              run_attempt *attempt) {
@@ -200,7 +199,7 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
   return s;
 }
 
-/* A device that was lost and recovered does not have the old kernels. */
+/* A device that was lost and recovered no longer has the plan's kernels. */
 static compute_status check_devices(const compute_plan *plan) {
   compute_device *device = plan->device[PLAN_MAIN];
   compute_status s = device_check(device, HERE);
@@ -210,7 +209,7 @@ static compute_status check_devices(const compute_plan *plan) {
       "the plan was compiled before %s was lost and recovered", device->info.name);
 }
 
-/* A parameter may have been frozen since the plan was compiled. */
+/* A parameter may have been frozen after the plan was compiled. */
 static compute_status check_parameters(const compute_plan *plan) {
   for (uint32_t i = 0; plan->assigns && i < plan->parameter_count; i++) {
     if (!compute_tensor_is_frozen(plan->parameters[i])) continue;
@@ -226,7 +225,7 @@ static compute_status check_parameters(const compute_plan *plan) {
   return COMPUTE_OK;
 }
 
-/* Buffers that a hung kernel may still use stay with its queue until it has ended. */
+/* A hung kernel may still use these buffers, so its queue keeps them until the kernel has ended. */
 static void keep_memory(const compute_plan *plan, const plan_run *run, compute_queue *queue,
                         memory_buffer *const *arena) {
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
@@ -240,8 +239,8 @@ static compute_status submit(const compute_plan *plan, plan_run *run, compute_qu
                              run_attempt *attempt) {
   compute_status s = queue_keep_checks(queue, plan->checks);
   if (s == COMPUTE_OK) s = run_steps(plan, run, queue, control);
-  /* Detected here, in a transfer, or by another run: its queue may hold work of ours.
-   */
+  /* This run, a transfer or another run may have detected the hang; the queue may hold work of this
+   * run. */
   attempt->hung = device_hangs(queue->device);
   attempt->steps = run->submitted;
   attempt->touched = run->submitted > run->first_overwrite;

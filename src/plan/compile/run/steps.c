@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a run, in sequence, or all of them as a recording.
+/* The steps of a run, submitted one by one or all as a recording.
  *
- * One load of the context's watch word shows whether anything is to be profiled or validated;
- * otherwise that is the only cost. */
+ * One load of the context's watch word shows whether a run must be profiled or validated. If not,
+ * this load is the only cost. */
 #include <stdio.h>
 
 #include "core/base/error.h"
@@ -15,10 +15,9 @@
 
 static const char HERE[] = "compute_run";
 
-/* ---- Copies in place --------------------------------------------------------------------------
- */
+/* ---- Copies in place ------------------------------------------------------------------------- */
 
-/* Whether a step copies a value onto itself: the caller has bound one tensor to an input and an
+/* True if a step copies a value onto itself, because the caller bound one tensor to an input and an
  * output. */
 static bool is_idle(const plan_step *s, const compute_memory *const *memory,
                     const uint64_t *offset) {
@@ -38,7 +37,7 @@ static const compute_backend *backend_of(const compute_plan *plan) {
   return plan->device[PLAN_MAIN]->backend;
 }
 
-/* Only plans that run entirely on a device that can record. */
+/* True for plans that run entirely on a device that can record. */
 static bool is_recordable(const compute_plan *plan) {
   const compute_backend *backend = backend_of(plan);
   if (!backend->record_begin || !backend->record_end || !backend->record_submit ||
@@ -49,7 +48,7 @@ static bool is_recordable(const compute_plan *plan) {
   return true;
 }
 
-/* Whether the steps without effect are those that the recording omits. */
+/* True if the copies without effect are exactly those that the recording omits. */
 static bool leaves_out_same(const compute_plan *plan, const plan_recording *recording,
                             const compute_memory *const *memory, const uint64_t *offset) {
   for (uint32_t i = 0; i < plan->step_count; i++)
@@ -81,8 +80,8 @@ static compute_status enqueue_all(const compute_plan *plan, const plan_recording
   return COMPUTE_OK;
 }
 
-/* Whether the recording exists now. A failure here is not a failure of the run, which continues
- * step by step; the thread's previous error is restored. */
+/* Makes the recording; returns true if it exists. A failure here is not a failure of the run, which
+ * continues step by step. It restores the thread's previous error. */
 static bool make(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
                  const compute_memory *const *memory, const uint64_t *offset) {
   const compute_backend *backend = backend_of(plan);
@@ -115,8 +114,9 @@ static bool make(const compute_plan *plan, plan_recording *recording, compute_qu
   return false;
 }
 
-/* Submits all steps as a recording, made now if it is time. False if the caller must submit them
- * step by step; otherwise *status is the result. `memory` and `offset` are those of the slots. */
+/* Submits all steps as a recording, and makes the recording when it is due. Returns false if the
+ * caller must submit the steps one by one; otherwise *status is the result. `memory` and `offset`
+ * describe the slots. */
 static bool record_run(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
                        const compute_memory *const *memory, const uint64_t *offset,
                        compute_status *status) {
@@ -155,8 +155,8 @@ void record_release(const compute_plan *plan, plan_recording *recording) {
 
 /* ---- Step by step ---------------------------------------------------------------------------- */
 
-/* A copy between the two devices; the CPU's memory is host memory. If the driver refuses it, it is
- * repeated, in pieces if necessary, after all earlier work is done. */
+/* Copies between the two devices; the CPU's memory is host memory. If the driver refuses the copy,
+ * it is repeated after all earlier work is done, in pieces if necessary. */
 static compute_status transfer(const plan_step *s, compute_queue *queue,
                                const compute_argument *arguments, int64_t deadline) {
   const compute_argument *from = &arguments[0], *to = &arguments[1];
@@ -172,7 +172,7 @@ static compute_status transfer(const plan_step *s, compute_queue *queue,
               : transfer_upload(queue->device, to, host, s->bytes);
 }
 
-/* The error of a step that fails immediately, naming the graph's operation. */
+/* Sets the error of a step that fails immediately, with the name of the graph's operation. */
 static compute_status name_failure(const plan_step *s, compute_queue *queue,
                                    compute_status status) {
   const compute_context *context = queue->device->context;
@@ -181,11 +181,12 @@ static compute_status name_failure(const plan_step *s, compute_queue *queue,
   return status;
 }
 
-/* Where a step runs: lane 0 is that of all steps that are not side by side with others. */
+/* The place of a step: a per-thread arena and its queue. Number 0 also serves all steps that do not
+ * run concurrently. */
 typedef struct run_lane {
   uint32_t number;
   compute_queue *queue;
-  compute_argument *arguments; /* of the step, once they are filled in */
+  compute_argument *arguments; /* of the step, once filled in */
 } run_lane;
 
 static void lane_arguments(const compute_plan *plan, const plan_step *s, const plan_run *run,
@@ -200,7 +201,7 @@ static compute_status run_step(const compute_plan *plan, const plan_step *s, con
                                const run_lane *lane) {
   compute_queue *queue = lane->queue;
   if (!s->kernel) return transfer(s, queue, lane->arguments, run->deadline);
-  /* Repeated for each step: if an earlier one was waited for, the queue has dropped them. */
+  /* Repeated for each step: a wait for an earlier step makes the queue drop the checks. */
   compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
   if (status != COMPUTE_OK) return status;
   queue_label(queue, s->check);
@@ -208,7 +209,7 @@ static compute_status run_step(const compute_plan *plan, const plan_step *s, con
   return status == COMPUTE_OK ? status : name_failure(s, queue, status);
 }
 
-/* Looked up once for each step of a plan. */
+/* Returns the profile entry of a step; the search runs once per step of a plan. */
 static uint32_t entry_of(const compute_plan *plan, plan_step *s, const compute_device *device) {
   uint32_t entry = __atomic_load_n(&s->profile_entry, __ATOMIC_RELAXED);
   if (entry != 0) return entry;
@@ -223,7 +224,8 @@ static profile_work work_of(const plan_step *s) {
   return (profile_work){s->kernel != NULL ? s->bytes_read + s->bytes_written : s->bytes, s->flops};
 }
 
-/* The operands as the descriptor describes them: what is packed, where it was packed from. */
+/* Returns the operands as the descriptor describes them: a packed operand becomes its unpacked
+ * source. */
 static void step_sources(const compute_plan *plan, const plan_step *s, const plan_run *run,
                          compute_argument *arguments) {
   plan_step_arguments(s, run->memory, run->offset, arguments);
@@ -267,8 +269,8 @@ static void note_progress(plan_run *run, const run_control *control, uint32_t st
     atomic_store_explicit(control->progress, steps, memory_order_relaxed);
 }
 
-/* Checked between two steps, before any that writes parameters or inputs: those run all or not at
- * all. */
+/* Called between two steps, up to the first that writes parameters or inputs. From there on, either
+ * all steps run or none. */
 static compute_status check_control(const compute_plan *plan, const plan_run *run,
                                     const run_control *control) {
   if (!control || run->submitted > run->first_overwrite) return COMPUTE_OK;
@@ -292,7 +294,7 @@ static compute_status run_step_timed(const compute_plan *plan, plan_step *s, con
   return status;
 }
 
-/* Whether the steps were submitted as one; then *status is the result. */
+/* Returns true if the steps were submitted as one recording; *status is then the result. */
 static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue *queue,
                           const run_control *control, uint32_t watch, compute_status *status) {
   if (control != NULL && control->timed) return false;
@@ -300,18 +302,18 @@ static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue
   return record_run(plan, &run->recording, queue, run->memory, run->offset, status);
 }
 
-/* ---- Slices side by side --------------------------------------------------------------------- */
+/* ---- Concurrent micro-batches ---------------------------------------------------------------- */
 
-/* All slices of a segment, which has the steps first … end − 1. */
+/* All micro-batches of a segment, which has the steps first … end − 1. */
 typedef struct run_slices {
   const compute_plan *plan;
   const plan_run *run;
-  compute_queue *queue;       /* of lane 0 */
-  const run_control *control; /* NULL: not before all of them are done */
+  compute_queue *queue;       /* of thread 0 */
+  const run_control *control; /* NULL: no checks before all micro-batches are done */
   uint32_t watch, first, end, slices;
   atomic_bool failed;
-  compute_status status; /* of the first that failed, … */
-  compute_error error;   /* … whose thread may be another one */
+  compute_status status; /* of the first failure, … */
+  compute_error error;   /* … which may be on another thread */
 } run_slices;
 
 static uint32_t find_end(const compute_plan *plan, uint32_t first) {
@@ -352,7 +354,7 @@ static void run_slice(void *argument, int64_t slice, int32_t worker) {
   }
 }
 
-/* Runs the segment that begins with step *at, which becomes its last step. */
+/* Runs the segment that begins with step *at. On return, *at is its last step. */
 static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
                                        compute_queue *queue, const run_control *control,
                                        uint32_t watch, uint32_t *at) {
@@ -402,7 +404,7 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
              : (watch & (WATCH_RECORD | WATCH_VALIDATE)) != 0
                  ? run_step_watched(plan, s, run, &lane, watch)
                  : run_step(plan, s, run, &lane);
-    /* On the CPU a failing step may have run in part; elsewhere it was not submitted. */
+    /* On the CPU a failed step may have run in part; elsewhere it was not submitted. */
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);
     if (status == COMPUTE_OK) run->done = i + 1;
@@ -413,8 +415,8 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
   return status;
 }
 
-/* The run as a whole: on the queue's row from its first step to its last, and on a device that runs
- * by itself also the time that the host spent submitting. */
+/* Records the run as a whole: on the queue's row from the first step to the last. For a device that
+ * works asynchronously, it also records the host's time for submission. */
 static void record_whole(const compute_plan *plan, compute_queue *queue, profile_mark *mark,
                          int64_t begin, bool recording, compute_status status) {
   compute_context *context = plan->context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the evaluations of kinds share: the elements that an operand may access, positions in a
- * space, and programs at a position. */
+/* Common parts of the evaluations: the elements that an operand may access, positions in a space,
+ * and programs at a position. */
 #include "plan/validate/evaluate/evaluate.h"
 
 #include "core/kernel/kernel.h"
@@ -8,7 +8,7 @@
 /* ---- Operands ------------------------------------------------------------------------------ */
 
 static void add(extent *e, int64_t size, int64_t stride) {
-  if (stride == 0 && size > 0) return; /* repeats */
+  if (stride == 0 && size > 0) return; /* the dimension repeats */
   e->size[e->rank] = size;
   e->stride[e->rank++] = stride;
 }

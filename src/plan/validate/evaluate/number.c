@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Elementwise arithmetic with error bounds.
  *
- * The error of a unary function is found by evaluating it at both ends of the operand's interval;
- * that needs no derivative, and detects poles and edges. The errors of the devices' own functions
- * are allowed for in units in the last place, generously (OpenCL allows 16 for some).
+ * The error of a unary function comes from its values at both ends of the operand's interval. This
+ * needs no derivative, and detects poles and edges. Errors of the devices' functions are allowed
+ * for in units in the last place, generously (OpenCL allows 16 for some).
  *
- * Every instruction has a rule, rule_<name>; the table of them is made from
- * compute/instructions.def, so that one without a rule does not compile. */
+ * Every instruction has a rule, rule_<name>. Their table is generated from
+ * compute/backend/instructions.def, so an instruction without a rule does not compile. */
 #include <float.h>
 #include <math.h>
 
@@ -55,8 +55,8 @@ number number_round(compute_dtype type, double value, double error, double ulps,
   return fabs(value) + error > most ? vague(value) : (number){.real = value, .error = error};
 }
 
-/* Rounding errors of a sum grow with the root of its length where they are random, and with the
- * length itself at worst; no device adds more than a few thousand terms sequentially. */
+/* Random rounding errors of a sum grow with the square root of its length, at worst with the length
+ * itself. No device adds more than a few thousand terms sequentially. */
 number number_sum(compute_dtype type, double sum, double magnitude, double error, double terms,
                   bool exact) {
   const double most = type == COMPUTE_F32 ? (double)FLT_MAX : DBL_MAX;
@@ -85,7 +85,7 @@ static int64_t wrap(compute_dtype type, uint64_t value) {
   return type == COMPUTE_I32 ? (int64_t)(int32_t)(uint32_t)value : (int64_t)value;
 }
 
-/* Truncates and saturates, as compute/dtype.h says. */
+/* Truncates and saturates, as specified in compute/dtype.h. */
 static int64_t truncated(compute_dtype type, double value) {
   unsigned char element[8];
   dtype_store(type, element, value);
@@ -118,22 +118,22 @@ static number cast(const number *n, compute_dtype from, compute_dtype to) {
 
 /* ---- Rules --------------------------------------------------------------------------------- */
 
-/* Additional errors, for results that are small compared with their operands. */
+/* Additional errors for results that are small compared with their operands. */
 typedef enum slack {
   NO_SLACK,
-  SLACK,      /* some units of 1 */
-  WAVE_SLACK, /* the same; and the function may have an extremum between two operands */
-  POLE_SLACK, /* the same; and it may have a pole between two operands */
-  PARTS_SLACK, /* some units of the operand, as in x (1 + erf x); at −infinity disputed: −inf · 0 by
-                  the formula, 0 by the limit, both are in use */
+  SLACK,       /* some units of 1 */
+  WAVE_SLACK,  /* the same; the function may also have an extremum between two operands */
+  POLE_SLACK,  /* the same; it may also have a pole between two operands */
+  PARTS_SLACK, /* some units of the operand, as in x (1 + erf x). The result at −infinity is
+                * disputed: −inf · 0 by the formula, 0 by the limit; both are in use */
 } slack;
 
-/* One instruction being evaluated. */
+/* One instruction under evaluation. */
 typedef struct operation {
   const struct rule *rule;
   const compute_instruction *instruction;
   compute_dtype type, from; /* of the result; of a */
-  const number *a, *b, *c;  /* NULL: it has no such operand */
+  const number *a, *b, *c;  /* NULL: no such operand */
   const number *inputs;     /* of the program */
   const int64_t *coordinate;
   int64_t position;
@@ -145,8 +145,8 @@ typedef struct rule {
   double ulps;
   slack slack;
   number (*pair)(const operation *o, bool exact); /* of two floats, neither of them vague */
-  int64_t (*whole)(int64_t a, int64_t b);         /* of integers and truths, before wrapping */
-  unsigned ways; /* of comparisons: bits 0 … 3 if less, equal, greater and with a NaN are true */
+  int64_t (*whole)(int64_t a, int64_t b);         /* of integers and booleans, before wrapping */
+  unsigned ways; /* of comparisons: bits 0 … 3: true for less, equal, greater, and with a NaN */
 } rule;
 
 static number apply_whole(const operation *o) {
@@ -172,14 +172,14 @@ static double slack_of(slack kind, compute_dtype type, double x) {
   return units;
 }
 
-/* The range of the function over the operand's interval. */
+/* Returns the largest deviation of the function over the operand's interval. */
 static double spread(const rule *r, const number *a, double scalar, double result) {
   if (a->error == 0) return 0;
   const double low = r->real(a->real - a->error, scalar);
   const double high = r->real(a->real + a->error, scalar);
   const double most = fmax(fabs(low - result), fabs(high - result));
   if (isnan(low) || isnan(high)) return (double)INFINITY;
-  /* It increases between poles, which are π apart. */
+  /* The function increases between poles, which are π apart. */
   if (r->slack == POLE_SLACK && (low > high || a->error > 1.5)) return (double)INFINITY;
   return r->slack == WAVE_SLACK && most < a->error ? fmin(a->error, 2) : most;
 }
@@ -196,8 +196,8 @@ static number apply_one(const operation *o) {
   return number_round(o->type, result, error, r->ulps, a->error == 0);
 }
 
-/* FUNCTION(name, units in the last place, slack, the value at x) of floats; NUMBER has the value of
- * an integer a besides. */
+/* FUNCTION(name, units in the last place, slack, the value at x): floats only. NUMBER also has the
+ * value of an integer a. */
 #define FUNCTION(name, units, lost, value)                                                         \
   static double real_##name(double x, double scalar) {                                             \
     (void)scalar;                                                                                  \
@@ -217,7 +217,7 @@ static number apply_one(const operation *o) {
   static const rule rule_##name = {                                                                \
       .apply = apply_one, .real = real_##name, .ulps = units, .whole = whole_##name};
 
-/* In integers that wrap. */
+/* Integer arithmetic that wraps. */
 static int64_t minus(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a - (uint64_t)b);
 }
@@ -265,7 +265,7 @@ FUNCTION(leaky_relu, ARITHMETIC, NO_SLACK,    x > 0 ? x : scalar * x)
 FUNCTION(elu,        ELEMENTARY, NO_SLACK,    x > 0 ? x : scalar * expm1(x))
 /* clang-format on */
 
-/* As storing to `dtype` and loading again rounds it. */
+/* Rounds a value as a store to `dtype` and a load would. */
 static double rounded_to(compute_dtype dtype, double value) {
   unsigned char element[8];
   dtype_store(dtype, element, value);
@@ -318,8 +318,8 @@ static number quotient(const operation *o, bool exact) {
   return number_round(o->type, result, error, ARITHMETIC, exact);
 }
 
-/* A device's integer part of the quotient may be off by one if it is nearly whole, and it computes
- * a possibly long division in the type's own precision. */
+/* A device's integer part of the quotient may be off by one if the quotient is nearly whole. The
+ * device computes a possibly long division in the type's precision. */
 static number modulo(const operation *o, bool exact) {
   const number *a = o->a, *b = o->b;
   const double result = fmod(a->real, b->real);
@@ -392,8 +392,7 @@ TRUTH(not, !a)
 
 /* ---- Bits ---------------------------------------------------------------------------------- */
 
-/* Integers are kept as 64 bits with their sign: bits shifted out of 32 are removed by wrapping.
- */
+/* Integers are kept as 64 bits with their sign. Wrapping removes the bits shifted out of 32. */
 static number apply_shift(const operation *o) {
   const int64_t a = o->a->integer, b = o->b->integer, width = o->type == COMPUTE_I32 ? 32 : 64;
   const bool sure = !number_is_vague(o->a) && !number_is_vague(o->b), fits = b >= 0 && b < width;
@@ -415,7 +414,7 @@ SHIFT(shift_right, a >> (b > 63 ? 63 : b))
 
 /* ---- Comparisons --------------------------------------------------------------------------- */
 
-/* 0: less, 1: equal, 2: greater, 3: a NaN is among them. */
+/* Returns 0: less, 1: equal, 2: greater, 3: a NaN is among them. */
 static unsigned order(compute_dtype type, const number *a, const number *b) {
   if (!number_is_float(type)) return 1u + (a->integer > b->integer) - (a->integer < b->integer);
   if (isnan(a->real) || isnan(b->real)) return 3;
@@ -439,8 +438,7 @@ COMPARISON(gt, 4)
 COMPARISON(ge, 2 | 4)
 COMPARISON(ne, 1 | 4 | 8)
 
-/* ---- Special instructions ---------------------------------------------------------------------
- */
+/* ---- Special instructions -------------------------------------------------------------------- */
 
 #define RULE(name)                                                                                 \
   static number apply_##name(const operation *o);                                                  \
@@ -506,7 +504,7 @@ RULE(select) {
 
 static const rule *const rules[] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text) [number] = &rule_##name,
-#include "compute/instructions.def"
+#include "compute/backend/instructions.def"
 };
 
 number number_scatter(compute_scatter_mode mode, compute_dtype type, const number *a,

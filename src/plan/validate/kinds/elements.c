@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* MAP, COPY, GATHER, SCATTER: elements computed or moved one at a time; and kinds without a plain
- * evaluation. */
+/* MAP, COPY, GATHER, SCATTER: elements computed or moved one at a time. Also the kinds without a
+ * plain evaluation. */
 #include <math.h>
 
 #include "core/type/dtype.h"
@@ -15,7 +15,7 @@ static bool map(const evaluation *e, int64_t unit, workspace *w) {
 
 const evaluation_kind evaluation_kind_map = {.evaluate = map};
 
-/* The first input's. */
+/* Returns the compute type of the first input. */
 static compute_dtype moved_type(const compute_kernel_descriptor *d) {
   return dtype_compute_type(d->inputs[0].dtype);
 }
@@ -57,8 +57,7 @@ static bool reads_axis(const compute_kernel_descriptor *d, uint32_t operand) {
 const evaluation_kind evaluation_kind_gather = {
     .evaluate = gather, .type = moved_type, .indexed = reads_axis};
 
-/* A device may add in another order, where the partial sums may be as large as all of their terms.
- */
+/* A device may add in another order, with partial sums as large as the sum of all terms. */
 static void join(const compute_kernel_descriptor *d, compute_dtype type, number *sum,
                  const number *update) {
   const compute_scatter_mode mode = compute_index_of(d)->mode;
@@ -70,7 +69,8 @@ static void join(const compute_kernel_descriptor *d, compute_dtype type, number 
     sum->error += number_epsilon(d->outputs[0].dtype) * fabs(sum->real);
 }
 
-/* In row-major order, rounded to the output's dtype or later. */
+/* Adds the updates in row-major order. The device may round to the output's dtype at each step or
+ * later. */
 static bool scatter(const evaluation *e, int64_t unit, workspace *w) {
   const compute_kernel_descriptor *d = e->d;
   const compute_dtype dtype = d->outputs[0].dtype, type = dtype_compute_type(dtype);
@@ -105,15 +105,15 @@ const evaluation_kind evaluation_kind_scatter = {
 
 /* ---- Without a plain evaluation -------------------------------------------------------------- */
 
-/* Solvers may take different paths to the same result, so there is no rounding bound for an
- * element. */
+/* None: solvers may take different paths to the same result, so an element has no rounding
+ * bound. */
 const evaluation_kind evaluation_kind_fit = {0};
 
-/* Every position depends on the order of all elements of a row. */
+/* None: every position depends on the order of all elements of a row. */
 const evaluation_kind evaluation_kind_top_k = {0};
 
-/* Every element depends on the noise of its whole frame. */
+/* None: every element depends on the noise of its whole frame. */
 const evaluation_kind evaluation_kind_spots = {0};
 
-/* Only the caller's function defines the result. */
+/* None: only the user-defined function determines the result. */
 const evaluation_kind evaluation_kind_call = {0};

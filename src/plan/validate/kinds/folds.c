@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* REDUCE, ROW, WINDOW and SCAN: sums whose order is the device's, and extrema that rounding may
- * exchange.
- */
+/* REDUCE, ROW, WINDOW and SCAN: sums in a device-dependent order, and extrema that rounding may
+ * exchange. */
 #include <math.h>
 
 #include "core/kernel/kernel.h"
@@ -18,7 +17,7 @@ static bool is_least(compute_combine combine) {
   return combine == COMPUTE_COMBINE_MIN || combine == COMPUTE_COMBINE_ARGMIN;
 }
 
-/* Sums and products; the others are extrema. */
+/* True for sums and products; the others are extrema. */
 static bool accumulates(compute_combine combine) {
   return combine == COMPUTE_COMBINE_SUM || combine == COMPUTE_COMBINE_PROD;
 }
@@ -29,8 +28,7 @@ typedef struct folded {
   int64_t at;
   double sum, magnitude, error;
   double relative;   /* of a product */
-  double rise, fall; /* binary exponents, summed separately: the range of a product's partial
-                      * results */
+  double rise, fall; /* binary exponents, summed separately: the range of the partial products */
   int64_t integer;
   bool vague, exact;
 } folded;
@@ -151,17 +149,17 @@ const evaluation_kind evaluation_kind_reduce = {
 
 /* ---- ROW ----------------------------------------------------------------------------------- */
 
-/* Softmax, its logarithm, and normalisation of a row at a time. */
+/* Softmax, log-softmax and normalisation, one row at a time. */
 
 /* The shared values of a row. */
 typedef struct whole_row {
   double peak, peak_error;  /* softmax */
-  double log_sum, relative; /* of the sum of exponentials; its relative error */
+  double log_sum, relative; /* log of the sum of exponentials; the sum's relative error */
   double mean, mean_error, scale, scale_relative; /* normalisation */
-  bool vague, spoilt;                             /* a NaN is in it */
+  bool vague, spoilt;                             /* the row contains a NaN */
 } whole_row;
 
-/* The exponent's rounding and the function's own, relative to the exponential. */
+/* The errors of the exponent's rounding and of the function, relative to the exponential. */
 static double exponential_error(double epsilon, const number *x, const whole_row *r) {
   return x->error + r->peak_error + epsilon * (24 + 2 * fabs(x->real - r->peak));
 }
@@ -279,8 +277,8 @@ const evaluation_kind evaluation_kind_row = {.evaluate = row, .cut = row_cut};
 
 /* ---- WINDOW -------------------------------------------------------------------------------- */
 
-/* The summed elements come from memory and are exact; a maximum and its first position are exact,
- * too. */
+/* The summed elements come from memory and are exact. A maximum and its first position are also
+ * exact. */
 typedef struct sum {
   double real, magnitude;
   int64_t terms;
@@ -309,7 +307,7 @@ static int64_t place(const compute_window_attributes *w, int axis, int64_t resul
   return result * w->stride[axis] + step * w->dilation[axis] - w->padding[axis];
 }
 
-/* The divisor of the average of window (p, q). */
+/* Returns the divisor of the average of window (p, q). */
 static double divisor_of(const compute_window_attributes *w, const int64_t *result) {
   double count = 1;
   for (int axis = 0; axis < 2; axis++) {
@@ -324,7 +322,8 @@ static double divisor_of(const compute_window_attributes *w, const int64_t *resu
   return count;
 }
 
-/* The largest element of window (p, q) and its first position; false if the window is empty. */
+/* Finds the largest element of window (p, q) and its first position; false if the window is
+ * empty. */
 static bool find_largest(const evaluation *e, int64_t n, int64_t c, const int64_t *result,
                          number *best, int64_t *where) {
   const compute_window_attributes *w = compute_window_of(e->d);
@@ -355,7 +354,7 @@ static void add_window(const evaluation *e, const int64_t *y, sum *s) {
   }
 }
 
-/* The result whose window has data position `at` as its element number `step`, or −1. */
+/* Returns the result whose window contains data position `at` as element `step`, or −1. */
 static int64_t window_over(const compute_window_attributes *w, int axis, int64_t at, int64_t step) {
   const int64_t steps = at + w->padding[axis] - step * w->dilation[axis];
   if (steps < 0 || steps % w->stride[axis] != 0) return -1;
@@ -430,5 +429,5 @@ const evaluation_kind evaluation_kind_window = {
 
 /* ---- SCAN ---------------------------------------------------------------------------------- */
 
-/* None: every element depends on all before it, in an order of sums that is the device's. */
+/* None: every element depends on all earlier ones, in sums of a device-dependent order. */
 const evaluation_kind evaluation_kind_scan = {0};

@@ -7,16 +7,17 @@
 #include "core/type/dtype.h"
 #include "plan/validate/evaluate/evaluate.h"
 
-/* Winograd's minimal filtering sums transformed patches, whose rounding depends on the largest
- * elements of a patch. With 4 × 4 results per tile and channels of equal weight it comes to some 10
- * … 100 × 2⁻²⁴ of the sum over channels of (largest element of the patch) · (sum of the filter's
- * magnitudes); if one channel dominates, it is about 200. */
+/* The error bound of Winograd's minimal filtering. It sums transformed patches, and the rounding
+ * depends on the largest elements of a patch. Take the sum over channels of (largest element of the
+ * patch) · (sum of the filter's magnitudes). With 4 × 4 results per tile and channels of equal
+ * weight, the error is about 10 … 100 × 2⁻²⁴ of this sum. If one channel dominates, it is about 200
+ * × 2⁻²⁴. */
 #define WINOGRAD 0x1p-15
 
 /* One sum of products in progress. */
 typedef struct sum {
   double real, magnitude;
-  double wide; /* as magnitude, with the largest element of a patch in each product: Winograd */
+  double wide; /* for Winograd: as magnitude, with a patch's largest element in each product */
   uint64_t integer;
   int64_t terms;
 } sum;
@@ -54,14 +55,14 @@ static number finish(const compute_kernel_descriptor *d, compute_precision preci
   const double factors = coarse ? 0x1p-9 * s->magnitude : 0;
   number n = number_sum(d->accumulate, s->real, s->magnitude, factors + WINOGRAD * s->wide,
                         (double)s->terms, true);
-  /* Results of only padding are computed from a patch, too, and values that are not finite, or
+  /* Results of padding alone are also computed from a patch. Values that are not finite, or that
    * overflow in the transforms, spread to all results of their tile. */
   if (s->terms == 0) n.error = WINOGRAD * s->wide;
   if (!(s->wide <= (double)FLT_MAX * 0x1p-10)) n.error = (double)INFINITY;
   return n;
 }
 
-/* The value at a place, and its epilogue. */
+/* Computes the value at a position and runs its epilogue. */
 static bool finish_unit(const evaluation *e, int64_t unit,
                         number (*value)(const evaluation *e, const int64_t *coordinate),
                         workspace *w) {
@@ -100,7 +101,7 @@ const evaluation_kind evaluation_kind_gemm = {.evaluate = gemm, .work = gemm_wor
 
 /* ---- QUANTIZED_GEMM ------------------------------------------------------------------------- */
 
-/* What number p of a column stands for, and a bound of the error of that. */
+/* Returns the dequantized weight number p of a column, and a bound of its error. */
 static double weight(const evaluation *e, int64_t column, int64_t p, double *error) {
   const compute_kernel_descriptor *d = e->d;
   const compute_quantized_gemm_attributes *a = compute_quantized_gemm_of(d);
@@ -180,7 +181,7 @@ static void forward(const evaluation *e, const int64_t *y, sum *s) {
       }
 }
 
-/* The result to which the forward convolution maps an element of the data, or -1. */
+/* Returns the result position that reads this element of the data with this tap, or -1. */
 static int64_t result_place(const compute_conv_attributes *c, int axis, int64_t data, int64_t tap) {
   const int64_t steps = data + c->padding[axis] - tap * c->dilation[axis];
   if (steps < 0 || steps % c->stride[axis] != 0) return -1;
@@ -218,7 +219,7 @@ static void by_filter(const evaluation *e, const int64_t *w, sum *s) {
       }
 }
 
-/* Whether Winograd's minimal filtering is allowed and can be used. */
+/* True if Winograd's minimal filtering is allowed and possible. */
 static bool may_be_filtered(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   for (int i = 0; i < 2; i++)
@@ -226,7 +227,8 @@ static bool may_be_filtered(const compute_kernel_descriptor *d) {
   return (c->precision & COMPUTE_PRECISION_WINOGRAD) && d->accumulate == COMPUTE_F32;
 }
 
-/* The largest element of one channel among all that a tile with this result in it may read. */
+/* Returns the largest element of one channel among all elements that a tile with this result may
+ * read. */
 static double largest_around(const view *source, int64_t image, int64_t channel,
                              const int64_t place[2], const int64_t size[2]) {
   enum { BEFORE = 3, AFTER = 5 };
@@ -241,7 +243,7 @@ static double largest_around(const view *source, int64_t image, int64_t channel,
   return largest;
 }
 
-/* For the filter's gradient: y's gradient is what the patches are filtered with. */
+/* The filter's gradient filters the patches with y's gradient. */
 static double wide_by_filter(const evaluation *e, const int64_t *w) {
   const compute_conv_attributes *c = compute_conv_of(e->d);
   const int64_t channels = c->data_channels / c->groups;
@@ -291,7 +293,7 @@ static number one_convolution(const evaluation *e, const int64_t *coordinate) {
   return finish(e->d, compute_conv_of(e->d)->precision, &s);
 }
 
-/* The largest sum of a block, where results are pooled. */
+/* For a pooled convolution, returns the largest sum of the block. */
 static number convolution(const evaluation *e, const int64_t *coordinate) {
   const int64_t pool = compute_conv_of(e->d)->pool;
   if (pool == 0) return one_convolution(e, coordinate);
@@ -325,10 +327,11 @@ const evaluation_kind evaluation_kind_conv = {.evaluate = conv, .work = conv_wor
 
 /* ---- Attention ----------------------------------------------------------------------------- */
 
-/* None: every element depends on all keys, in an order of sums that is the device's. */
+/* None: every element depends on all keys, in sums of a device-dependent order. */
 const evaluation_kind evaluation_kind_attention = {0};
 
 /* ---- Recurrences --------------------------------------------------------------------------- */
 
-/* None: every element depends on all steps before it, whose roundings it amplifies or forgets. */
+/* None: every element depends on all earlier steps, and amplifies or forgets their rounding
+ * errors. */
 const evaluation_kind evaluation_kind_recurrent = {0};

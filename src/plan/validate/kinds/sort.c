@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SORT. */
+/* SORT has no plain evaluation. */
 #include "plan/validate/evaluate/evaluate.h"
 
 /* Every element depends on the order of all elements of its row. */

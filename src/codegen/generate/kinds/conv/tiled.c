@@ -17,10 +17,10 @@ static const char *slab_type(const compute_tuning *t) {
   return is_matrix(t) ? "MATRIX_TYPE" : "SUM";
 }
 
-/* Defines one factor's share of an item and its names for kernels/conv_slab.h, adds the text,
- * and undefines the names. Neighbouring items read neighbouring terms or neighbouring positions
- * (channels), in the order of memory. On matrix units, lines of the slab have the same
- * direction. */
+/* Defines one factor's share of an item and its names for the template conv_slab
+ * (kernels/conv_tiled.h), adds the text, and undefines the names. Neighbouring items read
+ * neighbouring terms or neighbouring positions (channels), in the order of memory. On matrix units,
+ * lines of the slab have the same direction. */
 static void define_slab(generation *g, const conv_problem *p, bool data) {
   const compute_tuning *t = &g->tuning;
   const bool columns = data == p->position_columns;

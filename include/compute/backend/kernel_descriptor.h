@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * What a backend is asked to compute: programs, and the descriptors of kernels, one kind after the
- * other. For authors of backends and generators of source; compute/backend.h has the functions that
- * take them, and the rules of their version. */
+ * The work of a backend: programs, and the descriptors of kernels, kind by kind. For authors of
+ * backends and generators of source; compute/backend.h has the functions that take them, and the
+ * rules of their version. */
 #ifndef COMPUTE_KERNEL_DESCRIPTOR_H
 #define COMPUTE_KERNEL_DESCRIPTOR_H
 
 #include "compute/device.h"
-#include "compute/fit_model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,14 +16,16 @@ extern "C" {
  *
  * A program computes one element of the iteration space from one element of each input: scalar
  * instructions in SSA form. Instruction i defines value i; operands name earlier values. Types:
- * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32, integers as dtype.h says; stores
- * convert back (also as in dtype.h). COPY does not take u64 to floats. Operands have the result's
- * type unless the row in compute/instructions.def says otherwise. Integer division and remainder by
- * zero give 0; integer overflow wraps. Minimum, maximum, relu and sign propagate NaN. */
+ * F64, F32, I64, I32 and BOOL. Operands have the result's type unless the row in
+ * compute/backend/instructions.def differs.
+ *
+ * Loads widen f16 and bf16 to F32, and integers as described in dtype.h; stores convert back (also
+ * as in dtype.h). COPY does not take u64 to floats. Integer division and remainder by zero give 0;
+ * integer overflow wraps. Minimum, maximum, relu and sign propagate NaN. */
 typedef enum compute_instruction_code {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   COMPUTE_I_##code = number,
-#include "compute/instructions.def"
+#include "compute/backend/instructions.def"
 } compute_instruction_code;
 
 enum { COMPUTE_I_END = 128 }; /**< above every code */
@@ -139,7 +140,7 @@ typedef struct compute_index_attributes {
 
 typedef enum compute_convolution_direction {
   COMPUTE_CONVOLUTION_FORWARD = 0,
-  COMPUTE_CONVOLUTION_BY_DATA = 1,  /**< the gradient of the data from that of the result */
+  COMPUTE_CONVOLUTION_BY_DATA = 1,  /**< the data's gradient from the result's */
   COMPUTE_CONVOLUTION_BY_FILTER = 2 /**< the gradient of the filter */
 } compute_convolution_direction;
 
@@ -162,19 +163,12 @@ typedef struct compute_conv_attributes {
   int64_t stride[2], dilation[2]; /**< ≥ 1 */
   int64_t padding[2]; /**< before the first row and column; ≥ 0; after the last as needed */
   compute_precision precision; /**< with accumulate F32 */
-  /** FORWARD: 0, or p ≥ 2, which divides both result sizes: of each p × p results of a plane, side
-   * by side, the largest is stored (a NaN is the largest), and the space has result_size / p. The
-   * epilogue has one output and never decreases when a sum increases, and its inputs do not vary
-   * within a plane: it may run before the largest is found or after. For finite numbers. */
+  /** FORWARD: 0, or p ≥ 2, which divides both result sizes. Each tile of p × p results of a plane
+   * stores its largest (a NaN is the largest), and the space has result_size / p. The epilogue has
+   * one output and never decreases when a sum increases, and its inputs do not vary within a plane:
+   * so it may run before the largest is found or after. For finite numbers. */
   uint32_t pool;
 } compute_conv_attributes;
-
-typedef struct compute_fit_attributes {
-  compute_fit_problem problem; /**< with every 0 that means a default replaced */
-  /** With corners: the number of frames (where the pixels are frames), and the size of frames and
-   * maps. */
-  int64_t frames, rows, columns;
-} compute_fit_attributes;
 
 typedef enum compute_window_operation {
   COMPUTE_WINDOW_MAX = 0, /**< NaN is the largest */
@@ -187,8 +181,8 @@ typedef enum compute_window_operation {
  * size[1] elements, dilation apart; those outside the data are ignored. */
 typedef struct compute_window_attributes {
   compute_window_operation operation;
-  bool by_data; /**< the gradient of the data from that of the result; not of ARGMAX */
-  /** AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
+  bool by_data; /**< the gradient of the data from the result's gradient; not of ARGMAX */
+  /** AVERAGE divides by all elements of the window that are in the data or its padding (padding[i]
    * rows or columns before it, padding[i] + padding_more[i] after it); otherwise by those in the
    * data. */
   bool count_padding;
@@ -216,10 +210,11 @@ typedef struct compute_attention_attributes {
   double scale;
   bool causal; /**< query i of m sees keys j ≤ i + keys − m */
   bool biased; /**< there is an inputs[3] */
-  /** Every key that is seen counts, also with a weight of 0, and no sum exceeds what a softmax's
-   * weights, whose sum is 1, can give. */
+  /** Every key that is seen counts, also with a weight of 0. No sum exceeds the largest possible
+   * with softmax weights, whose sum is 1. */
   bool formula;
-  bool zero_weights; /**< with formula: of a query whose scores are all −infinity; otherwise NaN */
+  bool zero_weights; /**< with formula: weights of a query whose scores are all −infinity; otherwise
+                      * NaN */
 } compute_attention_attributes;
 
 /** The power of two that weights are multiplied by: the largest that is at most 1 / keys. */
@@ -227,91 +222,6 @@ static inline double compute_attention_share(const compute_attention_attributes 
   double share = 1;
   for (int64_t keys = attributes->keys - 1; keys > 0; keys >>= 1) share *= 0.5;
   return share;
-}
-
-#define COMPUTE_SPOT_MOST_RADIUS 384
-
-/** Finding spots in frames. Filters are sums of weighted pixels, first along columns, then along
- * rows, each the middle's product and then, from the nearest pair on, the product of the weight and
- * the sum of two pixels, in F32; a frame is continued by its edges.
- * @code
- *   filter 0  b − w(b): b is the frame blurred by a Gaussian of `sigma`, cut off past `radius`, w a
- *             blur by one of `wide_sigma`, cut off past `wide_radius`. Weights are
- *             exp(−i²/2σ²), divided by their sum.
- *   filter 1  the mean of the square of 2 radius + 1 pixels less that of 2 wide_radius + 1
- * @endcode
- * The noise comes from x = |second difference along columns of the second difference along rows| at
- * the inner pixels of rows 1, 1 + step, … ≤ height − 2, tile by tile: compute_spots_tiles_of says
- * where they lie. In a tile it is `first` times the sum of the finite x divided by the number of
- * all x, then, `rounds` times, the root of the mean square of the x ≤ clip · noise times `scale`,
- * and never less than `least` times what it was at first. The smaller of (noise · gain)² and 1e30
- * is the variance of the filtered frame at the tile's middle; between middles it is linear along
- * each axis, beyond them constant. Near the frame's edges, which the filter meets several times, it
- * is multiplied by what compute_spots_edges says of noise there, over the same far inside. A
- * response is the filtered pixel over the root of its variance,
- * and 0 where that is 0. */
-typedef struct compute_spots_attributes {
-  int32_t filter, distance;    /**< 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
-  int32_t radius, wide_radius; /**< 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
-  int64_t step, rounds;        /**< ≥ 1, ≥ 0 */
-  double sigma, wide_sigma;    /**< > 0 with filter 0 */
-  double threshold;            /**< > 0 */
-  double first, clip, scale, least, gain;
-  int64_t tile; /**< side in pixels; 0: the whole frame is one */
-} compute_spots_attributes;
-
-/** Tiles along one axis of a frame. They have equal sizes and may overlap: tile i begins with
- * sample i (samples − size) / (count − 1), rounded down; its middle is at pixel origin + i · apart.
- */
-typedef struct compute_spots_tiles {
-  int64_t count, size, samples; /**< size: samples in a tile */
-  double origin, apart;
-} compute_spots_tiles;
-
-/** Of an axis of `pixels` ≥ 3, of which every step-th is a sample, from 1 to pixels − 2. */
-static inline compute_spots_tiles compute_spots_tiles_of(int64_t pixels, int64_t step,
-                                                         int64_t tile) {
-  compute_spots_tiles t = {1, 0, (pixels - 3) / step + 1, 0, 1};
-  const int64_t wanted = tile / step > 0 ? tile / step : 1;
-  t.size = tile == 0 || wanted > t.samples ? t.samples : wanted;
-  t.count = (t.samples + t.size - 1) / t.size;
-  t.origin = 1 + 0.5 * (double)(step * (t.size - 1));
-  if (t.count > 1) t.apart = (double)(step * (t.samples - t.size)) / (double)(t.count - 1);
-  return t;
-}
-
-static inline int64_t compute_spots_tile_start(const compute_spots_tiles *t, int64_t i) {
-  return t->count > 1 ? i * (t->samples - t->size) / (t->count - 1) : 0;
-}
-
-/** Noise near the ends of an axis of `pixels` ≥ 2 that is continued by its edges, after a filter of
- * 2 reach + 1 weights a(y) a(x) − b(y) b(x): for each pixel the sums of a², ab and b² over the
- * pixels, an edge's weights added up, to sums[3 pixels]. White noise of variance 1 has the variance
- * aa(y) aa(x) − 2 ab(y) ab(x) + bb(y) bb(x). Pixels that are `reach` or more from both ends have
- * the same sums. */
-static inline void compute_spots_edges(const double *a, const double *b, int32_t reach,
-                                       int64_t pixels, double *sums) {
-  for (int64_t i = 0; i < pixels; i++, sums += 3) {
-    double edge_a[2] = {0, 0}, edge_b[2] = {0, 0};
-    sums[0] = sums[1] = sums[2] = 0;
-    for (int64_t k = -(int64_t)reach; k <= reach; k++) {
-      const double x = a[reach + k], y = b[reach + k];
-      const int side = i + k <= 0 ? 0 : i + k >= pixels - 1 ? 1 : -1;
-      if (side >= 0) {
-        edge_a[side] += x;
-        edge_b[side] += y;
-        continue;
-      }
-      sums[0] += x * x;
-      sums[1] += x * y;
-      sums[2] += y * y;
-    }
-    for (int side = 0; side < 2; side++) {
-      sums[0] += edge_a[side] * edge_a[side];
-      sums[1] += edge_a[side] * edge_b[side];
-      sums[2] += edge_b[side] * edge_b[side];
-    }
-  }
 }
 
 typedef struct compute_sort_attributes {
@@ -341,14 +251,14 @@ typedef struct compute_recurrent_attributes {
   compute_recurrent_cell cell;
   bool reverse;     /**< from the last step to the first */
   bool reset_after; /**< GRU */
-  bool lengths;     /**< there are inputs for these */
+  bool lengths;     /**< there is an input for these */
   bool bias;        /**< GRU with reset_after */
   bool peepholes;   /**< LSTM: p */
   double clip;      /**< 0: none */
 } compute_recurrent_attributes;
 
-/** A right factor of small integers. Number p of a column is q, bits (p · bits) % 8 and up of byte
- * p · bits / 8, and stands for (q − zero) · scale. */
+/** A right factor of small integers. Number p of a column is q: bits (p · bits) % 8 and up of byte
+ * p · bits / 8. Its value is (q − zero) · scale. */
 typedef struct compute_quantized_gemm_attributes {
   int64_t k;     /**< ≥ 0 */
   int64_t block; /**< numbers along k that share a scale; ≥ 1; block · bits is a multiple of 8 */
@@ -358,8 +268,8 @@ typedef struct compute_quantized_gemm_attributes {
 
 /** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
-  /** Makes the call with the addresses of the inputs, then the outputs, and returns when it is
-   * done; has reported any failure. May be called from several threads at once. */
+  /** Makes the call with the addresses of the inputs, then the outputs. Returns when it is done,
+   * and has then reported any failure. May be called from several threads at once. */
   compute_status (*run)(const void *call, void *const *operands);
   const void *call; /**< first argument of run; lives as long as the kernel runs */
   const char *name; /**< for messages; likewise */
@@ -367,105 +277,94 @@ typedef struct compute_call_attributes {
 } compute_call_attributes;
 
 /* clang-format off: the kinds keep their shape */
-/* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
- * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
- * REDUCE an output may be the very elements of an input that the epilogue alone reads (same address
- * and strides).
+/* One kernel. Inputs and outputs are numbered separately; a launch binds the inputs, then the
+ * outputs. Outputs never alias inputs, with one exception: in MAP and in the epilogues of GEMM,
+ * CONV and REDUCE, an output may have the address and strides of an input that only the epilogue
+ * reads.
  *
  * MAP     `epilogue` runs over the space: its input i is inputs[i], its output k goes to
  *         outputs[k].
  *
  * REDUCE  The space is the kept dimensions (the first kept_rank), then the reduced ones.
- *         `prologue` (inputs 0 … prologue_inputs−1; one output) makes the element, or inputs[0]
- *         itself when it has no program; `combine` folds the reduced dimensions in the type of
- *         that element (`accumulate`); `epilogue` has the folded value (I64 for ARGMAX and ARGMIN)
+ *         `prologue` (inputs 0 … prologue_inputs−1; one output) makes the element; without a
+ *         program inputs[0] is the element. `combine` folds the reduced dimensions in the type of
+ *         that element (`accumulate`). `epilogue` has the folded value (I64 for ARGMAX and ARGMIN)
  *         as its input 0 and inputs[prologue_inputs + j − 1] as its input j ≥ 1, over the kept
- *         dimensions. Operand strides of the epilogue are 0 in the reduced dimensions, as are the
- *         outputs'.
+ *         dimensions. Strides of the epilogue's operands and of the outputs are 0 in the reduced
+ *         dimensions.
  *
  * ROW     The last dimension is the row. Prologue, row operation in `accumulate`, epilogue as in
  *         REDUCE, but the epilogue and the outputs run over the whole space.
  *
  * GEMM    The space is batch dimensions, then m, n (rank ≥ 2). inputs[0] is A with strides over
- *         (batch…, m, k), inputs[1] is B with strides over (batch…, k, n): their last two stride
- *         entries mean these. sum over k of A·B in `accumulate`; `epilogue` has that as its input
- *         0 and inputs[1 + j] as its input j ≥ 1, over (batch…, m, n). No prologue. k may be 0.
+ *         (batch…, m, k), inputs[1] is B with strides over (batch…, k, n), in their last two
+ *         stride entries. The sum over k of A·B is in `accumulate`. `epilogue` has the sum as its
+ *         input 0 and inputs[1 + j] as its input j ≥ 1, over (batch…, m, n). No prologue. k may be
+ *         0.
  *
  * GATHER  outputs[0][i…] = inputs[0][i… , with inputs[1][i…] along the axis]: inputs[0] has stride
- *         0 in the dimensions that the index replaces; the index moves it by axis_stride and lies
- *         in 0 … axis_size−1, negative ones counting from the end, or with from_zero being
+ *         0 in the dimensions that the index replaces, and the index moves it by axis_stride. An
+ *         index is in 0 … axis_size−1. Negative ones count from the end; with from_zero they are
  *         outside. inputs[1] is I32 or I64; the others share a dtype. No programs. An index
- *         outside fails the launch, or the wait for it, with COMPUTE_ERROR_INDEX:
- *         services->fail_index reports which.
+ *         outside fails the launch, or the wait for it, with COMPUTE_ERROR_INDEX;
+ *         services->fail_index reports the index.
  *
  * SCATTER outputs[0][… at inputs[1][i…]] += inputs[0][i…], where inputs[0] is the update and the
- *         output has stride 0, axis_stride and axis_size as GATHER's source. The output is read
- *         and written; several updates of one element are added in row-major order of the space,
- *         or in another order that is the same at every run. Indices as in GATHER. Other modes
- *         multiply, take the larger or smaller (not of U64), or set, in that order, so that the
- *         last update wins. BOOL can only be set.
+ *         output has stride 0, axis_stride and axis_size as GATHER's source. Indices as in GATHER.
+ *         The output is read and written. Several updates of one element are added in row-major
+ *         order of the space, or in another order that is the same at every run. Other modes
+ *         multiply, take the larger or smaller (not of U64), or set, in row-major order: with set
+ *         the last update wins. BOOL can only be set.
  *
  * COPY    outputs[0] = inputs[0], converted. No programs.
  *
  * CONV    The space has rank 4: FORWARD (n, o, p, q), BY_DATA (n, data channel, height, width),
- *         BY_FILTER (o, c, r, s), with the sizes that the attributes say. inputs[0] and inputs[1]
- *         have strides over dimensions of their own: FORWARD x and w, BY_DATA y's gradient and w,
- *         BY_FILTER x and y's gradient; x as (n, data channel, height, width), w as (o, c, r, s),
- *         y as (n, o, p, q). Products are summed in `accumulate`; `epilogue` has the sum as its
- *         input 0 and inputs[1 + j] as its input j ≥ 1, over the space. No prologue.
+ *         BY_FILTER (o, c, r, s), with the sizes of the attributes. inputs[0] and inputs[1] are
+ *         for FORWARD x and w, for BY_DATA y's gradient and w, for BY_FILTER x and y's gradient.
+ *         Their strides are over their dimensions, not over the space: x (n, data channel, height,
+ *         width), w (o, c, r, s), y (n, o, p, q). Products are summed in `accumulate`. `epilogue`
+ *         has the sum as its input 0 and inputs[1 + j] as its input j ≥ 1, over the space. No
+ *         prologue.
  *
- * FIT     The space has rank 1: the ROIs. `problem` says what is computed, with every 0 that means
- *         a default replaced (outputs, iterations, epsilon, sigma[1], gain, em_gain). inputs[0] is
- *         the pixels, U16 or F32: strides over (ROI or frame, row, column). The inputs that
- *         problem.inputs names follow in the order of its bits: corners with strides over (ROI,
- *         3); maps and the mask over (ROI, row, column), the first usually 0; sigma, start and
- *         bounds over (ROI, parameter); the spline dense. outputs[0] is F32 with strides over (ROI,
- *         column of the record). An ROI that would reach outside frames × rows × columns is
- *         BAD_DATA. No programs. An ROI's record depends only on its own inputs, bit for bit.
+ * FIT     compute/backend/fit_kinds.h.
  *
  * WINDOW  The space has rank 4: (n, channel, p, q), or with by_data (n, channel, height, width).
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
- *         then the result's gradient (n, channel, p, q), AVERAGE only that gradient. Strides over
- *         dimensions of their own, as in CONV. The gradient of a maximum goes to its first place
- *         in row-major order. A window without an element of the data gives the least number of
- *         inputs[0]'s dtype (MAX), 0 (AVERAGE) or −1 (ARGMAX). MAX and ARGMAX, not by_data, take
- *         all dtypes of numbers but U64. Folded in `accumulate`; `epilogue` has the fold (I64 of
- *         ARGMAX) as its input 0 and the inputs after those named here as its further inputs. No
- *         prologue.
+ *         then the result's gradient (n, channel, p, q), AVERAGE only that gradient. Strides are
+ *         over the input's dimensions, as in CONV. The gradient of a maximum goes to its first
+ *         place in row-major order. A window without an element of the data gives the least number
+ *         of inputs[0]'s dtype (MAX), 0 (AVERAGE) or −1 (ARGMAX). MAX and ARGMAX, not by_data,
+ *         take all dtypes of numbers but U64. Folded in `accumulate`; `epilogue` has the fold (I64
+ *         of ARGMAX) as its input 0 and all inputs after those named here as its further inputs.
+ *         No prologue.
  *
  * SCAN    Running `combine` (SUM, PROD, MAX, MIN) of inputs[0] along the last dimension of the
- *         space, in `accumulate`; exclusive: of the elements before (the identity first); reverse:
- *         from the end. One output. No programs.
+ *         space, in `accumulate`. Exclusive: only elements before it count (the identity first).
+ *         Reverse: from the end. One output. No programs.
  *
- * TOP_K   The last dimension of the space has the k results of a row; inputs[0] has a stride for
- *         each dimension but the last, where it has that of the row's axis_size ≥ k elements.
- *         outputs[0], I64, are the positions in the row of its largest elements (smallest with
- *         `smallest`), in that order, ties by position; a NaN is larger than all numbers. No
- *         programs.
+ * TOP_K   The last dimension of the space has the k results of a row. inputs[0]'s last stride is
+ *         along the row's axis_size ≥ k elements. outputs[0], I64, has the positions in the row of
+ *         its largest elements (smallest with `smallest`), in that order, ties by position; a NaN
+ *         is larger than all numbers. No programs.
  *
  * ATTENTION The space is batch dimensions, then m (queries), e (width of V). Inputs Q, K, V with
- *         strides over the batch dimensions and two of their own, (m, width), (keys, width),
- *         (keys, e); then, if biased, the bias over (batch…, m, keys). All of one dtype; summed in
+ *         strides over the batch dimensions and two more, (m, width), (keys, width), (keys, e);
+ *         then, if biased, the bias over (batch…, m, keys). All of one dtype; summed in
  *         `accumulate`. Without `formula`, a query that sees no key gives 0, and keys whose bias
  *         hides them may be left out. One output. No programs.
  *
- * SPOTS   The space is (frame, row, column), at least 3 rows and columns. inputs[0] is the frames,
- *         U16 or F32. outputs[0], F32: the filtered frame over its noise, as the attributes say.
- *         BOOL: true where that reaches the threshold and the filtered frame is larger than at the
- *         pixels before within `distance` rows and columns, in row-major order, and no smaller
- *         than at those after; outside the frame it is 0. A NaN there makes it false. No programs.
- *         The result of a frame depends on nothing else.
+ * SPOTS   compute/backend/fit_kinds.h.
  *
  * SORT    The rows of inputs[0], which run along the last dimension of the space, in ascending
- *         order, or descending; equal elements (zeros are, of either sign) stay in the order of
- *         their positions, and so do NaNs, which come last in either order. Any dtype but BOOL.
+ *         order, or descending. Equal elements (zeros of either sign are equal) stay in the order
+ *         of their positions, and so do NaNs, which come last in either order. Any dtype but BOOL.
  *         The outputs: with `values` the elements, of the input's dtype and bit for bit; then with
- *         `positions` where in the row each was, I64. No programs.
+ *         `positions` their former positions in the row, I64. No programs.
  *
  * RECURRENT The space is (row, batch, hidden), a row for each step, then one for the last h and,
- *         LSTM, one for the last c. Inputs, with strides over three dimensions of their own: the
- *         steps' inputs (step, batch, gates · hidden), R (1, hidden, gates · hidden), the first h
- *         (1, batch, hidden), LSTM the first c likewise; then those that the attributes name:
+ *         LSTM, one for the last c. Inputs, each with strides over three dimensions: the steps'
+ *         inputs (step, batch, gates · hidden), R (1, hidden, gates · hidden), the first h (1,
+ *         batch, hidden), LSTM the first c likewise; then the ones that the attributes name:
  *         lengths (1, 1, batch) in I32, bias (1, 1, hidden), peepholes (1, 1, 3 · hidden). All but
  *         lengths of one dtype; computed in `accumulate`. Row `step` of the output is h after that
  *         step. A sequence takes part in steps below its length; in others its h and c stay as
@@ -476,14 +375,15 @@ typedef struct compute_call_attributes {
  *         inputs[1] the numbers, U8; inputs[2] their scales, floats; inputs[3], with `zeros`, their
  *         zero points, floats or U8. `epilogue` has the inputs after these as its further inputs.
  *
- * CALL    The attributes say what to call, and the number of elements of each operand, all of them
- *         dense. The space has one dimension, with the size of the largest output; the strides are
- *         ignored. Only a device that computes in host memory can run it. No programs.
+ * CALL    The attributes have the function to call, and the number of elements of each operand.
+ *         All operands are dense. The space has one dimension, with the size of the largest
+ *         output; the strides are ignored. Only a device that computes in host memory can run it.
+ *         No programs.
  *
- * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
- * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
- * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
- * where nothing is summed. */
+ * An epilogue without a program stores value 0, converted to outputs[0]'s dtype; in MAP it is not
+ * allowed. Any size may be 0: then nothing is stored. The exceptions store through the epilogue:
+ * REDUCE over 0 elements stores the identity, GEMM with k = 0 stores 0, as CONV does where nothing
+ * is summed. */
 /* clang-format on */
 typedef struct compute_kernel_descriptor {
   size_t struct_size;
@@ -499,12 +399,13 @@ typedef struct compute_kernel_descriptor {
   uint32_t prologue_inputs; /**< REDUCE, ROW */
   compute_dtype accumulate; /**< F64, F32, I64, I32 or (max, min) BOOL; MAP, COPY, …: not used */
   /** compute_<kind>_attributes, GATHER and SCATTER compute_index_attributes, MAP and COPY none. A
-   * minor version may append fields to them: attribute_bytes says which are present. */
+   * minor version may append fields to them: attribute_bytes is the size of the fields that are
+   * present. */
   const void *attributes;
   size_t attribute_bytes;
-  /** Bit i: inputs[i] has the same elements at every launch, and the device may ask for it in a
-   * form of its own (compute_backend.kernel_packed_bytes). GEMM and CONV: inputs 0 and 1. Of a
-   * backend without that function always 0. */
+  /** Bit i: inputs[i] has the same elements at every launch, and the device may have it prepacked
+   * (compute_backend.kernel_packed_bytes). GEMM and CONV: inputs 0 and 1. Always 0 for a backend
+   * without that function. */
   uint32_t constant_inputs;
 } compute_kernel_descriptor;
 
@@ -534,11 +435,6 @@ compute_conv_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_conv_attributes *)descriptor->attributes;
 }
 
-static inline const compute_fit_attributes *
-compute_fit_of(const compute_kernel_descriptor *descriptor) {
-  return (const compute_fit_attributes *)descriptor->attributes;
-}
-
 static inline const compute_window_attributes *
 compute_window_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_window_attributes *)descriptor->attributes;
@@ -559,11 +455,6 @@ compute_attention_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_attention_attributes *)descriptor->attributes;
 }
 
-static inline const compute_spots_attributes *
-compute_spots_of(const compute_kernel_descriptor *descriptor) {
-  return (const compute_spots_attributes *)descriptor->attributes;
-}
-
 static inline const compute_sort_attributes *
 compute_sort_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_sort_attributes *)descriptor->attributes;
@@ -573,7 +464,7 @@ compute_recurrent_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_recurrent_attributes *)descriptor->attributes;
 }
 
-/** Gates of a cell; rows of the output after those of the steps. */
+/** Gates of a cell; rows of the output after the steps' rows. */
 static inline int64_t compute_recurrent_gates(compute_recurrent_cell cell) {
   return cell == COMPUTE_RECURRENT_LSTM ? 4 : cell == COMPUTE_RECURRENT_GRU ? 3 : 1;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Kernel source that the core writes for backends with a compiler, and its tuning parameters. For
- * authors of backends; included by compute/backend.h.
+ * Kernel source that the core generates for backends with a compiler, and its tuning parameters.
+ * For authors of backends; included by compute/backend.h.
  *
  * From a descriptor, a target and a set of parameters the core's generator creates source text in
  * one of three dialects, with its launches. The same text serves many descriptors: sizes and
- * strides are launch arguments, only their pattern (0, 1, other) is in the text. So a module caches
- * the programs it has built by their source text. */
+ * strides are launch arguments, and only their pattern (0, 1, other) is in the text. So a module
+ * caches its built programs by their source text. */
 #ifndef COMPUTE_GENERATOR_H
 #define COMPUTE_GENERATOR_H
 
@@ -39,8 +39,8 @@ enum {
                                             * multiply from local memory (sm_90a) */
 };
 
-/** What the generator and the tuner need to know about a device. Texts are zero-terminated.
- * Constant while the device lives. */
+/** The properties of a device for the generator and the tuner. Texts are zero-terminated. Constant
+ * while the device lives. */
 typedef struct compute_target {
   size_t struct_size;
   compute_dialect dialect;
@@ -118,19 +118,21 @@ typedef struct compute_generated_launch {
 
 #define COMPUTE_GENERATED_LAUNCHES 4
 
-/** Launches run in sequence; each sees what the earlier ones wrote. No launches: there is nothing
- * to do. */
+/** Launches run in sequence; each sees the results of the earlier ones. No launches: there is
+ * nothing to do. */
 typedef struct compute_generated {
   size_t struct_size;
   const char *source; /**< zero-terminated; NULL without launches */
   size_t source_bytes;
   uint64_t workspace_bytes; /**< of COMPUTE_GENERATED_WORKSPACE; contents undefined; 0: none */
   /** Whether launches take COMPUTE_GENERATED_FAULT: a word that they set to 1 when an index in the
-   * data is out of range (and leave alone otherwise); for targets with
-   * COMPUTE_TARGET_FAULT_RECORDS the first of COMPUTE_GENERATED_FAULT_WORDS words, of which the
-   * others are filled in then. The module keeps zeroed words for each queue, for as many faults as
-   * it wants to distinguish; if it finds one set while waiting for the queue, the wait fails with
-   * COMPUTE_ERROR_INDEX, and the words are zeroed again. */
+   * data is out of range, and leave alone otherwise. For targets with COMPUTE_TARGET_FAULT_RECORDS
+   * it is the first of COMPUTE_GENERATED_FAULT_WORDS words, and a fault fills in the others as
+   * well.
+   *
+   * The module keeps zeroed words for each queue, for as many faults as it wants to distinguish. If
+   * it finds one set while waiting for the queue, the wait fails with COMPUTE_ERROR_INDEX, and the
+   * words are zeroed again. */
   bool faults;
   uint32_t launch_count;
   compute_generated_launch launches[COMPUTE_GENERATED_LAUNCHES];
