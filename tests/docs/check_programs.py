@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Compiles and runs the programs of README.md, docs/guide/ and docs/reference/, and compares what they print with the page.
+"""Compiles and runs the programs of README.md, docs/guide/ and docs/reference/, and compares their output with the
+page.
 
     check_programs.py TREE BUILD SCRATCH [PAGE…]
 
-A block of C or C++ with a main is a whole program. The block without a language after it, if there is one, is its
-output: "…" in a line stands for any text, a line "…" for any lines. Other blocks of C are parts: they must compile
-in a function that has the usual objects as parameters. tests/cli/test_training.py runs the program of training.md,
-and looks at what is learned. The cookbook has whole programs only, COOKBOOK or more, each with its output and with
-LINES lines at most. PAGE is a page's name without its ending; without one, all pages are checked.
+A block of C or C++ with a main is a whole program. A block without a language after it, if there is one, is its
+output: "…" in a line stands for any text, a line "…" for any lines. Other blocks of C are parts: they must compile in
+a function that has the usual objects as parameters. training.md has a separate test (tests/cli/test_training.py),
+which also checks the trained network.
+
+The cookbook has only whole programs, COOKBOOK or more. Each has its output and at most LINES lines. If compute_open
+fails, it prints the reason. PAGE is a page's name without its ending; without one, all pages are checked.
 """
 import glob
 import os
@@ -44,7 +47,7 @@ def compile_block(language, name, text, more):
 
 
 def differs(printed, page):
-    """Whether what was printed is not what the page says."""
+    """True if the output differs from the page."""
     pattern = "".join(r"(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
                       for line in page.splitlines())
     return re.fullmatch(pattern, printed) is None
@@ -62,6 +65,15 @@ def run(language, name, text, expected):
         return f"exit status {done.returncode}: {done.stdout}{done.stderr}"
     if expected is not None and differs(done.stdout, expected):
         return f"it prints\n{done.stdout}and the page says\n{expected}"
+    return None
+
+
+def forgets_failure(name):
+    """The output of a program of the cookbook whose device does not exist, unless it has the reason."""
+    done = subprocess.run([os.path.join(SCRATCH, name)], capture_output=True, text=True, check=False, cwd=SCRATCH,
+                          timeout=600, env={**os.environ, "COMPUTE_DEVICE": "none:9"})
+    if done.returncode and (done.returncode < 0 or "no device 'none:9'" not in done.stderr):
+        return f"without its device it exits with {done.returncode} and prints {done.stdout}{done.stderr}"
     return None
 
 
@@ -107,6 +119,8 @@ def main():
                 programs += 1
                 after = blocks[i + 1] if i + 1 < len(blocks) else ("none", "")
                 wrong = run(language, name, text, after[1] if after[0] == "" else None)
+                if not wrong and title == "cookbook":
+                    wrong = forgets_failure(name)
             else:
                 parts += 1
                 wrong = part(name, text)
