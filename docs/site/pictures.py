@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draws the three pictures of docs/architecture.md. The docs build and a test run it.
+"""Draws the three pictures of docs/architecture.md, and that of README.md from the table of speed there. The docs
+build and a test run it.
 
     pictures.py FOLDER           writes the pictures into FOLDER
     pictures.py --check FOLDER   fails if a picture in FOLDER differs from the one drawn here
 """
 import html
 import os
+import re
 import sys
+
+README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "README.md")
 
 STYLE = """
 text { font: 14px sans-serif; fill: #1c2430 }
@@ -160,7 +164,37 @@ def items():
     return p
 
 
-PICTURES = {"floors.svg": floors, "kernels.svg": kernels, "items.svg": items}
+def ratio(cell):
+    """1.06 for 1.06×, also in bold; None for a dash."""
+    found = re.search(r"([0-9.]+)×", cell)
+    return float(found.group(1)) if found else None
+
+
+def speed():
+    """A bar for each row of README's table and instruction set: the ratio to the faster peer."""
+    with open(README, encoding="utf-8") as file:
+        table = re.search(r"^\| work \|.*\n\|[-|]+\n((?:\|.*\n)+)", file.read(), re.M)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.group(1).splitlines()]
+    p = Picture(860, 66 + 44 * len(rows), "Speed relative to the fastest peer: above 1, libcompute is faster")
+    left, unit = 230, 340
+    p.text(left, 24, "AVX2", "note")
+    p.parts.append(f'<rect x="{left + 44}" y="13" width="26" height="13" class="strong"/>')
+    p.text(left + 100, 24, "AVX-512", "note")
+    p.parts.append(f'<rect x="{left + 164}" y="13" width="26" height="13" class="device"/>')
+    p.text(left + unit, 24, "1×: as fast as the fastest peer", "note")
+    for i, row in enumerate(rows):
+        y = 42 + 44 * i
+        p.text(left - 12, y + 23, row[0], "title", "end")
+        for j, kind in enumerate(("strong", "device")):
+            known = [value for value in map(ratio, row[3 * j + 2:3 * j + 4]) if value]
+            width, top = round(min(known) * unit), y + 17 * j
+            p.parts.append(f'<rect x="{left}" y="{top}" width="{width}" height="15" class="{kind}"/>')
+            p.text(left + width + 8, top + 13, f"{min(known):.2f}×", "note")
+    p.parts.append(f'<path d="M{left + unit} 34 L{left + unit} {48 + 44 * len(rows)}"/>')
+    return p
+
+
+PICTURES = {"speed.svg": speed, "floors.svg": floors, "kernels.svg": kernels, "items.svg": items}
 
 
 def main(check, folder):
