@@ -3,10 +3,10 @@
  *
  *   vendor.c          chooses the library for a kernel; the epilogue after a product
  *   library.c         opens libraries at run time, once per process and per device
- *   contest.c         autotunes: times candidates on scratch memory
- *   exam.c            verifies that a candidate has the requested precision
- *   rivals.c          a library's kernel against a generated one
- *   turn.c            flips the filter: a convolution as the gradient of one, and vice versa
+ *   autotune.c        autotunes: times candidates on scratch memory
+ *   verify.c          verifies that a candidate has the requested precision
+ *   candidates.c      a library's kernel against a generated one
+ *   flip.c            flips the filter: a convolution as the gradient of one, and vice versa
  *   cublas.[ch]       cuBLASLt: declarations; products
  *   cublas_problem.c  a descriptor in cuBLASLt's form
  *   cudnn.[ch]        cuDNN 9: declarations; convolutions
@@ -102,7 +102,7 @@ typedef struct cuda_product {
   const struct cuda_vendor *vendor;
   uint64_t workspace_bytes;  /* required by the library */
   uint64_t operand_bytes[3]; /* for the two factors and the result */
-  /* A generated kernel may be faster, so the two are timed (rivals.c). */
+  /* A generated kernel may be faster, so the two are timed (candidates.c). */
   bool contested;
   char text[96]; /* "cuBLASLt 13.1, bias and gelu (tanh)" */
 } cuda_product;

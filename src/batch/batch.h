@@ -90,7 +90,7 @@ typedef struct batch_watch {
   int64_t busy, since;
 } batch_watch;
 
-/* ---- Device pipelines (lane.c) ------------------------------------------------------------- */
+/* ---- Device pipelines (pipeline.c) --------------------------------------------------------- */
 
 /* The pipeline of one device of the list: its slots and its two threads. */
 typedef struct batch_lane {
@@ -170,7 +170,7 @@ struct compute_batch {
 /* "batch", or "batch 'name'", for messages. */
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes);
 
-/* ---- lane.c: the pipeline of one device: a thread that submits and a thread that finishes -- */
+/* ---- pipeline.c: the pipeline of a device: one thread submits, one finishes ------------------- */
 
 /* The threads' functions; the argument is the batch_lane. They return when no more batches will
  * come. */

@@ -292,7 +292,7 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
     bindings[count++] = (compute_binding){.node = plan->inputs[i], .tensor = inputs[i]};
   for (uint32_t i = 0; i < batch->output_count; i++)
     bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
-  /* Strict: lane.c tries a smaller batch first, then the CPU. */
+  /* Strict: pipeline.c tries a smaller batch first, then the CPU. */
   s = compute_run_with(plan->plan, bindings, count,
                        &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT},
                        NULL);

@@ -301,7 +301,7 @@ static void choose_memory(cpu_window *kernel) {
 
 static compute_status count_columns(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
-  /* A loop for gradients reads one count per pair of columns (window_threes.c). */
+  /* A loop for gradients reads one count per pair of columns (window_stride2.c). */
   const int64_t room =
       cpu_max(w->result_size[1], cpu_divide_up(w->data_size[1], 2)) + CPU_WINDOW_WHOLE;
   const uint64_t bytes = (uint64_t)room * kernel->element;

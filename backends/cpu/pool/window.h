@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Pooling on the CPU: the declarations that its files share.
  *
- *   window.c       makes a kernel: reads the descriptor, chooses lines and units of work; reads
- *                  lines, and runs the epilogue over finished ones
- *   window_unit.c  computes a unit: forward it folds windows or finds their maxima, by data it
- *                  distributes gradients
- *   window_threes.c  distributes gradients for 3 × 3 windows with stride 2, and 2 × 2 averages
+ *   window.c          makes a kernel: reads the descriptor, chooses lines and units of work; reads
+ *                     lines, and runs the epilogue over finished ones
+ *   window_unit.c     computes a unit: forward it folds windows or finds their maxima, by data it
+ *                     distributes gradients
+ *   window_stride2.c  distributes gradients for 3 × 3 windows with stride 2, and 2 × 2 averages
  *
  * A plane's row is a line: contiguous positions, with one element each, or with all channels if
  * channels are contiguous. Rows are read in place if they are such lines of the computing type;
@@ -106,7 +106,7 @@ void window_fold_unit(const window_launch *l, int64_t unit, unsigned char *scrat
 compute_status window_gradient_prepare(cpu_window *kernel);
 void window_gradient_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
 
-/* window_threes.c: `true` if it supports the gradient; its scratch memory; and a unit, with
+/* window_stride2.c: `true` if it supports the gradient; its scratch memory; and a unit, with
  * `line_count` readable rows of data. */
 bool window_has_threes(const cpu_window *kernel);
 uint64_t window_threes_bytes(const cpu_window *kernel);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The search for the best parameters: timing of a problem on a device (measure.c), comparison of
- * its candidates (contest.c), and a run over a list of problems (tuner.c). */
+ * its candidates (compare.c), and a run over a list of problems (tuner.c). */
 #ifndef TUNE_TUNER_H
 #define TUNE_TUNER_H
 

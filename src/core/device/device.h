@@ -81,7 +81,7 @@ struct compute_context {
   bool automatic;                      /* plans without a device place their steps by cost */
   compute_device *cpu;                 /* fallback device; NULL only if no CPU module is loaded */
   int64_t live_objects[NUMBERED_MOST]; /* atomic: number of unreleased objects, by kind */
-  struct object_origins *origins;      /* origins.c; NULL: origins are not recorded */
+  struct object_origins *origins;      /* backtraces.c; NULL: origins are not recorded */
   slot_table slots;                    /* data of higher rooms */
   pthread_mutex_t registry_mutex;      /* locked while deferred modules are opened */
   bool modules_waiting;                /* atomic: some candidates are not open yet */
@@ -166,8 +166,8 @@ bool device_give_up(compute_device *device);
 
 /* ---- Objects -------------------------------------------------------------------------------- */
 
-/* The backtraces of object creations (origins.c). origins_open starts recording if COMPUTE_LEAKS is
- * set. origins_list writes unreleased objects to the log. Thread-safe except for opening and
+/* The backtraces of object creations (backtraces.c). origins_open starts recording if COMPUTE_LEAKS
+ * is set. origins_list writes unreleased objects to the log. Thread-safe except for opening and
  * closing. */
 void origins_open(compute_context *context);
 void origins_close(compute_context *context);

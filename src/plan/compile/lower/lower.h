@@ -149,10 +149,10 @@ compute_status pools_join(lowering *l);
 /* residuals.c: joins a convolution and the addition of other bytes to its results into one step. */
 compute_status residuals_join(lowering *l);
 
-/* slices.c: divides steps that exceed the caches into one step per micro-batch. */
+/* micro_batches.c: divides steps that exceed the caches into one step per micro-batch. */
 compute_status slices_cut(lowering *l);
 
-/* bands.c: divides the steps of one image into steps for row tiles with halo. */
+/* row_tiles.c: divides the steps of one image into steps for row tiles with halo. */
 compute_status bands_cut(lowering *l);
 
 /* pack.c: packs the constants that the steps' kernels want prepacked. */

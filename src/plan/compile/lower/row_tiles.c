@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Row tiles with halo (bands): each thread computes some rows of one image through several steps.
  *
- * One image has no items for micro-batches (slices.c). Its threads would wait for each other at
- * every step and fetch data from each other's caches. So a run of convolutions is repeated for each
- * tile of rows. The tiles run concurrently, and values used only inside the run get memory per
+ * One image has no items for micro-batches (micro_batches.c). Its threads would wait for each other
+ * at every step and fetch data from each other's caches. So a run of convolutions is repeated for
+ * each tile of rows. The tiles run concurrently, and values used only inside the run get memory per
  * thread.
  *
  * Windows reach beyond the rows of a tile. These halo rows are computed for both neighbouring
  * tiles. Runs are so short that these rows are few. */
 #include "core/device/device.h"
 #include "core/type/dtype.h"
-#include "plan/compile/lower/slices.h"
+#include "plan/compile/lower/micro_batches.h"
 
 enum {
   ROWS = 2,           /* the dimension of rows in the space of a convolution */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Autotunes a library's kernel against a generated one, and against the library's kernel for the
- * other direction of a convolution (turn.c). The fastest is seldom clear in advance: the library
+ * other direction of a convolution (flip.c). The fastest is seldom clear in advance: the library
  * has more ways to compute a product, while generated kernels need no separate pass for the
  * epilogue. So all candidates are built and timed once, and the disk cache stores the winner. */
 #include <stdio.h>

@@ -19,7 +19,7 @@
 #include "core/base/error.h"
 #include "core/device/device.h"
 #include "core/type/dtype.h"
-#include "plan/compile/lower/slices.h"
+#include "plan/compile/lower/micro_batches.h"
 
 enum {
   SLICE_SHARE = 4,   /* the operands of a micro-batch's step fill this part of the caches … */

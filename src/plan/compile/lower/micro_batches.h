@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Common parts of the passes for micro-batches (slices.c) and row tiles with halo (bands.c). */
+/* Common parts of the passes for micro-batches (micro_batches.c) and row tiles with halo
+ * (row_tiles.c). */
 #ifndef PLAN_SLICES_H
 #define PLAN_SLICES_H
 
