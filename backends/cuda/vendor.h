@@ -2,7 +2,7 @@
 /* Matrix products and convolutions by NVIDIA's libraries, if installed.
  *
  *   vendor.c          chooses the library for a kernel; the epilogue after a product
- *   library.c         opens libraries at run time, once per process and per device
+ *   library.c         opens libraries at run time, once per process and per device; element sizes
  *   autotune.c        autotunes: times candidates on scratch memory
  *   verify.c          verifies that a candidate has the requested precision
  *   candidates.c      a library's kernel against a generated one
@@ -94,6 +94,16 @@ typedef struct cuda_library_kind {
   .function_bytes = sizeof *functions, .version = version, .create = create, .destroy = destroy
 
 extern const cuda_library_kind cublas_kind, cudnn_kind, nccl_kind;
+
+/* cudaDataType of cuBLASLt and cudnnDataType_t agree except for bf16, passed in `bf16`; false for
+ * other dtypes. */
+bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type);
+
+uint64_t cuda_element_bytes(compute_dtype dtype);
+
+/* The bytes from the first to after the last element of an operand over `rank` dimensions. */
+uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,
+                           compute_dtype dtype);
 
 /* ---- Products ------------------------------------------------------------------------------ */
 
@@ -244,15 +254,5 @@ int32_t cuda_contest_recall(const struct cuda_device *device, const compute_cach
                             uint32_t key_parts, int32_t count);
 void cuda_contest_remember(const struct cuda_device *device, const compute_cache_part *key,
                            uint32_t key_parts, int32_t count, int32_t winner);
-
-/* cudaDataType of cuBLASLt and cudnnDataType_t agree except for bf16, passed in `bf16`; false for
- * other dtypes. */
-bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type);
-
-uint64_t cuda_element_bytes(compute_dtype dtype);
-
-/* The bytes from the first to after the last element of an operand over `rank` dimensions. */
-uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,
-                           compute_dtype dtype);
 
 #endif
