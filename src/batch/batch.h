@@ -170,7 +170,7 @@ struct compute_batch {
 /* "batch", or "batch 'name'", for messages. */
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes);
 
-/* ---- pipeline.c: the pipeline of a device: one thread submits, one finishes ------------------- */
+/* ---- pipeline.c: the pipeline of a device: one thread submits, one finishes ---------------- */
 
 /* The threads' functions; the argument is the batch_lane. They return when no more batches will
  * come. */
