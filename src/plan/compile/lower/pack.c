@@ -88,12 +88,12 @@ static compute_status pack_input(lowering *l, build_step *s, uint32_t i) {
 }
 
 static compute_status pack_step(lowering *l, build_step *s) {
-  const build_step *twin = s->twin != IR_NONE ? &l->steps[s->twin] : NULL;
+  const build_step *equal = s->equal_step != IR_NONE ? &l->steps[s->equal_step] : NULL;
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; status == COMPUTE_OK && s->constant_inputs >> i != 0; i++) {
     if ((s->constant_inputs >> i & 1) == 0) continue;
-    if (twin)
-      s->operand[i] = twin->operand[i];
+    if (equal)
+      s->operand[i] = equal->operand[i];
     else
       status = pack_input(l, s, i);
   }
