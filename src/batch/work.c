@@ -252,7 +252,7 @@ compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan) {
   return s;
 }
 
-void work_leave(batch_work *work, batch_plan *plan) {
+void work_release(batch_work *work, batch_plan *plan) {
   pthread_mutex_lock(&work->mutex);
   plan->users--;
   pthread_mutex_unlock(&work->mutex);
@@ -296,6 +296,6 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
   s = compute_run_with(plan->plan, bindings, count,
                        &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT},
                        NULL);
-  work_leave(work, plan);
+  work_release(work, plan);
   return s;
 }
