@@ -296,7 +296,7 @@ static void choose_memory(cpu_window *kernel) {
                                      : 1) *
                              kernel->line_bytes +
                          kernel->offset_bytes + kernel->values_bytes + 64;
-  if (kernel->threes) kernel->worker_bytes += window_threes_bytes(kernel);
+  if (kernel->stride2) kernel->worker_bytes += window_stride2_bytes(kernel);
 }
 
 static compute_status count_columns(cpu_window *kernel) {
@@ -351,7 +351,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   find_inside(kernel);
   window_find_short_halves(kernel);
   window_find_dense(kernel);
-  kernel->threes = window_has_threes(kernel);
+  kernel->stride2 = window_has_stride2(kernel);
   choose_units(kernel);
   choose_memory(kernel);
   status = count_columns(kernel);
