@@ -107,8 +107,8 @@ def kernels():
     steps = [
         ("Record", "src/graph", ["compute_matmul, compute_add, compute_relu, compute_softmax",
                                  "append nodes; shapes and dtypes are checked at once"], "strong"),
-        ("Capture", "src/plan/compile/capture", ["copy the nodes that the outputs need; equal nodes become one;",
-                                             "rewrites that keep every bit; constants are folded"], ""),
+        ("Capture", "src/plan/compile/capture", ["constants are folded; the nodes that the outputs need are copied;",
+                                             "equal nodes become one; rewrites that keep every bit"], ""),
         ("Fuse", "src/plan/compile/fuse", ["matmul + add + relu: one cluster with an epilogue;",
                                        "softmax: a second cluster; transposes become strides"], ""),
         ("Place", "src/plan/cost", ["automatic plans only: the minimum cut of a network of costs",
@@ -131,7 +131,7 @@ def kernels():
     py, ph = places[5]
     p.box(x2, 20, 320, 110, "COMPUTE_DUMP=FOLDER", ["writes the graph after each pass as text and", "as a drawing; the sources of kernels beside",
                                                    "them. compute_explain prints the steps of", "a finished plan."], "outside")
-    p.box(x2, 214, 320, 132, "On the CPU", ["backends/cpu: each kind lists its", "implementations in order of preference;",
+    p.box(x2, 214, 320, 132, "On the CPU", ["backends/cpu: GEMM and CONV list their", "implementations in order of preference;",
                                          "the first that accepts completes the kernel.", "Programs run in tiles that stay in the cache,",
                                          "with AVX2, AVX-512 or plain C."], "device")
     p.box(x2, 370, 320, 170, "On a device that compiles", ["1. src/codegen/tune: parameters", "2. src/codegen/generate, kernels/: source text",
@@ -147,19 +147,19 @@ def kernels():
 def items():
     p = Picture(860, 400, "The way of an item through a batch")
     p.text(20, 30, "A slot is the memory of one batch in progress. Slots circulate between the threads.", "note")
-    p.box(20, 60, 190, 92, "Reader", ["compute_source: array or", "callback fills the slot's", "staging memory"], "strong")
+    p.box(20, 60, 190, 92, "Reader", ["compute_batch_source: array or", "callback fills the slot's", "staging memory"], "strong")
     p.box(335, 60, 190, 92, "Upload thread", ["of a device: copies in,", "submits the plan's run,", "does not wait"], "device")
     p.box(650, 60, 190, 92, "Device", ["queue of the slot:", "copy in, kernels, copy out", "overlap between slots"], "device")
-    p.box(650, 230, 190, 92, "Download thread", ["waits for the run's event,", "repeats a failed batch", "(half the size, or CPU)"], "device")
+    p.box(650, 230, 190, 92, "Download thread", ["waits for the run's event,", "repeats a failed batch", "(smaller, or on the CPU)"], "device")
     p.box(335, 230, 190, 92, "Order", ["a list of finished slots;", "results leave in the", "order of the items"])
-    p.box(20, 230, 190, 92, "Caller", ["compute_sink: array or", "callback, on the thread of", "compute_batch_run"], "strong")
+    p.box(20, 230, 190, 92, "Caller", ["compute_batch_sink: array or", "callback, on the thread of", "compute_batch_run"], "strong")
     p.arrow((210, 106), (335, 106), label="ready batch", label_at=(232, 98))
     p.arrow((525, 106), (650, 106), label="submitted", label_at=(556, 98))
     p.arrow((745, 152), (745, 230), label="event", label_at=(755, 196))
     p.arrow((650, 276), (525, 276), label="finished", label_at=(560, 268))
     p.arrow((335, 276), (210, 276), label="in order", label_at=(246, 268))
     p.arrow((115, 230), (115, 152), label="free slot", label_at=(125, 196))
-    p.text(20, 356, "On the CPU the slot has no staging memory: the plan reads and writes the caller's arrays.", "note")
+    p.text(20, 356, "On the CPU the plan reads and writes aligned arrays of the caller; the slot has no staging memory then.", "note")
     p.text(20, 378, "Several devices take the next batch when they are free, so a faster device computes more.", "note")
     return p
 

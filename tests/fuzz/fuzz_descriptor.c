@@ -305,7 +305,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   compute_instruction prologue[MOST], epilogue[MOST];
   uint16_t prologue_outputs[4], epilogue_outputs[4];
   compute_kernel_descriptor d = {.struct_size = sizeof d};
-  d.kind = (compute_kernel_kind)(byte(&r) % 15);
+  d.kind = (compute_kernel_kind)(byte(&r) % COMPUTE_KERNEL_KIND_COUNT);
   d.rank = (int32_t)(byte(&r) % 10) - (byte(&r) == 255);
   for (int i = 0; i < COMPUTE_MAX_RANK && i < d.rank; i++) d.size[i] = number(&r);
   d.input_count = byte(&r) % OPERANDS;

@@ -59,9 +59,10 @@ static const struct {
              {"Tanh", compute_tanh}};
 
 static compute_status unary_rule(model_call *call) {
-  size_t i = 0;
-  while (strcmp(unary[i].name, call->node->type) != 0) i++;
-  return call_output(call, 0, unary[i].build(call->graph, call_input(call, 0)));
+  for (size_t i = 0; i < sizeof unary / sizeof unary[0]; i++)
+    if (strcmp(unary[i].name, call->node->type) == 0)
+      return call_output(call, 0, unary[i].build(call->graph, call_input(call, 0)));
+  return call_fail(call, COMPUTE_ERROR_INTERNAL, "no builder for this operator");
 }
 
 static compute_status identity(model_call *call) {
