@@ -35,7 +35,7 @@ static uint64_t padded(uint64_t bytes) {
   return (bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
 }
 
-static void clear(cuda_device *device, const cuda_autotune *autotune, ground *g) {
+static void clear(cuda_device *device, const cuda_autotune *a, ground *g) {
   const cuda_driver *driver = device->driver;
   cuda_result code = CUDA_OK;
   cuda_verify_end(device, g->expected);
@@ -43,24 +43,23 @@ static void clear(cuda_device *device, const cuda_autotune *autotune, ground *g)
   if (g->stream) code = driver->stream_wait(g->stream);
   if (g->first && !cuda_is_fatal(code)) code = driver->event_destroy(g->first);
   if (g->last && !cuda_is_fatal(code)) code = driver->event_destroy(g->last);
-  if (g->stream && !autotune->stream && !cuda_is_fatal(code))
-    code = driver->stream_destroy(g->stream);
+  if (g->stream && !a->stream && !cuda_is_fatal(code)) code = driver->stream_destroy(g->stream);
   if (g->memory && !cuda_is_fatal(code)) code = driver->memory_free(g->memory);
   cuda_notice(device, code, "releasing the memory of a contest of kernels");
 }
 
 /* Scratch memory comes directly from the driver, so that the pools keep nothing of it. */
-static bool prepare(cuda_device *device, const cuda_autotune *autotune, ground *g) {
+static bool prepare(cuda_device *device, const cuda_autotune *a, ground *g) {
   const cuda_driver *driver = device->driver;
   size_t available = 0, total = 0;
-  uint64_t bytes = padded(autotune->workspace_bytes);
-  for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) bytes += padded(autotune->operand_bytes[i]);
+  uint64_t bytes = padded(a->workspace_bytes);
+  for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) bytes += padded(a->operand_bytes[i]);
   cuda_result code = driver->memory_info(&available, &total);
   if (code == CUDA_OK && (bytes > LARGEST_SCRATCH || bytes > available / LARGEST_PART))
     return false;
   if (code == CUDA_OK) code = driver->memory_allocate(&g->memory, bytes + ALIGNMENT);
   if (code != CUDA_OK) g->memory = 0;
-  g->stream = autotune->stream;
+  g->stream = a->stream;
   if (code == CUDA_OK && !g->stream)
     code = driver->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING);
   if (code == CUDA_OK) code = driver->event_create(&g->first, CUDA_EVENT_DEFAULT);
@@ -69,25 +68,24 @@ static bool prepare(cuda_device *device, const cuda_autotune *autotune, ground *
   cuda_notice(device, code, "timing a library's proposals");
   cuda_pointer at = g->memory;
   for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) {
-    g->operands[i] = autotune->operand_bytes[i] ? at : 0;
-    at += padded(autotune->operand_bytes[i]);
+    g->operands[i] = a->operand_bytes[i] ? at : 0;
+    at += padded(a->operand_bytes[i]);
   }
   g->workspace = at;
-  if (code == CUDA_OK && autotune->verification)
-    g->expected = cuda_verify_begin(device, autotune->verification, g->operands,
-                                    autotune->operand_bytes, g->stream);
+  if (code == CUDA_OK && a->verify)
+    g->expected = cuda_verify_begin(device, a->verify, g->operands, a->operand_bytes, g->stream);
   return code == CUDA_OK;
 }
 
 /* Time of `repetitions` runs in milliseconds; negative if they fail, or if timing is impossible. */
-static float measure(cuda_device *device, const cuda_autotune *autotune, const ground *g,
-                     uint32_t which, int repetitions, bool *ran) {
+static float measure(cuda_device *device, const cuda_autotune *a, const ground *g, uint32_t which,
+                     int repetitions, bool *ran) {
   const cuda_driver *driver = device->driver;
   float milliseconds = -1;
   cuda_result code = driver->event_record(g->first, g->stream);
   *ran = true;
   for (int i = 0; i < repetitions && code == CUDA_OK && *ran; i++)
-    *ran = autotune->submit(autotune->argument, which, g->operands, g->workspace, g->stream);
+    *ran = a->submit(a->argument, which, g->operands, g->workspace, g->stream);
   if (!*ran) return -1;
   if (code == CUDA_OK) code = driver->event_record(g->last, g->stream);
   if (code == CUDA_OK) code = driver->event_wait(g->last);
@@ -99,17 +97,17 @@ static float measure(cuda_device *device, const cuda_autotune *autotune, const g
 /* Time of one run in milliseconds, the best of a few rounds; negative if unknown. The first run
  * loads the kernel; the second determines the number of runs per round. `ran`: it can be
  * submitted. */
-static float time_one(cuda_device *device, const cuda_autotune *autotune, const ground *g,
-                      uint32_t which, bool *ran) {
-  float best = measure(device, autotune, g, which, 1, ran);
-  if (best >= 0) best = measure(device, autotune, g, which, 1, ran);
+static float time_one(cuda_device *device, const cuda_autotune *a, const ground *g, uint32_t which,
+                      bool *ran) {
+  float best = measure(device, a, g, which, 1, ran);
+  if (best >= 0) best = measure(device, a, g, which, 1, ran);
   if (best < 0 || best > 10 * time_for_round) return best;
   const float repetitions = best > 0 ? time_for_round / best : MOST_REPETITIONS;
   const int count = repetitions >= MOST_REPETITIONS ? MOST_REPETITIONS
                     : repetitions < 1               ? 1
                                                     : (int)repetitions;
   for (int round = 0; round < ROUNDS; round++) {
-    const float time = measure(device, autotune, g, which, count, ran) / (float)count;
+    const float time = measure(device, a, g, which, count, ran) / (float)count;
     if (time < 0) return -1;
     if (round == 0 || time < best) best = time;
   }
@@ -118,15 +116,14 @@ static float time_one(cuda_device *device, const cuda_autotune *autotune, const 
 
 /* The candidate's error relative to the allowed error: it passes up to 1. `ran`: it can be
  * submitted. */
-static double verify(cuda_device *device, const cuda_autotune *autotune, const ground *g,
-                     uint32_t which, bool *ran) {
+static double verify(cuda_device *device, const cuda_autotune *a, const ground *g, uint32_t which,
+                     bool *ran) {
   const cuda_pointer result = g->operands[2];
   *ran = true;
   if (!g->expected) return 0;
-  if (!cuda_verify_prepare(device, result, autotune->operand_bytes[2], g->stream))
-    return (double)INFINITY;
-  *ran = autotune->submit(autotune->argument, which, g->operands, g->workspace, g->stream);
-  return *ran ? cuda_verify_error(device, autotune->verification, g->expected, result, g->stream)
+  if (!cuda_verify_prepare(device, result, a->operand_bytes[2], g->stream)) return (double)INFINITY;
+  *ran = a->submit(a->argument, which, g->operands, g->workspace, g->stream);
+  return *ran ? cuda_verify_error(device, a->verify, g->expected, result, g->stream)
               : (double)INFINITY;
 }
 
@@ -137,8 +134,7 @@ typedef struct report {
 } report;
 
 /* `error`: greater than 1 (or not a number) if the candidate failed verification. */
-static void note(const cuda_autotune *autotune, uint32_t which, double error, float time,
-                 report *r) {
+static void note(const cuda_autotune *a, uint32_t which, double error, float time, report *r) {
   const size_t room = sizeof r->text - r->length;
   char name[160], result[64] = "does not run";
   if (!isfinite(error))
@@ -146,38 +142,38 @@ static void note(const cuda_autotune *autotune, uint32_t which, double error, fl
   else if (error > 1)
     snprintf(result, sizeof result, "is left out as inexact (%.2f times what is allowed)", error);
   if (time >= 0) snprintf(result, sizeof result, "%.1f us", (double)time * 1e3);
-  autotune->name(autotune->argument, which, name, sizeof name);
+  a->name(a->argument, which, name, sizeof name);
   const int added =
       snprintf(r->text + r->length, room, "%s%s %s", r->length ? ", " : "", name, result);
   if (added > 0) r->length += (size_t)added < room ? (size_t)added : room - 1;
 }
 
-int32_t cuda_autotune_run(cuda_device *device, const cuda_autotune *autotune, bool *timed) {
+int32_t cuda_autotune_run(cuda_device *device, const cuda_autotune *a, bool *timed) {
   ground g = {0};
   report r = {.length = 0};
   int32_t best = -1, first = -1;
   float best_time = 0;
   *timed = false;
-  if (autotune->count == 0) return -1;
-  if (!prepare(device, autotune, &g)) {
-    clear(device, autotune, &g);
+  if (a->count == 0) return -1;
+  if (!prepare(device, a, &g)) {
+    clear(device, a, &g);
     return 0;
   }
-  for (uint32_t i = 0; i < autotune->count; i++) {
+  for (uint32_t i = 0; i < a->count; i++) {
     bool ran;
-    const double error = verify(device, autotune, &g, i, &ran);
+    const double error = verify(device, a, &g, i, &ran);
     const bool passed = error <= 1;
-    const float time = passed ? time_one(device, autotune, &g, i, &ran) : -1;
-    if (autotune->name) note(autotune, i, ran ? error : 0, time, &r);
+    const float time = passed ? time_one(device, a, &g, i, &ran) : -1;
+    if (a->name) note(a, i, ran ? error : 0, time, &r);
     if (passed && ran && first < 0) first = (int32_t)i;
-    if (time < 0 || (best >= 0 && time >= best_time * (1 - autotune->lead))) continue;
+    if (time < 0 || (best >= 0 && time >= best_time * (1 - a->lead))) continue;
     best = (int32_t)i;
     best_time = time;
   }
-  clear(device, autotune, &g);
-  if (autotune->name)
+  clear(device, a, &g);
+  if (a->name)
     device->services->log(device->services->host, COMPUTE_LOG_INFO, "cuda",
-                          "cuda:%u: timed for a %s: %s", device->index, autotune->what, r.text);
+                          "cuda:%u: timed for a %s: %s", device->index, a->what, r.text);
   *timed = best >= 0;
   return *timed ? best : first;
 }

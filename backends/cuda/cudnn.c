@@ -123,30 +123,27 @@ static void sum(const void *of, uint64_t random, const double *const values[2], 
  * bf16; sums in the factors' type would be ten times less exact than this bound. */
 static cuda_verification verification_of(const cudnn_problem *p) {
   const bool half = p->type == CUDNN_F16 || p->type == CUDNN_BF16;
-  cuda_verification verification = {.sum = sum, .of = p, .allowed = 4 * 0x1p-23};
-  if (p->sum_type == CUDNN_F64) verification.allowed = 4 * 0x1p-52;
-  if (p->winograd) verification.allowed *= 12;
-  if (half) verification.allowed = 0x1p-16;
-  if (p->type == CUDNN_F32 && !p->strict) verification.allowed = 0x1p-8;
-  for (int i = 0; i < 3; i++) verification.dtype[i] = dtype_of(i == 2 ? p->result_type : p->type);
-  verification.terms = 1;
+  cuda_verification v = {.sum = sum, .of = p, .allowed = 4 * 0x1p-23};
+  if (p->sum_type == CUDNN_F64) v.allowed = 4 * 0x1p-52;
+  if (p->winograd) v.allowed *= 12;
+  if (half) v.allowed = 0x1p-16;
+  if (p->type == CUDNN_F32 && !p->strict) v.allowed = 0x1p-8;
+  for (int i = 0; i < 3; i++) v.dtype[i] = dtype_of(i == 2 ? p->result_type : p->type);
+  v.terms = 1;
   const int64_t *size = p->sizes[1]; /* the result has one of its two outer dimensions */
   const int outer = p->operation == CUDNN_KIND_FORWARD ? 1 : 0;
   for (int i = 0; i < 4; i++)
-    if (i > 1 || i == outer) verification.terms *= (double)size[i];
-  return verification;
+    if (i > 1 || i == outer) v.terms *= (double)size[i];
+  return v;
 }
 
 static int32_t autotune(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
                         int32_t count, bool *timed) {
   trial t = {product, ways};
   char what[160];
-  const cuda_verification verification = verification_of(&product->problem);
-  cuda_autotune c = {.count = (uint32_t)count,
-                     .submit = try_out,
-                     .name = name,
-                     .argument = &t,
-                     .verification = &verification};
+  const cuda_verification v = verification_of(&product->problem);
+  cuda_autotune c = {
+      .count = (uint32_t)count, .submit = try_out, .name = name, .argument = &t, .verify = &v};
   cudnn_describe(&product->problem, what, sizeof what);
   c.what = what;
   memcpy(c.operand_bytes, product->shared.operand_bytes, sizeof product->shared.operand_bytes);

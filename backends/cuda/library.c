@@ -157,8 +157,6 @@ void cuda_libraries_close(cuda_device *device) {
   }
 }
 
-/* ---- Elements ------------------------------------------------------------------------------ */
-
 bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type) {
   switch (dtype) {
   case COMPUTE_F32: *type = 0; return true;

@@ -239,7 +239,7 @@ typedef struct cuda_autotune {
   void (*name)(void *argument, uint32_t which, char *text, size_t text_bytes);
   const char *what;
   void *argument;
-  const cuda_verification *verification; /* verification that candidates must pass; NULL: none */
+  const cuda_verification *verify; /* verification that candidates must pass; NULL: none */
 } cuda_autotune;
 
 /* Returns the fastest candidate: the first of those within `lead`. Without memory, or if timing

@@ -107,23 +107,22 @@ static cuda_result fill(const cuda_driver *driver, const void *elements, uint64_
   return code == CUDA_OK ? driver->stream_wait(stream) : code;
 }
 
-static void choose_results(const cuda_verification *verification, cuda_expected *expected,
-                           uint64_t *random) {
+static void choose_results(const cuda_verification *v, cuda_expected *expected, uint64_t *random) {
   const double *const values[2] = {expected->values[0], expected->values[1]};
-  const double many = MOST_TERMS / verification->terms;
+  const double many = MOST_TERMS / v->terms;
   expected->count = many > MOST_RESULTS    ? MOST_RESULTS
                     : many < LEAST_RESULTS ? LEAST_RESULTS
                                            : (uint32_t)many;
   for (uint32_t i = 0; i < expected->count; i++) {
     double magnitude = 0;
-    verification->sum(verification->of, next_random(random), values, PERIOD, &expected->place[i],
-                      &expected->sum[i], &magnitude);
-    expected->allowed[i] = verification->allowed * magnitude +
-                           rounding_of(verification->dtype[2]) * fabs(expected->sum[i]);
+    v->sum(v->of, next_random(random), values, PERIOD, &expected->place[i], &expected->sum[i],
+           &magnitude);
+    expected->allowed[i] =
+        v->allowed * magnitude + rounding_of(v->dtype[2]) * fabs(expected->sum[i]);
   }
 }
 
-cuda_expected *cuda_verify_begin(cuda_device *device, const cuda_verification *verification,
+cuda_expected *cuda_verify_begin(cuda_device *device, const cuda_verification *v,
                                  const cuda_pointer *operands, const uint64_t *operand_bytes,
                                  cuda_stream stream) {
   cuda_expected *expected = builder_allocate(&device->builder, sizeof *expected);
@@ -131,15 +130,15 @@ cuda_expected *cuda_verify_begin(cuda_device *device, const cuda_verification *v
   cuda_result code = CUDA_OK;
   if (!expected) return NULL;
   for (int i = 0; i < 2 && code == CUDA_OK; i++) {
-    const uint64_t bytes = cuda_element_bytes(verification->dtype[i]);
+    const uint64_t bytes = cuda_element_bytes(v->dtype[i]);
     for (uint64_t k = 0; k < PERIOD; k++)
-      expected->values[i][k] = make_element(verification->dtype[i], next_random(&random),
+      expected->values[i][k] = make_element(v->dtype[i], next_random(&random),
                                             (unsigned char *)expected->stored + k * bytes);
     code = fill(device->driver, expected->stored, bytes, operands[i], operand_bytes[i], stream);
   }
   cuda_notice(device, code, "examining a library's proposals");
   if (code == CUDA_OK) {
-    choose_results(verification, expected, &random);
+    choose_results(v, expected, &random);
     return expected;
   }
   builder_free(&device->builder, expected);
@@ -158,10 +157,10 @@ bool cuda_verify_prepare(cuda_device *device, cuda_pointer result, uint64_t byte
   return code == CUDA_OK;
 }
 
-double cuda_verify_error(cuda_device *device, const cuda_verification *verification,
+double cuda_verify_error(cuda_device *device, const cuda_verification *v,
                          const cuda_expected *expected, cuda_pointer result, cuda_stream stream) {
   double seen[MOST_RESULTS] = {0}, squares = 0, largest = 0;
-  const uint64_t bytes = cuda_element_bytes(verification->dtype[2]);
+  const uint64_t bytes = cuda_element_bytes(v->dtype[2]);
   cuda_result code = CUDA_OK;
   for (uint32_t i = 0; i < expected->count && code == CUDA_OK; i++)
     code = device->driver->copy_to_host(&seen[i], result + (uint64_t)expected->place[i] * bytes,
@@ -170,7 +169,7 @@ double cuda_verify_error(cuda_device *device, const cuda_verification *verificat
   cuda_notice(device, code, "examining a library's proposals");
   if (code != CUDA_OK) return (double)INFINITY;
   for (uint32_t i = 0; i < expected->count; i++) {
-    const double error = fabs(read_element(verification->dtype[2], &seen[i]) - expected->sum[i]);
+    const double error = fabs(read_element(v->dtype[2], &seen[i]) - expected->sum[i]);
     const double part = error > 0 ? error / expected->allowed[i] : 0;
     if (isnan(error)) return (double)INFINITY;
     if (part > largest) largest = part;

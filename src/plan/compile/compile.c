@@ -74,7 +74,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .micro_batches = from->micro_batches,
                     .of_items = from->of_items,
                     .side_by_side = from->side_by_side,
-                    .in_row_tiles = from->in_row_tiles,
+                    .row_tile = from->row_tile,
                     .operations = from->operations,
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,

@@ -43,10 +43,10 @@ typedef struct plan_step {
   bool fallback;            /* on the CPU because the plan's device refused it */
   bool plain_copy;          /* the copy does nothing if input and output are the same memory */
   uint32_t in_place;        /* bit i: the first output may overwrite input i, element by element */
-  uint32_t micro_batch, micro_batches; /* index and number; number 1: the whole batch */
+  uint32_t micro_batch, micro_batches; /* index and number; 1: the whole batch */
   int64_t of_items;                    /* of a micro-batch: the items of the whole batch */
   bool side_by_side; /* of a micro-batch: may run with the others, in per-thread arenas */
-  bool in_row_tiles; /* of a micro-batch: its items are rows of one image */
+  bool row_tile;     /* of a micro-batch: its items are rows of one image */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
   kernel_work work;       /* of a kernel: input of the cost model */

@@ -47,7 +47,7 @@ static build_step *step_add(lowering *l) {
     l->step_capacity = capacity;
   }
   build_step *s = &l->steps[l->step_count++];
-  *s = (build_step){.checked = IR_NONE, .equal_step = IR_NONE, .micro_batches = 1};
+  *s = (build_step){.checked = IR_NONE, .like = IR_NONE, .micro_batches = 1};
   return s;
 }
 

@@ -34,11 +34,11 @@ typedef struct build_step {
   uint64_t bytes; /* of a transfer */
   compute_kernel_kind kind;
   uint32_t constant_inputs;            /* as in the kernel's descriptor */
-  uint32_t micro_batch, micro_batches; /* index and number; number 1: the whole batch */
+  uint32_t micro_batch, micro_batches; /* index and number; 1: the whole batch */
   int64_t first_item, items, of_items; /* of a micro-batch: its items, of the whole batch */
   bool side_by_side;                   /* of a micro-batch: may run with the others */
-  bool in_row_tiles;                   /* its items are rows of one image */
-  uint32_t equal_step;     /* of an earlier micro-batch, with the same kernel and constants */
+  bool row_tile;                       /* its items are rows of one image */
+  uint32_t like;           /* a step of an earlier micro-batch with the same kernel and constants */
   uint32_t first_in_place; /* the first output may overwrite inputs from here on … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … element by element, if they have exactly its layout */
   bool plain_copy; /* same layout: the copy does nothing if input and output are the same memory */

@@ -31,9 +31,9 @@ enum {
   CLOSE_FLOPS = 24,      /* … with at most so many operations per byte */
   BUSY = 7,              /* each thread takes its own micro-batch if the threads are busy … */
   BUSY_OF = 8,           /* … BUSY of BUSY_OF parts of the time */
-  MICRO_BATCHES_PER_THREAD = 2, /* of steps that are not large */
-  REREAD_PART = 2,  /* limit for those: bytes reread, relative to the bytes of the items */
-  MOST_STEPS = 4096 /* of a segment, over all micro-batches */
+  PER_THREAD = 2,        /* of steps that are not large */
+  REREAD_PART = 2,       /* limit for those: bytes reread, relative to the bytes of the items */
+  MOST_STEPS = 4096      /* of a segment, over all micro-batches */
 };
 
 /* A step and the way to divide it. */
@@ -48,14 +48,14 @@ typedef struct division {
 /* Steps first … last that run one micro-batch at a time. */
 typedef struct segment {
   uint32_t first, last, micro_batches;
-  uint32_t thread_arenas; /* 1: all threads work on one micro-batch after another */
+  uint32_t arenas; /* one per thread; 1: all threads work on one micro-batch after another */
   int64_t items;
 } segment;
 
 /* How the steps of one run use a storage. */
 enum { WRITTEN = 1, NOT_APART = 2 };
 
-typedef struct micro_batching {
+typedef struct batching {
   lowering *l;
   bool close; /* micro-batches shall stay near a core, not only in the last cache */
   division *steps;
@@ -67,35 +67,35 @@ typedef struct micro_batching {
   uint32_t *local;       /* by storage: the storage of one micro-batch, or IR_NONE … */
   unsigned char *inside; /* … if only steps of the segment use it */
   descriptor_copy *copy;
-} micro_batching;
+} batching;
 
-compute_status micro_batches_out_of_memory(const lowering *l) {
+compute_status division_out_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                    "not enough memory for the slices or bands of the plan");
 }
 
-uint64_t micro_batches_cache_bytes(const lowering *l, const build_step *s) {
+uint64_t step_cache_bytes(const lowering *l, const build_step *s) {
   const compute_device_info *device = &l->plan->device[s->device]->info;
   return (device->capabilities & COMPUTE_CAPABILITY_HOST) != 0 ? device->cache_bytes : 0;
 }
 
-static uint64_t micro_batch_bytes(const micro_batching *m, const build_step *s) {
+static uint64_t micro_batch_bytes(const batching *m, const build_step *s) {
   const uint64_t threads = m->l->plan->device[s->device]->info.compute_units;
-  const uint64_t share = micro_batches_cache_bytes(m->l, s) / MICRO_BATCH_SHARE;
+  const uint64_t share = step_cache_bytes(m->l, s) / MICRO_BATCH_SHARE;
   const uint64_t least = threads * (uint64_t)(MICRO_BATCH_KIB << 10);
   const uint64_t close = threads * (uint64_t)(CLOSE_KIB << 10);
   const uint64_t bytes = share > least ? share : least;
   return m->close && close < bytes ? close : bytes;
 }
 
-static bool is_large(const micro_batching *m, const build_step *s, uint64_t bytes) {
-  return micro_batches_cache_bytes(m->l, s) > 0 && bytes > LARGE * micro_batch_bytes(m, s);
+static bool is_large(const batching *m, const build_step *s, uint64_t bytes) {
+  return step_cache_bytes(m->l, s) > 0 && bytes > LARGE * micro_batch_bytes(m, s);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-bool micro_batches_lie_apart(const compute_kernel_descriptor *d, uint32_t operand,
-                             int32_t dimension, uint64_t offset, uint64_t bytes) {
+bool operand_lies_apart(const compute_kernel_descriptor *d, uint32_t operand, int32_t dimension,
+                        uint64_t offset, uint64_t bytes) {
   const compute_operand *o =
       operand < d->input_count ? &d->inputs[operand] : &d->outputs[operand - d->input_count];
   const int64_t size = (int64_t)compute_dtype_size(o->dtype), step = o->stride[dimension];
@@ -121,7 +121,7 @@ static void divide_operand(const lowering *l, const build_step *s,
   how->moving |= UINT32_C(1) << k;
   how->divided += bytes;
   how->stride[k] = o->stride[0] * (int64_t)compute_dtype_size(o->dtype);
-  if (micro_batches_lie_apart(d, k, 0, s->operand[k].offset, bytes)) how->apart |= UINT32_C(1) << k;
+  if (operand_lies_apart(d, k, 0, s->operand[k].offset, bytes)) how->apart |= UINT32_C(1) << k;
 }
 
 /* Steps that write parameters stay whole: either the whole step runs, or none of it. */
@@ -131,18 +131,17 @@ static bool writes_parameter(const lowering *l, const build_step *s) {
   return false;
 }
 
-bool micro_batches_can_divide(const lowering *l, const build_step *s, descriptor_copy *copy) {
-  if (!s->kernel || micro_batches_cache_bytes(l, s) == 0 || s->checked != IR_NONE ||
-      writes_parameter(l, s))
+bool step_is_divisible(const lowering *l, const build_step *s, descriptor_copy *copy) {
+  if (!s->kernel || step_cache_bytes(l, s) == 0 || s->checked != IR_NONE || writes_parameter(l, s))
     return false;
   kernel_key_read(s->kernel->key, copy);
   return true;
 }
 
-static void divide_step(const micro_batching *m, const build_step *s, division *how) {
+static void divide_step(const batching *m, const build_step *s, division *how) {
   const lowering *l = m->l;
   const compute_kernel_descriptor *d = &m->copy->descriptor;
-  if (!micro_batches_can_divide(l, s, m->copy) || !kernel_splits(d) || d->size[0] < 2) return;
+  if (!step_is_divisible(l, s, m->copy) || !kernel_splits(d) || d->size[0] < 2) return;
   for (uint32_t k = 0; k < s->operand_count; k++) divide_operand(l, s, d, k, how);
   how->rows = d->size[0];
 }
@@ -151,7 +150,7 @@ static void divide_step(const micro_batching *m, const build_step *s, division *
 
 /* True if step i can join the run: all steps use each value written in the run in separate ranges.
  * No micro-batch then sees the data of another. */
-static bool joins(micro_batching *m, uint32_t i) {
+static bool joins(batching *m, uint32_t i) {
   const build_step *s = &m->l->steps[i];
   const division *how = &m->steps[i];
   for (uint32_t k = 0; k < s->operand_count; k++) {
@@ -166,7 +165,7 @@ static bool joins(micro_batching *m, uint32_t i) {
 }
 
 /* Returns the step after the longest run from `first` on, and sets the number of its items. */
-static uint32_t find_run(micro_batching *m, uint32_t first, int64_t *items) {
+static uint32_t find_run(batching *m, uint32_t first, int64_t *items) {
   uint32_t i = first;
   m->run++;
   *items = 0;
@@ -181,12 +180,12 @@ static uint32_t find_run(micro_batching *m, uint32_t first, int64_t *items) {
   return i;
 }
 
-static bool rereads_much(const micro_batching *m, uint32_t i) {
-  return m->steps[i].whole > micro_batches_cache_bytes(m->l, &m->l->steps[i]) / REREAD_SHARE;
+static bool rereads_much(const batching *m, uint32_t i) {
+  return m->steps[i].whole > step_cache_bytes(m->l, &m->l->steps[i]) / REREAD_SHARE;
 }
 
 /* Returns the bytes that stay in the caches: values used only by steps of the segment. */
-static uint64_t kept_bytes(const micro_batching *m, const segment *g) {
+static uint64_t kept_bytes(const batching *m, const segment *g) {
   const lowering *l = m->l;
   uint64_t bytes = 0;
   for (uint32_t i = g->first; i <= g->last; i++) {
@@ -200,7 +199,7 @@ static uint64_t kept_bytes(const micro_batching *m, const segment *g) {
 }
 
 /* True if the steps are limited by memory, and enough values would stay in the caches. */
-static bool pays(const micro_batching *m, const segment *g) {
+static bool pays(const batching *m, const segment *g) {
   uint64_t flops = 0, bytes = 0;
   for (uint32_t i = g->first; i <= g->last; i++) {
     flops += m->l->steps[i].flops;
@@ -211,7 +210,7 @@ static bool pays(const micro_batching *m, const segment *g) {
 }
 
 /* The bytes per item of the largest step. */
-static uint64_t item_bytes(const micro_batching *m, const segment *g) {
+static uint64_t item_bytes(const batching *m, const segment *g) {
   uint64_t most = 0;
   for (uint32_t i = g->first; i <= g->last; i++)
     if (m->steps[i].divided > most) most = m->steps[i].divided;
@@ -220,41 +219,39 @@ static uint64_t item_bytes(const micro_batching *m, const segment *g) {
 
 /* Returns the number of threads if the items keep all threads busy nearly all the time and one item
  * per thread fits the caches; otherwise 1. */
-static uint32_t count_thread_arenas(const micro_batching *m, const segment *g) {
+static uint32_t count_arenas(const batching *m, const segment *g) {
   const lowering *l = m->l;
   const compute_context *context = l->plan->context;
   const build_step *s = &l->steps[g->first];
   if (l->plan->device[s->device] != context->cpu) return 1;
   const int64_t threads = thread_pool_count(context->threads);
-  if ((uint64_t)threads * item_bytes(m, g) > micro_batches_cache_bytes(l, s)) return 1;
+  if ((uint64_t)threads * item_bytes(m, g) > step_cache_bytes(l, s)) return 1;
   const int64_t rounds = (g->items + threads - 1) / threads;
   return g->items * BUSY_OF >= rounds * threads * BUSY ? (uint32_t)threads : 1;
 }
 
 /* Returns enough micro-batches that the operands of a step fit, unless that makes too many steps.
  * With several threads, it is a multiple of their number. */
-static uint32_t count_micro_batches(const micro_batching *m, const segment *g) {
-  const uint64_t room = micro_batch_bytes(m, &m->l->steps[g->first]) / g->thread_arenas;
+static uint32_t count_micro_batches(const batching *m, const segment *g) {
+  const uint64_t room = micro_batch_bytes(m, &m->l->steps[g->first]) / g->arenas;
   const uint64_t item = item_bytes(m, g), all = (uint64_t)g->items;
   const uint64_t items = item > 0 && item < room ? room / item : 1;
   const uint64_t limit = MOST_STEPS / (g->last - g->first + 1);
-  const uint64_t even =
-      ((all + items - 1) / items + g->thread_arenas - 1) / g->thread_arenas * g->thread_arenas;
+  const uint64_t even = ((all + items - 1) / items + g->arenas - 1) / g->arenas * g->arenas;
   const uint64_t count = even < all ? even : all;
-  return (uint32_t)(count <= limit ? count : limit / g->thread_arenas * g->thread_arenas);
+  return (uint32_t)(count <= limit ? count : limit / g->arenas * g->arenas);
 }
 
 /* Adds a segment for the steps after segment g, so that threads keep their items. It ends at `end`,
  * or before a step that rereads much beside the items of a micro-batch. Its micro-batches are
  * larger, so the reread data serve more items. */
-static void go_on(micro_batching *m, const segment *g, uint32_t end) {
-  const uint64_t most = (uint64_t)g->thread_arenas * MICRO_BATCHES_PER_THREAD,
-                 items = (uint64_t)g->items;
+static void go_on(batching *m, const segment *g, uint32_t end) {
+  const uint64_t most = (uint64_t)g->arenas * PER_THREAD, items = (uint64_t)g->items;
   const uint64_t count = most < items ? most : items;
   segment next = {.first = g->last + 1,
                   .last = g->last,
                   .micro_batches = (uint32_t)count,
-                  .thread_arenas = g->thread_arenas,
+                  .arenas = g->arenas,
                   .items = g->items};
   for (uint32_t i = next.first; i < end && (i + 1 - next.first) * count <= MOST_STEPS; i++) {
     if (m->steps[i].whole > REREAD_PART * (m->steps[i].divided / count)) break;
@@ -265,7 +262,7 @@ static void go_on(micro_batching *m, const segment *g, uint32_t end) {
 
 /* Finds the segments of a run: from a large step to the last large step before one that rereads
  * much. */
-static void choose(micro_batching *m, uint32_t first, uint32_t end, int64_t items) {
+static void choose(batching *m, uint32_t first, uint32_t end, int64_t items) {
   for (uint32_t i = first; i < end; i++) {
     segment g = {.first = IR_NONE, .items = items};
     for (; i < end && !rereads_much(m, i); i++) {
@@ -274,21 +271,21 @@ static void choose(micro_batching *m, uint32_t first, uint32_t end, int64_t item
       g.last = i;
     }
     if (g.first == IR_NONE || !pays(m, &g)) continue;
-    g.thread_arenas = count_thread_arenas(m, &g);
-    if (m->close && g.thread_arenas == 1) continue;
+    g.arenas = count_arenas(m, &g);
+    if (m->close && g.arenas == 1) continue;
     g.micro_batches = count_micro_batches(m, &g);
     if (g.micro_batches == 0) { /* one micro-batch per thread would exceed MOST_STEPS */
       if (m->close) continue;
-      g.thread_arenas = 1;
+      g.arenas = 1;
       g.micro_batches = count_micro_batches(m, &g);
     }
     if (g.micro_batches < 2) continue;
     m->segments[m->count++] = g;
-    if (g.thread_arenas > 1) go_on(m, &g, i);
+    if (g.arenas > 1) go_on(m, &g, i);
   }
 }
 
-static void find_segments(micro_batching *m) {
+static void find_segments(batching *m) {
   for (uint32_t first = 0; first < m->l->step_count;) {
     int64_t items;
     const uint32_t end = find_run(m, first, &items);
@@ -300,7 +297,7 @@ static void find_segments(micro_batching *m) {
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
 /* Marks the storages that only the segment's steps use. */
-static void mark_inside(micro_batching *m, const segment *g, const build_step *steps) {
+static void mark_inside(batching *m, const segment *g, const build_step *steps) {
   for (uint32_t i = g->first; i <= g->last; i++)
     for (uint32_t k = 0; k < steps[i].operand_count; k++) {
       const storage *s = &m->l->storages[steps[i].operand[k].storage];
@@ -312,7 +309,7 @@ static void mark_inside(micro_batching *m, const segment *g, const build_step *s
 /* Sets the operands of a micro-batch. Storages inside the segment get a separate storage of one
  * micro-batch, shared by all of them and large enough for each. Others get the range of the
  * micro-batch. */
-static bool cut_operands(micro_batching *m, const segment *g, const division *how, uint32_t region,
+static bool cut_operands(batching *m, const segment *g, const division *how, uint32_t region,
                          build_step *s) {
   lowering *l = m->l;
   for (uint32_t k = 0; k < s->operand_count; k++) {
@@ -335,23 +332,22 @@ static bool cut_operands(micro_batching *m, const segment *g, const division *ho
   return true;
 }
 
-compute_status micro_batches_set_kernel(lowering *l, const compute_kernel_descriptor *d,
-                                        build_step *s) {
+compute_status step_set_kernel(lowering *l, const compute_kernel_descriptor *d, build_step *s) {
   s->kernel = NULL;
   const compute_status status =
       kernel_cache_get(l->plan->device[s->device]->kernels, d, &s->kernel);
   if (status != COMPUTE_OK) return status;
-  return step_describe(l, d, s) ? COMPUTE_OK : micro_batches_out_of_memory(l);
+  return step_describe(l, d, s) ? COMPUTE_OK : division_out_of_memory(l);
 }
 
 /* Sets the kernel for the items of a micro-batch. */
-static compute_status cut_kernel(micro_batching *m, const segment *g, const division *how,
+static compute_status cut_kernel(batching *m, const segment *g, const division *how,
                                  build_step *s) {
   lowering *l = m->l;
   compute_kernel_descriptor *d = &m->copy->descriptor;
   kernel_key_read(s->kernel->key, m->copy);
   kernel_resize(d, how->rows / g->items * s->items, &m->copy->attributes);
-  return micro_batches_set_kernel(l, d, s);
+  return step_set_kernel(l, d, s);
 }
 
 /* Returns items · index / micro_batches; the product itself may overflow. */
@@ -360,10 +356,10 @@ static int64_t first_of(const segment *g, uint32_t index) {
          g->items % g->micro_batches * index / g->micro_batches;
 }
 
-/* Appends the steps of a micro-batch. `equal` is the first step of an earlier micro-batch of the
+/* Appends the steps of a micro-batch. `like` is the first step of an earlier micro-batch of the
  * same size, or IR_NONE. */
-static compute_status cut_micro_batch(micro_batching *m, const segment *g, const build_step *steps,
-                                      uint32_t index, uint32_t equal, uint32_t region) {
+static compute_status cut_micro_batch(batching *m, const segment *g, const build_step *steps,
+                                      uint32_t index, uint32_t like, uint32_t region) {
   lowering *l = m->l;
   const int64_t begin = first_of(g, index), end = first_of(g, index + 1);
   compute_status status = COMPUTE_OK;
@@ -376,45 +372,44 @@ static compute_status cut_micro_batch(micro_batching *m, const segment *g, const
     s->first_item = begin;
     s->items = end - begin;
     s->of_items = g->items;
-    s->side_by_side = g->thread_arenas > 1;
-    if (equal != IR_NONE && (s->constant_inputs & how->moving) == 0)
-      s->equal_step = equal + i - g->first;
+    s->side_by_side = g->arenas > 1;
+    if (like != IR_NONE && (s->constant_inputs & how->moving) == 0) s->like = like + i - g->first;
     status = cut_kernel(m, g, how, s);
     if (s->kernel) l->step_count++;
     if (status == COMPUTE_OK && !cut_operands(m, g, how, region, s))
-      status = micro_batches_out_of_memory(l);
+      status = division_out_of_memory(l);
   }
   return status;
 }
 
-uint32_t micro_batches_add_region(lowering *l, uint32_t device, uint32_t thread_arenas) {
+uint32_t storage_add_region(lowering *l, uint32_t device, uint32_t thread_arenas) {
   const uint32_t region = storage_add(l, IR_NONE, device, 0);
   if (region != IR_NONE) l->storages[region].thread_arenas = thread_arenas;
   if (thread_arenas > l->plan->thread_arenas) l->plan->thread_arenas = thread_arenas;
   return region;
 }
 
-static compute_status cut_segment(micro_batching *m, const segment *g, const build_step *steps) {
+static compute_status cut_segment(batching *m, const segment *g, const build_step *steps) {
   lowering *l = m->l;
-  uint32_t equals[2] = {IR_NONE, IR_NONE}; /* of the smaller and the larger micro-batches */
-  const uint32_t region = micro_batches_add_region(l, steps[g->first].device, g->thread_arenas);
-  compute_status status = region != IR_NONE ? COMPUTE_OK : micro_batches_out_of_memory(l);
+  uint32_t like_of[2] = {IR_NONE, IR_NONE}; /* of the smaller and the larger micro-batches */
+  const uint32_t region = storage_add_region(l, steps[g->first].device, g->arenas);
+  compute_status status = region != IR_NONE ? COMPUTE_OK : division_out_of_memory(l);
   mark_inside(m, g, steps);
   for (uint32_t k = 0; status == COMPUTE_OK && k < g->micro_batches; k++) {
     const int64_t items = first_of(g, k + 1) - first_of(g, k);
-    uint32_t *equal = &equals[items > g->items / g->micro_batches];
+    uint32_t *like = &like_of[items > g->items / g->micro_batches];
     const uint32_t first = l->step_count;
-    status = cut_micro_batch(m, g, steps, k, *equal, region);
-    if (*equal == IR_NONE) *equal = first;
+    status = cut_micro_batch(m, g, steps, k, *like, region);
+    if (*like == IR_NONE) *like = first;
   }
   for (uint32_t i = g->first; i <= g->last; i++)
     kernel_cache_return(l->plan->device[steps[i].device]->kernels, steps[i].kernel);
   return status;
 }
 
-compute_status micro_batches_begin_steps(lowering *l, uint32_t capacity) {
+compute_status steps_begin(lowering *l, uint32_t capacity) {
   build_step *made = scratch_take(l->memory, capacity, sizeof *made);
-  if (!made) return micro_batches_out_of_memory(l);
+  if (!made) return division_out_of_memory(l);
   l->steps = made;
   l->step_capacity = capacity;
   l->step_count = 0;
@@ -422,14 +417,14 @@ compute_status micro_batches_begin_steps(lowering *l, uint32_t capacity) {
 }
 
 /* Replaces the steps of all segments. On every path, each kernel belongs to exactly one step. */
-static compute_status cut_all(micro_batching *m) {
+static compute_status cut_all(batching *m) {
   lowering *l = m->l;
   const build_step *steps = l->steps;
   const uint32_t count = l->step_count;
   uint32_t total = count;
   for (uint32_t i = 0; i < m->count; i++)
     total += (m->segments[i].last - m->segments[i].first + 1) * m->segments[i].micro_batches;
-  compute_status status = micro_batches_begin_steps(l, total);
+  compute_status status = steps_begin(l, total);
   if (status != COMPUTE_OK) return status;
   const segment *next = m->segments, *end = m->segments + m->count;
   for (uint32_t i = 0; i < count; i++) {
@@ -444,7 +439,7 @@ static compute_status cut_all(micro_batching *m) {
 }
 
 /* Values in a per-thread arena have the lifetimes of the first micro-batch. */
-void micro_batches_find_lifetimes(lowering *l) {
+void storages_find_lifetimes(lowering *l) {
   for (uint32_t i = 0; i < l->storage_count; i++) l->storages[i].first = IR_NONE;
   for (uint32_t i = 0; i < l->step_count; i++)
     for (uint32_t k = 0; k < l->steps[i].operand_count; k++) {
@@ -456,7 +451,7 @@ void micro_batches_find_lifetimes(lowering *l) {
 
 /* Returns false for steps that were divided before: a second division would not fit the
  * segments. */
-static bool has_large_step(const micro_batching *m) {
+static bool has_large_step(const batching *m) {
   bool found = false;
   for (uint32_t i = 0; i < m->l->step_count; i++) {
     const build_step *s = &m->l->steps[i];
@@ -469,7 +464,7 @@ static bool has_large_step(const micro_batching *m) {
 /* If no segment exceeds the caches, micro-batches per thread may still keep values near the
  * cores. */
 compute_status micro_batches_cut(lowering *l) {
-  micro_batching m = {.l = l, .close = true};
+  batching m = {.l = l, .close = true};
   if (!has_large_step(&m)) return COMPUTE_OK;
   m.steps = scratch_take(l->memory, l->step_count, sizeof *m.steps);
   m.segments = scratch_take(l->memory, l->step_count, sizeof *m.segments);
@@ -479,7 +474,7 @@ compute_status micro_batches_cut(lowering *l) {
   m.local = scratch_take(l->memory, l->storage_count, sizeof *m.local);
   m.copy = scratch_take(l->memory, 1, sizeof *m.copy);
   if (!m.steps || !m.segments || !m.run_of || !m.uses || !m.inside || !m.local || !m.copy)
-    return micro_batches_out_of_memory(l);
+    return division_out_of_memory(l);
   memset(m.local, 0xff, sizeof *m.local * l->storage_count);
   for (uint32_t i = 0; i < l->step_count; i++) divide_step(&m, &l->steps[i], &m.steps[i]);
   m.close = false;
@@ -488,6 +483,6 @@ compute_status micro_batches_cut(lowering *l) {
   if (m.close) find_segments(&m);
   if (m.count == 0) return COMPUTE_OK;
   const compute_status status = cut_all(&m);
-  micro_batches_find_lifetimes(l);
+  storages_find_lifetimes(l);
   return status;
 }

@@ -38,7 +38,7 @@ typedef struct tile_run {
   uint32_t first, last, tiles;
 } tile_run;
 
-typedef struct row_tiling {
+typedef struct tiling {
   lowering *l;
   const build_step *from; /* the undivided steps */
   uint32_t from_count;
@@ -47,7 +47,7 @@ typedef struct row_tiling {
   uint32_t count;
   uint32_t *local; /* by storage used only inside a run: its rows in the per-thread arena */
   descriptor_copy *copy;
-} row_tiling;
+} tiling;
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
@@ -62,17 +62,15 @@ static void divide_operand(const build_step *s, const compute_kernel_descriptor 
   how->moving |= UINT32_C(1) << k;
   how->divided += bytes;
   how->row[k] = (uint64_t)o->stride[ROWS] * compute_dtype_size(o->dtype);
-  if (micro_batches_lie_apart(d, k, ROWS, s->operand[k].offset, bytes))
-    how->apart |= UINT32_C(1) << k;
+  if (operand_lies_apart(d, k, ROWS, s->operand[k].offset, bytes)) how->apart |= UINT32_C(1) << k;
 }
 
-static void divide_step(const row_tiling *t, const build_step *s, division *how) {
+static void divide_step(const tiling *t, const build_step *s, division *how) {
   const lowering *l = t->l;
   const compute_kernel_descriptor *d = &t->copy->descriptor;
   if (s->micro_batches > 1 || s->kind != COMPUTE_KERNEL_CONV ||
-      l->plan->device[s->device] != l->plan->context->cpu ||
-      !micro_batches_can_divide(l, s, t->copy) || d->size[0] != 1 ||
-      !kernel_splits_rows(d, &how->reads))
+      l->plan->device[s->device] != l->plan->context->cpu || !step_is_divisible(l, s, t->copy) ||
+      d->size[0] != 1 || !kernel_splits_rows(d, &how->reads))
     return;
   uint32_t own = 1; /* data and results; a crop of planes would change the products */
   for (uint32_t k = 0; k < s->operand_count; k++) {
@@ -87,7 +85,7 @@ static void divide_step(const row_tiling *t, const build_step *s, division *how)
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Returns the step of the run (from `first` on) that writes input k of step i, or IR_NONE. */
-static uint32_t find_writer(const row_tiling *t, uint32_t first, uint32_t i, uint32_t k) {
+static uint32_t find_writer(const tiling *t, uint32_t first, uint32_t i, uint32_t k) {
   const uint32_t id = t->from[i].operand[k].storage, at = t->l->storages[id].first;
   if (at < first || at >= i) return IR_NONE;
   const build_step *s = &t->from[at];
@@ -97,13 +95,13 @@ static uint32_t find_writer(const row_tiling *t, uint32_t first, uint32_t i, uin
 }
 
 /* Returns the rows of input k that the rows of results need. */
-static kernel_rows rows_of_input(const row_tiling *t, uint32_t i, uint32_t k, kernel_rows results) {
+static kernel_rows rows_of_input(const tiling *t, uint32_t i, uint32_t k, kernel_rows results) {
   return k == 0 ? kernel_rows_read(&t->steps[i].reads, results) : results;
 }
 
 /* Computes the rows of each step's results that a tile needs, including the halo. The index is the
  * step's position in the run. */
-static void find_rows(const row_tiling *t, const tile_run *run, uint32_t tile,
+static void find_rows(const tiling *t, const tile_run *run, uint32_t tile,
                       kernel_rows rows[LENGTH]) {
   const int64_t all = t->steps[run->last].rows, tiles = run->tiles;
   for (uint32_t i = run->first; i < run->last; i++)
@@ -123,7 +121,7 @@ static void find_rows(const row_tiling *t, const tile_run *run, uint32_t tile,
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
 /* True if step i, not the last one, writes only for steps of the run. */
-static bool stays_inside(const row_tiling *t, const tile_run *run, uint32_t i) {
+static bool stays_inside(const tiling *t, const tile_run *run, uint32_t i) {
   const build_step *s = &t->from[i];
   for (uint32_t k = s->input_count; k < s->operand_count; k++) {
     const storage *to = &t->l->storages[s->operand[k].storage];
@@ -135,7 +133,7 @@ static bool stays_inside(const row_tiling *t, const tile_run *run, uint32_t i) {
 
 /* True if step i reads the run's values row by row, and reads nothing that the last step writes.
  * Another tile may already be complete. */
-static bool reads_rows(const row_tiling *t, const tile_run *run, uint32_t i) {
+static bool reads_rows(const tiling *t, const tile_run *run, uint32_t i) {
   const build_step *s = &t->from[i], *last = &t->from[run->last];
   for (uint32_t k = 0; k < s->input_count; k++) {
     if (find_writer(t, run->first, i, k) != IR_NONE && (t->steps[i].apart >> k & 1) == 0)
@@ -146,7 +144,7 @@ static bool reads_rows(const row_tiling *t, const tile_run *run, uint32_t i) {
   return true;
 }
 
-static bool is_possible(const row_tiling *t, const tile_run *run) {
+static bool is_possible(const tiling *t, const tile_run *run) {
   for (uint32_t i = run->first; i <= run->last; i++)
     if (!reads_rows(t, run, i) || (i < run->last && !stays_inside(t, run, i))) return false;
   return true;
@@ -154,7 +152,7 @@ static bool is_possible(const row_tiling *t, const tile_run *run) {
 
 /* True if the steps are limited by memory: more bytes of values would stay with a thread than each
  * tile reads of weights. */
-static bool pays(const row_tiling *t, const tile_run *run) {
+static bool pays(const tiling *t, const tile_run *run) {
   uint64_t flops = 0, divided = 0, whole = 0, kept = 0;
   for (uint32_t i = run->first; i <= run->last; i++) {
     const build_step *s = &t->from[i];
@@ -168,7 +166,7 @@ static bool pays(const row_tiling *t, const tile_run *run) {
 }
 
 /* Returns the operations of a tile; 0 if it is too small. */
-static double count_flops(const row_tiling *t, const tile_run *run, uint32_t tile) {
+static double count_flops(const tiling *t, const tile_run *run, uint32_t tile) {
   kernel_rows rows[LENGTH];
   double flops = 0;
   find_rows(t, run, tile, rows);
@@ -183,7 +181,7 @@ static double count_flops(const row_tiling *t, const tile_run *run, uint32_t til
 }
 
 /* True if the halo adds little work, and the tiles have about equal work. */
-static bool is_even(const row_tiling *t, const tile_run *run) {
+static bool is_even(const tiling *t, const tile_run *run) {
   double flops = 0, most = 0;
   for (uint32_t i = run->first; i <= run->last; i++) flops += (double)t->from[i].flops;
   for (uint32_t tile = 0; tile < run->tiles; tile++) {
@@ -195,7 +193,7 @@ static bool is_even(const row_tiling *t, const tile_run *run) {
 }
 
 /* Finds the longest run from `first` on. */
-static bool find_run(const row_tiling *t, uint32_t first, tile_run *found) {
+static bool find_run(const tiling *t, uint32_t first, tile_run *found) {
   const uint32_t threads = (uint32_t)thread_pool_count(t->l->plan->context->threads);
   tile_run run = {.first = first, .last = first};
   found->tiles = 0;
@@ -209,7 +207,7 @@ static bool find_run(const row_tiling *t, uint32_t first, tile_run *found) {
   return found->tiles > 0;
 }
 
-static void find_runs(row_tiling *t) {
+static void find_runs(tiling *t) {
   for (uint32_t i = 0; i < t->from_count; i++) divide_step(t, &t->from[i], &t->steps[i]);
   for (uint32_t i = 0; i < t->from_count; i++)
     if (find_run(t, i, &t->runs[t->count])) i = t->runs[t->count++].last;
@@ -226,7 +224,7 @@ typedef struct cutting {
 
 /* Adds per-thread memory for the values used only inside the run, with enough rows for each
  * tile. */
-static compute_status add_locals(row_tiling *t, const tile_run *run, uint32_t region) {
+static compute_status add_locals(tiling *t, const tile_run *run, uint32_t region) {
   int64_t most[LENGTH] = {0};
   for (uint32_t tile = 0; tile < run->tiles; tile++) {
     kernel_rows rows[LENGTH];
@@ -239,7 +237,7 @@ static compute_status add_locals(row_tiling *t, const tile_run *run, uint32_t re
     for (uint32_t k = s->input_count; k < s->operand_count; k++) {
       const uint64_t bytes = (uint64_t)most[i - run->first] * t->steps[i].row[k];
       const uint32_t made = storage_add(t->l, IR_NONE, s->device, bytes);
-      if (made == IR_NONE) return micro_batches_out_of_memory(t->l);
+      if (made == IR_NONE) return division_out_of_memory(t->l);
       t->l->storages[made].region = region;
       t->local[s->operand[k].storage] = made;
     }
@@ -248,7 +246,7 @@ static compute_status add_locals(row_tiling *t, const tile_run *run, uint32_t re
 }
 
 /* Sets the operands of step i to the tile's rows, in the per-thread arena or in the image. */
-static void cut_operands(const row_tiling *t, const cutting *c, uint32_t i, build_step *s) {
+static void cut_operands(const tiling *t, const cutting *c, uint32_t i, build_step *s) {
   const uint32_t first = c->run->first;
   const division *how = &t->steps[i];
   for (uint32_t k = 0; k < s->operand_count; k++) {
@@ -273,37 +271,37 @@ static bool has_same_constants(const build_step *a, const build_step *b) {
 }
 
 /* Returns an earlier step of the run's tiles with the same kernel and constants, or IR_NONE. */
-static uint32_t find_equal_step(const lowering *l, const cutting *c, const build_step *s) {
+static uint32_t find_like(const lowering *l, const cutting *c, const build_step *s) {
   for (uint32_t i = c->begin; i < l->step_count; i++)
-    if (l->steps[i].equal_step == IR_NONE && has_same_constants(&l->steps[i], s)) return i;
+    if (l->steps[i].like == IR_NONE && has_same_constants(&l->steps[i], s)) return i;
   return IR_NONE;
 }
 
-static compute_status cut_step(row_tiling *t, const cutting *c, uint32_t i) {
+static compute_status cut_step(tiling *t, const cutting *c, uint32_t i) {
   lowering *l = t->l;
   build_step *s = &l->steps[l->step_count];
   *s = t->from[i];
   s->micro_batch = c->tile;
   s->micro_batches = c->run->tiles;
   s->of_items = t->steps[c->run->last].rows;
-  s->in_row_tiles = s->side_by_side = true;
+  s->row_tile = s->side_by_side = true;
   s->first_in_place = s->input_count; /* no reuse in place: values have different halos */
   kernel_key_read(s->kernel->key, t->copy);
   kernel_crop(&t->copy->descriptor, c->rows[i - c->run->first], &t->copy->attributes);
-  const compute_status status = micro_batches_set_kernel(l, &t->copy->descriptor, s);
+  const compute_status status = step_set_kernel(l, &t->copy->descriptor, s);
   if (!s->kernel) return status;
   cut_operands(t, c, i, s);
-  s->equal_step = find_equal_step(l, c, s);
+  s->like = find_like(l, c, s);
   l->step_count++;
   return status;
 }
 
-static compute_status cut_run(row_tiling *t, const tile_run *run) {
+static compute_status cut_run(tiling *t, const tile_run *run) {
   lowering *l = t->l;
   cutting c = {.run = run, .begin = l->step_count};
   const uint32_t threads = (uint32_t)thread_pool_count(l->plan->context->threads);
-  const uint32_t region = micro_batches_add_region(l, t->from[run->first].device, threads);
-  compute_status status = region != IR_NONE ? COMPUTE_OK : micro_batches_out_of_memory(l);
+  const uint32_t region = storage_add_region(l, t->from[run->first].device, threads);
+  compute_status status = region != IR_NONE ? COMPUTE_OK : division_out_of_memory(l);
   if (status == COMPUTE_OK) status = add_locals(t, run, region);
   for (; status == COMPUTE_OK && c.tile < run->tiles; c.tile++) {
     find_rows(t, run, c.tile, c.rows);
@@ -316,12 +314,12 @@ static compute_status cut_run(row_tiling *t, const tile_run *run) {
 }
 
 /* Replaces the steps of all runs. On every path, each kernel belongs to exactly one step. */
-static compute_status cut_all(row_tiling *t) {
+static compute_status cut_all(tiling *t) {
   lowering *l = t->l;
   uint32_t total = t->from_count;
   for (uint32_t i = 0; i < t->count; i++)
     total += (t->runs[i].last - t->runs[i].first + 1) * t->runs[i].tiles;
-  compute_status status = micro_batches_begin_steps(l, total);
+  compute_status status = steps_begin(l, total);
   if (status != COMPUTE_OK) return status;
   const tile_run *next = t->runs, *end = t->runs + t->count;
   for (uint32_t i = 0; i < t->from_count; i++) {
@@ -331,8 +329,7 @@ static compute_status cut_all(row_tiling *t) {
     } else {
       build_step *s = &l->steps[l->step_count];
       *s = t->from[i];
-      if (s->equal_step != IR_NONE)
-        s->equal_step += l->step_count - i; /* of a micro-batch: shifted alike */
+      if (s->like != IR_NONE) s->like += l->step_count - i; /* of a micro-batch: shifted alike */
       l->step_count++;
     }
   }
@@ -341,15 +338,15 @@ static compute_status cut_all(row_tiling *t) {
 
 compute_status row_tiles_cut(lowering *l) {
   if (!l->plan->context->cpu || thread_pool_count(l->plan->context->threads) < 2) return COMPUTE_OK;
-  row_tiling t = {.l = l, .from = l->steps, .from_count = l->step_count};
+  tiling t = {.l = l, .from = l->steps, .from_count = l->step_count};
   t.steps = scratch_take(l->memory, l->step_count, sizeof *t.steps);
   t.runs = scratch_take(l->memory, (size_t)l->step_count + 1, sizeof *t.runs);
   t.local = scratch_take(l->memory, l->storage_count, sizeof *t.local);
   t.copy = scratch_take(l->memory, 1, sizeof *t.copy);
-  if (!t.steps || !t.runs || !t.local || !t.copy) return micro_batches_out_of_memory(l);
+  if (!t.steps || !t.runs || !t.local || !t.copy) return division_out_of_memory(l);
   find_runs(&t);
   if (t.count == 0) return COMPUTE_OK;
   const compute_status status = cut_all(&t);
-  micro_batches_find_lifetimes(l);
+  storages_find_lifetimes(l);
   return status;
 }

@@ -117,8 +117,7 @@ static uint32_t print_micro_batches(const compute_plan *plan, text_buffer *t, ui
          plan->steps[first].micro_batch == 0)
     first++;
   for (end = first; end < plan->step_count && plan->steps[end].micro_batch > 0;) end++;
-  const char *part = s->in_row_tiles ? "band" : "slice",
-             *items = s->in_row_tiles ? "rows" : "items";
+  const char *part = s->row_tile ? "band" : "slice", *items = s->row_tile ? "rows" : "items";
   text_add(t, "      steps %u to %u run in %u %ss of the %lld %s%s; the first %s:\n", number + 1,
            end, s->micro_batches, part, (long long)s->of_items, items,
            s->side_by_side ? ", each on one thread" : "", part);

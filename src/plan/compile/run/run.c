@@ -13,9 +13,9 @@ static const char HERE[] = "compute_run";
 static void run_destroy(const compute_plan *plan, plan_run *run) {
   record_release(plan, &run->recording);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) compute_queue_release(run->queue[d]);
-  for (uint32_t i = 0; run->thread_queue && i < plan->thread_arenas; i++)
-    compute_queue_release(run->thread_queue[i]);
-  base_release(run->thread_queue);
+  for (uint32_t i = 0; run->arena_queue && i < plan->thread_arenas; i++)
+    compute_queue_release(run->arena_queue[i]);
+  base_release(run->arena_queue);
   base_release(run->bound);
   base_release(run->substitute);
   base_release(run->repeats);
@@ -61,10 +61,9 @@ static plan_run *run_create(const compute_plan *plan) {
   run->memory = base_allocate(plan->slot_count, sizeof *run->memory);
   run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
   run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
-  run->thread_queue = base_allocate(plan->thread_arenas, sizeof *run->thread_queue);
+  run->arena_queue = base_allocate(plan->thread_arenas, sizeof *run->arena_queue);
   if (!run->bound || !run->substitute || !run->repeats || !run->inputs.at || !run->outputs.at ||
-      !run->parameters.at || !run->memory || !run->offset || !run->arguments ||
-      !run->thread_queue) {
+      !run->parameters.at || !run->memory || !run->offset || !run->arguments || !run->arena_queue) {
     run_destroy(plan, run);
     return NULL;
   }
@@ -125,7 +124,7 @@ static compute_status take_queues(const compute_plan *plan, plan_run *run, compu
   if (plan->device[PLAN_CPU] != NULL && !run->queue[PLAN_CPU])
     s = compute_queue_create(plan->device[PLAN_CPU], &run->queue[PLAN_CPU]);
   for (uint32_t i = 1; s == COMPUTE_OK && i < plan->thread_arenas; i++)
-    if (!run->thread_queue[i]) s = compute_queue_create(plan->context->cpu, &run->thread_queue[i]);
+    if (!run->arena_queue[i]) s = compute_queue_create(plan->context->cpu, &run->arena_queue[i]);
   if (s != COMPUTE_OK || *queue != NULL) return s;
   if (!run->queue[PLAN_MAIN])
     s = compute_queue_create(plan->device[PLAN_MAIN], &run->queue[PLAN_MAIN]);

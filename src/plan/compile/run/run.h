@@ -71,10 +71,10 @@ typedef struct plan_repeat {
 typedef struct plan_run {
   struct plan_run *next;
   compute_queue *queue[PLAN_DEVICES]; /* created when first needed */
-  compute_queue **thread_queue; /* by thread, likewise; thread 0 uses the queue of other steps */
-  compute_tensor **bound;       /* by port, the caller's tensor */
-  compute_tensor **substitute;  /* by port, or NULL */
-  plan_repeat *repeats;         /* outputs to copy after the run */
+  compute_queue **arena_queue; /* by thread, likewise; thread 0 uses the queue of other steps */
+  compute_tensor **bound;      /* by port, the caller's tensor */
+  compute_tensor **substitute; /* by port, or NULL */
+  plan_repeat *repeats;        /* outputs to copy after the run */
   uint32_t repeat_count;
   span_list inputs, outputs, parameters; /* their spans; the outputs include the repeats */
   const compute_memory **memory;         /* by slot */

@@ -305,7 +305,7 @@ static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue
 /* ---- Concurrent micro-batches ---------------------------------------------------------------- */
 
 /* All micro-batches of a segment, which has the steps first … end − 1. */
-typedef struct run_micro_batches {
+typedef struct run_segment {
   const compute_plan *plan;
   const plan_run *run;
   compute_queue *queue;       /* of thread 0 */
@@ -314,7 +314,7 @@ typedef struct run_micro_batches {
   atomic_bool failed;
   compute_status status; /* of the first failure, … */
   compute_error error;   /* … which may be on another thread */
-} run_micro_batches;
+} run_segment;
 
 static uint32_t find_end(const compute_plan *plan, uint32_t first) {
   uint32_t end = first + 1;
@@ -324,7 +324,7 @@ static uint32_t find_end(const compute_plan *plan, uint32_t first) {
   return end;
 }
 
-static compute_status run_on_thread(const run_micro_batches *all, plan_step *s,
+static compute_status run_on_thread(const run_segment *all, plan_step *s,
                                     const run_thread *thread) {
   const plan_run *run = all->run;
   if (is_idle(s, run->memory, run->offset)) return COMPUTE_OK;
@@ -336,10 +336,10 @@ static compute_status run_on_thread(const run_micro_batches *all, plan_step *s,
 }
 
 static void run_micro_batch(void *argument, int64_t index, int32_t worker) {
-  run_micro_batches *all = argument;
+  run_segment *all = argument;
   compute_argument arguments[COMPUTE_MAX_OPERANDS];
   const run_thread thread = {.number = (uint32_t)worker,
-                             .queue = worker > 0 ? all->run->thread_queue[worker] : all->queue,
+                             .queue = worker > 0 ? all->run->arena_queue[worker] : all->queue,
                              .arguments = arguments};
   const uint32_t steps = (all->end - all->first) / all->micro_batches;
   const uint32_t begin = all->first + (uint32_t)index * steps;
@@ -360,14 +360,14 @@ static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
                                        compute_queue *queue, const run_control *control,
                                        uint32_t watch, uint32_t *at) {
   const uint32_t end = find_end(plan, *at);
-  run_micro_batches all = {.plan = plan,
-                           .run = run,
-                           .queue = queue,
-                           .control = run->first_overwrite < end ? NULL : control,
-                           .watch = watch,
-                           .first = *at,
-                           .end = end,
-                           .micro_batches = plan->steps[*at].micro_batches};
+  run_segment all = {.plan = plan,
+                     .run = run,
+                     .queue = queue,
+                     .control = run->first_overwrite < end ? NULL : control,
+                     .watch = watch,
+                     .first = *at,
+                     .end = end,
+                     .micro_batches = plan->steps[*at].micro_batches};
   thread_pool_run(plan->context->threads, all.micro_batches, run_micro_batch, &all);
   *at = end - 1;
   /* Without control, bindings may have been overwritten, which counts as progress. */
@@ -377,7 +377,7 @@ static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
     run->done = end;
     return end < plan->step_count ? check_control(plan, run, control) : COMPUTE_OK;
   }
-  for (uint32_t i = 1; i < plan->thread_arenas; i++) (void)compute_queue_wait(run->thread_queue[i]);
+  for (uint32_t i = 1; i < plan->thread_arenas; i++) (void)compute_queue_wait(run->arena_queue[i]);
   error_restore(plan->context, &all.error);
   return all.status;
 }
