@@ -42,12 +42,12 @@ typedef struct bench_own {
 } bench_own;
 
 /* One variant of one peer. */
-typedef struct bench_rival {
+typedef struct bench_peer_case {
   char name[40];
   const bench_peer_operation *operation;
   void *state;
   uint32_t set_count, next;
-} bench_rival;
+} bench_peer_case;
 
 /* ---- Arrays -------------------------------------------------------------------------------- */
 
@@ -188,31 +188,32 @@ static compute_status own_check(bench_own *own, const bench_arena *arena, const 
 
 /* ---- Peers --------------------------------------------------------------------------------- */
 
-static void rival_run(void *state, int64_t times) {
-  bench_rival *rival = state;
+static void peer_case_run(void *state, int64_t times) {
+  bench_peer_case *peer_case = state;
   for (int64_t i = 0; i < times; i++) {
-    rival->operation->run(rival->state, rival->next);
-    if (++rival->next == rival->set_count) rival->next = 0;
+    peer_case->operation->run(peer_case->state, peer_case->next);
+    if (++peer_case->next == peer_case->set_count) peer_case->next = 0;
   }
 }
 
 /* Whether the peer computes the same thing. */
-static bool rival_agrees(bench_session *session, bench_rival *rival, const bench_problem *problem,
-                         const bench_arena *arena, const bench_check *check) {
+static bool peer_case_agrees(bench_session *session, bench_peer_case *peer_case,
+                             const bench_problem *problem, const bench_arena *arena,
+                             const bench_check *check) {
   memset(arena->set[0].output, 0xff, arena->output_bytes);
-  rival->next = 0;
-  rival_run(rival, 1);
-  if (rival->operation->collect) rival->operation->collect(rival->state, 0);
+  peer_case->next = 0;
+  peer_case_run(peer_case, 1);
+  if (peer_case->operation->collect) peer_case->operation->collect(peer_case->state, 0);
   double error = bench_check_error(check, arena->set[0].output, true);
   if (error <= fmax(peer_tolerance, 4 * host_epsilon(check->dtype))) return true;
-  bench_note(session, "%s computes something else for %s (error %.1e): not compared", rival->name,
-             problem->c->name, error);
+  bench_note(session, "%s computes something else for %s (error %.1e): not compared",
+             peer_case->name, problem->c->name, error);
   return false;
 }
 
-static int find_rivals(bench_session *session, const bench_problem *problem,
-                       const bench_arena *arena, const bench_peer_problem *peer_problem,
-                       const bench_check *check, bench_rival *rivals, int most) {
+static int find_peer_cases(bench_session *session, const bench_problem *problem,
+                           const bench_arena *arena, const bench_peer_problem *peer_problem,
+                           const bench_check *check, bench_peer_case *peer_cases, int most) {
   int count = 0;
   const bench_peer *peer;
   if (session->info.type != COMPUTE_DEVICE_CPU) return 0;
@@ -220,16 +221,16 @@ static int find_rivals(bench_session *session, const bench_problem *problem,
     for (size_t i = 0; i < peer->operation_count && count < most; i++) {
       const bench_peer_operation *operation = &peer->operations[i];
       if (strcmp(operation->name, problem->c->operation)) continue;
-      bench_rival *rival = &rivals[count];
-      *rival = (bench_rival){.operation = operation, .set_count = arena->set_count};
-      snprintf(rival->name, sizeof rival->name, "%s%s%s", peer->name,
+      bench_peer_case *peer_case = &peer_cases[count];
+      *peer_case = (bench_peer_case){.operation = operation, .set_count = arena->set_count};
+      snprintf(peer_case->name, sizeof peer_case->name, "%s%s%s", peer->name,
                operation->variant[0] ? " " : "", operation->variant);
-      rival->state = operation->setup(peer_problem);
-      if (!rival->state) continue;
-      if (rival_agrees(session, rival, problem, arena, check))
+      peer_case->state = operation->setup(peer_problem);
+      if (!peer_case->state) continue;
+      if (peer_case_agrees(session, peer_case, problem, arena, check))
         count++;
       else
-        operation->teardown(rival->state);
+        operation->teardown(peer_case->state);
     }
   }
   return count;
@@ -239,7 +240,7 @@ static int find_rivals(bench_session *session, const bench_problem *problem,
 
 static void add_records(bench_session *session, const char *suite, const bench_case *c,
                         double bytes, double error, double bound, const bench_runner *runner,
-                        const bench_rival *rivals, int rival_count) {
+                        const bench_peer_case *peer_cases, int peer_case_count) {
   const bench_operation *operation = bench_operation_find(c->operation);
   bench_record record = bench_record_new(session, suite, c);
   record.ms = bench_quantile(&runner[0], 0.5);
@@ -249,9 +250,9 @@ static void add_records(bench_session *session, const char *suite, const bench_c
   if (operation->flops) record.gflops = operation->flops(c) / record.ms * 1e-6;
   record.max_rel_err = error;
   bench_require_most(&record, "error", "", error, bound);
-  if (!rival_count) bench_record_add(session, &record);
-  for (int i = 0; i < rival_count; i++) {
-    memcpy(record.peer, rivals[i].name, sizeof record.peer);
+  if (!peer_case_count) bench_record_add(session, &record);
+  for (int i = 0; i < peer_case_count; i++) {
+    memcpy(record.peer, peer_cases[i].name, sizeof record.peer);
     record.peer_ms = bench_quantile(&runner[i + 1], 0.5);
     bench_record_add(session, &record);
   }
@@ -273,7 +274,7 @@ static compute_status prepare(bench_own *own, const char *suite, const bench_cas
 }
 
 /* The part that needs all arrays. */
-static compute_status compete(bench_own *own, const char *suite, const bench_problem *problem,
+static compute_status compare(bench_own *own, const char *suite, const bench_problem *problem,
                               const bench_arena *arena, const bench_check *check) {
   bench_session *session = own->session;
   const bench_case *c = problem->c;
@@ -288,18 +289,19 @@ static compute_status compete(bench_own *own, const char *suite, const bench_pro
   compute_status status = own_check(own, arena, check, &error);
   if (status) return status;
 
-  bench_rival rivals[BENCH_RUNNERS - 1];
+  bench_peer_case peer_cases[BENCH_RUNNERS - 1];
   bench_runner runners[BENCH_RUNNERS] = {{.run = own_run, .state = own}};
-  int count = find_rivals(session, problem, arena, &peer_problem, check, rivals, BENCH_RUNNERS - 1);
+  int count =
+      find_peer_cases(session, problem, arena, &peer_problem, check, peer_cases, BENCH_RUNNERS - 1);
   for (int i = 0; i < count; i++)
-    runners[i + 1] = (bench_runner){.run = rival_run, .state = &rivals[i]};
+    runners[i + 1] = (bench_runner){.run = peer_case_run, .state = &peer_cases[i]};
   /* The many variants of a convolution share the time of a few. */
   const double seconds = session->options->quick ? 0.12 : count > 3 ? 0.3 : 0.5;
   bench_measure(runners, count + 1, seconds);
   if (!own->status)
     add_records(session, suite, c, bytes, error, bound_of(problem) * host_epsilon(check->dtype),
-                runners, rivals, count);
-  for (int i = 0; i < count; i++) rivals[i].operation->teardown(rivals[i].state);
+                runners, peer_cases, count);
+  for (int i = 0; i < count; i++) peer_cases[i].operation->teardown(peer_cases[i].state);
   return own->status;
 }
 
@@ -329,7 +331,7 @@ void bench_run_operation(bench_session *session, const char *suite, const bench_
   if (status)
     bench_fail(session, suite, c, "has no tensors");
   else if (session->options->prepare ? prepare(&own, suite, c)
-                                     : compete(&own, suite, &problem, &arena, &check))
+                                     : compare(&own, suite, &problem, &arena, &check))
     bench_fail(session, suite, c, "does not run");
 end:
   bench_check_release(&check);

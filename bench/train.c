@@ -21,14 +21,14 @@
  * the root of squares, which for gradients near zero turns roundings into whole steps. */
 static const double infer_bound = 2e-5, train_bound = 1e-3;
 
-typedef struct rival {
+typedef struct peer_case {
   char name[40];
   const bench_peer_operation *operation;
   void *state;
-} rival;
+} peer_case;
 
 /* One case: arrays, and the truth. */
-typedef struct contest {
+typedef struct comparison {
   bench_session *session;
   const bench_case *c;
   bool training;
@@ -36,11 +36,11 @@ typedef struct contest {
   int64_t result_count;
   double *truth;
   float *results; /* of a peer */
-} contest;
+} comparison;
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-static int find_truth(contest *t) {
+static int find_truth(comparison *t) {
   const network_problem problem = {.network = t->data.network,
                                    .batch = t->data.batch,
                                    .x = t->data.x,
@@ -55,7 +55,7 @@ static int find_truth(contest *t) {
 }
 
 /* The largest error, relative to the largest of the true results. */
-static double error_of(const contest *t, const float *results, int64_t first) {
+static double error_of(const comparison *t, const float *results, int64_t first) {
   double worst = 0, top = 0;
   for (int64_t i = first; i < t->result_count; i++) top = fmax(top, fabs(t->truth[i]));
   for (int64_t i = first; i < t->result_count; i++) {
@@ -67,16 +67,16 @@ static double error_of(const contest *t, const float *results, int64_t first) {
 
 /* ---- Peers --------------------------------------------------------------------------------- */
 
-static void rival_run(void *state, int64_t times) {
-  const rival *r = state;
+static void peer_case_run(void *state, int64_t times) {
+  const peer_case *r = state;
   for (int64_t i = 0; i < times; i++) r->operation->run(r->state, 0);
 }
 
 /* Only the last loss of a peer's training is known. */
-static bool rival_agrees(contest *t, rival *r) {
+static bool peer_case_agrees(comparison *t, peer_case *r) {
   const int64_t last = t->training ? BENCH_CHECK_STEPS - 1 : 0;
   for (int64_t i = 0; i < t->result_count; i++) t->results[i] = NAN; /* not our result */
-  rival_run(r, t->training ? BENCH_CHECK_STEPS : 1);
+  peer_case_run(r, t->training ? BENCH_CHECK_STEPS : 1);
   if (r->operation->collect) r->operation->collect(r->state, 0);
   if (t->training) t->results[last] = t->results[0];
   const double error = error_of(t, t->results, last);
@@ -86,19 +86,20 @@ static bool rival_agrees(contest *t, rival *r) {
   return false;
 }
 
-static int find_rivals(contest *t, const bench_peer_problem *problem, rival *rivals, int most) {
+static int find_peer_cases(comparison *t, const bench_peer_problem *problem, peer_case *peer_cases,
+                           int most) {
   int count = 0;
   const bench_peer *peer;
   if (t->session->info.type != COMPUTE_DEVICE_CPU) return 0;
   for (size_t p = 0; (peer = bench_peer_at(t->session->peers, p)); p++) {
     for (size_t i = 0; i < peer->operation_count && count < most; i++) {
-      rival *r = &rivals[count];
-      *r = (rival){.operation = &peer->operations[i]};
+      peer_case *r = &peer_cases[count];
+      *r = (peer_case){.operation = &peer->operations[i]};
       if (strcmp(r->operation->name, t->c->operation)) continue;
       snprintf(r->name, sizeof r->name, "%s%s%s", peer->name, r->operation->variant[0] ? " " : "",
                r->operation->variant);
       r->state = r->operation->setup(problem);
-      if (r->state && rival_agrees(t, r))
+      if (r->state && peer_case_agrees(t, r))
         count++;
       else if (r->state)
         r->operation->teardown(r->state);
@@ -109,8 +110,8 @@ static int find_rivals(contest *t, const bench_peer_problem *problem, rival *riv
 
 /* ---- Together ------------------------------------------------------------------------------ */
 
-static void add_records(contest *t, const char *suite, double error, const bench_runner *runners,
-                        const rival *rivals, int count) {
+static void add_records(comparison *t, const char *suite, double error, const bench_runner *runners,
+                        const peer_case *peer_cases, int count) {
   bench_record record = bench_record_new(t->session, suite, t->c);
   record.ms = bench_quantile(&runners[0], 0.5);
   record.ms_p10 = bench_quantile(&runners[0], 0.1);
@@ -120,15 +121,15 @@ static void add_records(contest *t, const char *suite, double error, const bench
   bench_require_most(&record, "error", "", error, t->training ? train_bound : infer_bound);
   if (!count) bench_record_add(t->session, &record);
   for (int i = 0; i < count; i++) {
-    memcpy(record.peer, rivals[i].name, sizeof record.peer);
+    memcpy(record.peer, peer_cases[i].name, sizeof record.peer);
     record.peer_ms = bench_quantile(&runners[i + 1], 0.5);
     bench_record_add(t->session, &record);
   }
 }
 
-static compute_status compete(contest *t, const char *suite, network_own *own) {
+static compute_status compare(comparison *t, const char *suite, network_own *own) {
   enum { MOST = 4 };
-  rival rivals[MOST];
+  peer_case peer_cases[MOST];
   bench_runner runners[MOST + 1] = {{.run = network_own_run, .state = own}};
   const bench_peer_buffers set = {.input = {t->data.x, t->data.labels, t->data.weights},
                                   .output = t->results};
@@ -141,18 +142,18 @@ static compute_status compete(contest *t, const char *suite, network_own *own) {
   compute_status s = network_own_results(own, t->results, t->result_count);
   if (s) return s;
   const double error = error_of(t, t->results, 0);
-  const int count = find_rivals(t, &problem, rivals, MOST);
+  const int count = find_peer_cases(t, &problem, peer_cases, MOST);
   for (int i = 0; i < count; i++)
-    runners[i + 1] = (bench_runner){.run = rival_run, .state = &rivals[i]};
+    runners[i + 1] = (bench_runner){.run = peer_case_run, .state = &peer_cases[i]};
   bench_measure(runners, count + 1, t->session->options->quick ? 0.15 : 1.0);
-  if (!own->status) add_records(t, suite, error, runners, rivals, count);
-  for (int i = 0; i < count; i++) rivals[i].operation->teardown(rivals[i].state);
+  if (!own->status) add_records(t, suite, error, runners, peer_cases, count);
+  for (int i = 0; i < count; i++) peer_cases[i].operation->teardown(peer_cases[i].state);
   return own->status;
 }
 
 /* size: network, batch */
 static void run(bench_session *session, const char *suite, const bench_case *c) {
-  contest t = {.session = session, .c = c, .training = !strcmp(c->operation, "network_step")};
+  comparison t = {.session = session, .c = c, .training = !strcmp(c->operation, "network_step")};
   network_own own = {0};
   compute_status s =
       network_own_create(session->context, session->device, session->queue,
@@ -161,7 +162,7 @@ static void run(bench_session *session, const char *suite, const bench_case *c) 
     bench_fail(session, suite, c, "cannot be made");
   else if (find_truth(&t))
     bench_note(session, "%s/%s skipped: not enough memory for its reference", suite, c->name);
-  else if (compete(&t, suite, &own))
+  else if (compare(&t, suite, &own))
     bench_fail(session, suite, c, "does not run");
   network_own_release(&own);
   network_data_release(&t.data);

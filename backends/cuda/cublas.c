@@ -214,12 +214,12 @@ static void measure_operands(cublas_product *product) {
   }
 }
 
-static void contest_describe(const cublas_product *product, cuda_contest *contest) {
+static void autotune_describe(const cublas_product *product, cuda_autotune *autotune) {
   const cublas_problem *p = &product->problem;
   const uint64_t *bytes = product->shared.operand_bytes;
-  memcpy(contest->operand_bytes, bytes, 2 * sizeof *bytes);
-  contest->operand_bytes[2] = (uint64_t)(p->bias_length * p->element_bytes[1]);
-  contest->operand_bytes[p->bias_length ? 3 : 2] = bytes[2];
+  memcpy(autotune->operand_bytes, bytes, 2 * sizeof *bytes);
+  autotune->operand_bytes[2] = (uint64_t)(p->bias_length * p->element_bytes[1]);
+  autotune->operand_bytes[p->bias_length ? 3 : 2] = bytes[2];
 }
 
 /* ---- Stored choices ------------------------------------------------------------------------ */
@@ -287,13 +287,13 @@ static compute_status choose_timed(cuda_device *device, cublas_product *product)
   const int32_t code = propose(device, product, ALIGNED, PROPOSALS, proposals, &count);
   if (code != CUBLAS_OK) return fail(device, code, "choosing an algorithm");
   trial t = {product, proposals};
-  cuda_contest contest = {.count = (uint32_t)count, .submit = try_out, .argument = &t};
+  cuda_autotune autotune = {.count = (uint32_t)count, .submit = try_out, .argument = &t};
   for (int32_t i = 0; i < count; i++)
-    if (proposals[i].workspace_bytes > contest.workspace_bytes)
-      contest.workspace_bytes = proposals[i].workspace_bytes;
-  contest_describe(product, &contest);
+    if (proposals[i].workspace_bytes > autotune.workspace_bytes)
+      autotune.workspace_bytes = proposals[i].workspace_bytes;
+  autotune_describe(product, &autotune);
   bool timed;
-  const int32_t winner = cuda_contest_hold(device, &contest, &timed);
+  const int32_t winner = cuda_autotune_run(device, &autotune, &timed);
   const compute_status status = cuda_enter(device); /* autotuning may have lost the device */
   if (status != COMPUTE_OK) return status;
   if (winner < 0) return fail(device, CUBLAS_EXECUTION, "trying its algorithms");
@@ -327,7 +327,7 @@ static void describe(cublas_product *product) {
 /* `true` if a generated kernel may be as fast. On matrix units the library is faster, with two
  * exceptions: products limited by reading the weights for a few rows, and, on GPUs with warpgroup
  * multiplication, products of a few microseconds. */
-static bool is_contested(const cuda_device *device, const cublas_problem *p) {
+static bool is_autotuned(const cuda_device *device, const cublas_problem *p) {
   enum { FEW = 16 };
   const double few_products = 3e9;
   const int64_t m = p->rows[2], n = p->columns[2], k = p->transpose[0] ? p->rows[0] : p->columns[0];
@@ -352,7 +352,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   product->library = cuda_library_open(device, CUDA_CUBLAS);
   (void)cublas_translate(descriptor, &product->problem, &reason);
   measure_operands(product);
-  product->shared.contested = is_contested(device, &product->problem);
+  product->shared.autotuned = is_autotuned(device, &product->problem);
   int32_t code = layouts_make(product);
   if (code == CUBLAS_OK) code = operation_make(product);
   compute_status status = COMPUTE_OK;

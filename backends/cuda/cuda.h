@@ -237,7 +237,7 @@ typedef struct cuda_kernel {
   cuda_product *product;  /* by a vendor library, before the launches; NULL if none */
   uint64_t product_bytes; /* of its result, at the start of the workspace; 0: it is written to the
                            * output */
-  cuda_turn *turn;        /* flips the product's filter before it; NULL if none */
+  cuda_flip *flip;        /* flips the product's filter before it; NULL if none */
 } cuda_kernel;
 
 /* Memory of launches besides the operands. */

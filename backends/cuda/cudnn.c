@@ -121,36 +121,36 @@ static void sum(const void *of, uint64_t random, const double *const values[2], 
 /* The allowed error of a plan: four times the last place of the sums' type; twelve times that if
  * Winograd is allowed; for TF32, the rounding of two factors. Matrix units truncate sums of f16 and
  * bf16; sums in the factors' type would be ten times less exact than this bound. */
-static cuda_exam exam_of(const cudnn_problem *p) {
+static cuda_verification verification_of(const cudnn_problem *p) {
   const bool half = p->type == CUDNN_F16 || p->type == CUDNN_BF16;
-  cuda_exam exam = {.sum = sum, .of = p, .allowed = 4 * 0x1p-23};
-  if (p->sum_type == CUDNN_F64) exam.allowed = 4 * 0x1p-52;
-  if (p->winograd) exam.allowed *= 12;
-  if (half) exam.allowed = 0x1p-16;
-  if (p->type == CUDNN_F32 && !p->strict) exam.allowed = 0x1p-8;
-  for (int i = 0; i < 3; i++) exam.dtype[i] = dtype_of(i == 2 ? p->result_type : p->type);
-  exam.terms = 1;
+  cuda_verification v = {.sum = sum, .of = p, .allowed = 4 * 0x1p-23};
+  if (p->sum_type == CUDNN_F64) v.allowed = 4 * 0x1p-52;
+  if (p->winograd) v.allowed *= 12;
+  if (half) v.allowed = 0x1p-16;
+  if (p->type == CUDNN_F32 && !p->strict) v.allowed = 0x1p-8;
+  for (int i = 0; i < 3; i++) v.dtype[i] = dtype_of(i == 2 ? p->result_type : p->type);
+  v.terms = 1;
   const int64_t *size = p->sizes[1]; /* the result has one of its two outer dimensions */
   const int outer = p->operation == CUDNN_KIND_FORWARD ? 1 : 0;
   for (int i = 0; i < 4; i++)
-    if (i > 1 || i == outer) exam.terms *= (double)size[i];
-  return exam;
+    if (i > 1 || i == outer) v.terms *= (double)size[i];
+  return v;
 }
 
-static int32_t contest(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
-                       int32_t count, bool *timed) {
+static int32_t autotune(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
+                        int32_t count, bool *timed) {
   trial t = {product, ways};
   char what[160];
-  const cuda_exam exam = exam_of(&product->problem);
-  cuda_contest c = {
-      .count = (uint32_t)count, .submit = try_out, .name = name, .argument = &t, .exam = &exam};
+  const cuda_verification v = verification_of(&product->problem);
+  cuda_autotune c = {
+      .count = (uint32_t)count, .submit = try_out, .name = name, .argument = &t, .verify = &v};
   cudnn_describe(&product->problem, what, sizeof what);
   c.what = what;
   memcpy(c.operand_bytes, product->shared.operand_bytes, sizeof product->shared.operand_bytes);
   for (int32_t i = 0; i < count; i++)
     if ((uint64_t)ways[i].workspace_bytes > c.workspace_bytes)
       c.workspace_bytes = (uint64_t)ways[i].workspace_bytes;
-  const int32_t winner = cuda_contest_hold(device, &c, timed);
+  const int32_t winner = cuda_autotune_run(device, &c, timed);
   const cudnn_functions *f = product->library->functions;
   if (cuda_enter_to_release(device)) /* the autotuner's stream is gone */
     f->set_stream(product->library->handle, NULL);
@@ -168,11 +168,11 @@ static int32_t fastest(cuda_device *device, const cudnn_product *product, int32_
       {&product->library->version, sizeof product->library->version},
       {&product->problem, sizeof product->problem},
   };
-  int32_t winner = cuda_contest_recall(device, key, 4, count);
+  int32_t winner = cuda_autotune_recall(device, key, 4, count);
   if (winner >= 0) return winner;
   bool timed;
-  winner = contest(device, product, ways, count, &timed);
-  if (timed) cuda_contest_remember(device, key, 4, count, winner);
+  winner = autotune(device, product, ways, count, &timed);
+  if (timed) cuda_autotune_remember(device, key, 4, count, winner);
   return winner;
 }
 
@@ -258,7 +258,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   (void)cudnn_translate(descriptor, &product->problem, &reason);
   measure_operands(product);
   /* On matrix units the library is far ahead, so nothing is timed against it. */
-  product->shared.contested = product->problem.strict || product->problem.type == CUDNN_F64;
+  product->shared.autotuned = product->problem.strict || product->problem.type == CUDNN_F64;
   compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&mutex);
   for (int i = 0; i < CUDNN_WAYS && status == COMPUTE_OK; i++) status = choose(device, product, i);

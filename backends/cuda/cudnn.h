@@ -161,7 +161,7 @@ int32_t cudnn_propose(const cuda_library *library, const cudnn_problem *problem,
                       int64_t workspace_limit, int64_t engine, cudnn_pile *pile, cudnn_way *ways,
                       int32_t room, int32_t *count);
 
-/* One result of the convolution, as `sum` of cuda_exam. */
+/* One result of the convolution, as `sum` of cuda_verification. */
 void cudnn_sum(const cudnn_problem *problem, uint64_t random, const double *const values[2],
                int64_t period, int64_t *place, double *sum, double *magnitude);
 

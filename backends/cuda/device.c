@@ -213,7 +213,7 @@ compute_status cuda_device_open(void *opened, uint32_t index, void **result) {
 }
 
 /* Releases the device's driver objects, as far as the driver still answers. */
-static void leave(cuda_device *device) {
+static void release(cuda_device *device) {
   const cuda_driver *driver = device->driver;
   cuda_result code = CUDA_OK;
   if (!device->context || !cuda_enter_to_release(device)) return;
@@ -235,7 +235,7 @@ void cuda_device_close(void *closed) {
   cuda_libraries_close(device);
   cuda_staging_release(device);
   cuda_clock_release(device);
-  leave(device);
+  release(device);
   pthread_cond_destroy(&device->staging_returned);
   pthread_mutex_destroy(&device->clock_mutex);
   pthread_mutex_destroy(&device->staging_mutex);

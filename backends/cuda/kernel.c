@@ -75,8 +75,8 @@ compute_status cuda_kernel_prepare(void *handle, const compute_kernel_descriptor
   const compute_tuning_source source = builder_tuning(&device->builder, descriptor, &tuning);
   const bool by_library = library_serves(device, descriptor, &tuning, source, kernel);
   if (by_library && tuning.implementation == 0)
-    cuda_rivals_meet(device, descriptor, source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
-                     kernel);
+    cuda_candidates_choose(device, descriptor, source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
+                           kernel);
   status = cuda_enter(device); /* a library may have lost the device */
   if (by_library) return end(device, status, kernel, result);
   tuning.implementation = 0;

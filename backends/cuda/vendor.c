@@ -109,12 +109,12 @@ const char *cuda_implementation_name(void *handle, const compute_kernel_descript
   cuda_device *device = handle;
   const char *reason;
   halves h;
-  const bool turned = index == CUDA_TURNED && cuda_turn_serves(descriptor);
-  if (!turned && (index != CUDA_BY_LIBRARY || extent(descriptor, &h, &reason) == 0)) return NULL;
+  const bool flipped = index == CUDA_FLIPPED && cuda_flip_serves(descriptor);
+  if (!flipped && (index != CUDA_BY_LIBRARY || extent(descriptor, &h, &reason) == 0)) return NULL;
   if (cuda_enter(device) != COMPUTE_OK) return NULL;
   const cuda_library_id id = vendor_of(descriptor)->library;
   if (!cuda_library_open(device, id)) return NULL;
-  return turned ? "cuDNN, filter turned" : cuda_library_title(id);
+  return flipped ? "cuDNN, filter turned" : cuda_library_title(id);
 }
 
 /* Number of operations; *depth is the number of products per sum. */
@@ -220,7 +220,7 @@ compute_status cuda_implementation_prepare(cuda_device *device,
   const compute_services *services = device->services;
   switch (implementation) {
   case CUDA_BY_LIBRARY: return cuda_vendor_prepare(device, descriptor, kernel);
-  case CUDA_TURNED: return cuda_turn_prepare(device, descriptor, kernel);
+  case CUDA_FLIPPED: return cuda_flip_prepare(device, descriptor, kernel);
   default:
     return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                           "cuda:%u: unknown implementation %u", device->index, implementation);
@@ -229,9 +229,9 @@ compute_status cuda_implementation_prepare(cuda_device *device,
 
 void cuda_vendor_destroy(cuda_device *device, cuda_kernel *kernel) {
   if (kernel->product) kernel->product->vendor->destroy(device, kernel->product);
-  cuda_turn_destroy(device, kernel->turn);
+  cuda_flip_destroy(device, kernel->flip);
   kernel->product = NULL;
-  kernel->turn = NULL;
+  kernel->flip = NULL;
 }
 
 /* Only convolutions have flipped filters, and only products with a split-off epilogue write to
@@ -239,13 +239,13 @@ void cuda_vendor_destroy(cuda_device *device, cuda_kernel *kernel) {
 compute_status cuda_vendor_submit(cuda_queue *queue, const cuda_kernel *kernel,
                                   const cuda_pointer *operands, cuda_pointer workspace) {
   const cuda_product *product = kernel->product;
-  if (kernel->product_bytes == 0 && !kernel->turn)
+  if (kernel->product_bytes == 0 && !kernel->flip)
     return product->vendor->submit(queue, product, operands, workspace);
   cuda_pointer of_product[3] = {operands[0], operands[1], operands[2]};
   if (kernel->product_bytes) of_product[2] = workspace;
-  if (kernel->turn) {
+  if (kernel->flip) {
     const compute_status status =
-        cuda_turn_submit(queue, kernel->turn, operands[1], workspace, &of_product[1]);
+        cuda_flip_submit(queue, kernel->flip, operands[1], workspace, &of_product[1]);
     if (status != COMPUTE_OK) return status;
   }
   return product->vendor->submit(queue, product, of_product, workspace + kernel->product_bytes);

@@ -2,11 +2,11 @@
 /* Matrix products and convolutions by NVIDIA's libraries, if installed.
  *
  *   vendor.c          chooses the library for a kernel; the epilogue after a product
- *   library.c         opens libraries at run time, once per process and per device
- *   contest.c         autotunes: times candidates on scratch memory
- *   exam.c            verifies that a candidate has the requested precision
- *   rivals.c          a library's kernel against a generated one
- *   turn.c            flips the filter: a convolution as the gradient of one, and vice versa
+ *   library.c         opens libraries at run time, once per process and per device; element sizes
+ *   autotune.c        autotunes: times candidates on scratch memory
+ *   verify.c          verifies that a candidate has the requested precision
+ *   candidates.c      a library's kernel against a generated one
+ *   flip.c            flips the filter: a convolution as the gradient of one, and vice versa
  *   cublas.[ch]       cuBLASLt: declarations; products
  *   cublas_problem.c  a descriptor in cuBLASLt's form
  *   cudnn.[ch]        cuDNN 9: declarations; convolutions
@@ -95,6 +95,16 @@ typedef struct cuda_library_kind {
 
 extern const cuda_library_kind cublas_kind, cudnn_kind, nccl_kind;
 
+/* cudaDataType of cuBLASLt and cudnnDataType_t agree except for bf16, passed in `bf16`; false for
+ * other dtypes. */
+bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type);
+
+uint64_t cuda_element_bytes(compute_dtype dtype);
+
+/* The bytes from the first to after the last element of an operand over `rank` dimensions. */
+uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,
+                           compute_dtype dtype);
+
 /* ---- Products ------------------------------------------------------------------------------ */
 
 /* A library's part of a kernel. The library's product struct starts with it. */
@@ -102,8 +112,8 @@ typedef struct cuda_product {
   const struct cuda_vendor *vendor;
   uint64_t workspace_bytes;  /* required by the library */
   uint64_t operand_bytes[3]; /* for the two factors and the result */
-  /* A generated kernel may be faster, so the two are timed (rivals.c). */
-  bool contested;
+  /* A generated kernel may be faster, so the two are timed (candidates.c). */
+  bool autotuned;
   char text[96]; /* "cuBLASLt 13.1, bias and gelu (tanh)" */
 } cuda_product;
 
@@ -129,7 +139,7 @@ extern const cuda_vendor cublas_vendor, cudnn_vendor;
 void cudnn_queue_release(struct cuda_queue *queue);
 
 /* compute_tuning.implementation, from 1 */
-enum { CUDA_BY_LIBRARY = 1, CUDA_TURNED = 2 };
+enum { CUDA_BY_LIBRARY = 1, CUDA_FLIPPED = 2 };
 
 /* The name of an implementation that can serve the kernel: the library ("cuBLASLt"), or the library
  * with a flipped filter; otherwise NULL. */
@@ -157,9 +167,9 @@ compute_status cuda_vendor_prepare(struct cuda_device *device,
 void cuda_vendor_destroy(struct cuda_device *device, struct cuda_kernel *kernel);
 
 /* Replaces a prepared library kernel by a generated one, or by the library's with a flipped filter,
- * if that is faster, as measured now or earlier. Only if the product is `contested`. */
-void cuda_rivals_meet(struct cuda_device *device, const compute_kernel_descriptor *descriptor,
-                      const compute_tuning *tuning, struct cuda_kernel *kernel);
+ * if that is faster, as measured now or earlier. Only if the product is `autotuned`. */
+void cuda_candidates_choose(struct cuda_device *device, const compute_kernel_descriptor *descriptor,
+                            const compute_tuning *tuning, struct cuda_kernel *kernel);
 
 /* Submits a kernel's product. The workspace is the whole workspace of the kernel. */
 compute_status cuda_vendor_submit(struct cuda_queue *queue, const struct cuda_kernel *kernel,
@@ -167,29 +177,29 @@ compute_status cuda_vendor_submit(struct cuda_queue *queue, const struct cuda_ke
 
 /* ---- Flipped filters ----------------------------------------------------------------------- */
 
-typedef struct cuda_turn cuda_turn;
+typedef struct cuda_flip cuda_flip;
 
 /* `true` if the other direction should be tried for a convolution, judged by its descriptor. */
-bool cuda_turn_may_pay(const compute_kernel_descriptor *descriptor);
+bool cuda_flip_may_pay(const compute_kernel_descriptor *descriptor);
 
 /* `true` if a library can serve it with a flipped filter, without looking for the library. */
-bool cuda_turn_serves(const compute_kernel_descriptor *descriptor);
+bool cuda_flip_serves(const compute_kernel_descriptor *descriptor);
 
 /* As cuda_vendor_prepare, with the filter flipped first. */
-compute_status cuda_turn_prepare(struct cuda_device *device,
+compute_status cuda_flip_prepare(struct cuda_device *device,
                                  const compute_kernel_descriptor *descriptor,
                                  struct cuda_kernel *kernel);
-void cuda_turn_destroy(struct cuda_device *device, cuda_turn *turn); /* NULL is allowed */
+void cuda_flip_destroy(struct cuda_device *device, cuda_flip *flip); /* NULL is allowed */
 
 /* Submits the flip to the queue's stream; `result` is in the kernel's workspace. Records the
  * error. */
-compute_status cuda_turn_submit(struct cuda_queue *queue, const cuda_turn *turn,
+compute_status cuda_flip_submit(struct cuda_queue *queue, const cuda_flip *flip,
                                 cuda_pointer filter, cuda_pointer workspace, cuda_pointer *result);
 
 /* ---- Autotuning ---------------------------------------------------------------------------- */
 
 /* Verification of results that are sums of products of operands 0 and 1, stored in operand 2. */
-typedef struct cuda_exam {
+typedef struct cuda_verification {
   compute_dtype dtype[3]; /* of the operands */
   double terms;           /* approximate number of terms of a sum */
   double allowed;         /* error, relative to the sum of the products' magnitudes */
@@ -198,25 +208,25 @@ typedef struct cuda_exam {
   void (*sum)(const void *of, uint64_t random, const double *const values[2], int64_t period,
               int64_t *place, double *sum, double *magnitude);
   const void *of;
-} cuda_exam;
+} cuda_verification;
 
-typedef struct cuda_exam_paper cuda_exam_paper;
+typedef struct cuda_expected cuda_expected;
 
 /* Fills operands 0 and 1 and computes some results; NULL if that is impossible. */
-cuda_exam_paper *cuda_exam_begin(struct cuda_device *device, const cuda_exam *exam,
+cuda_expected *cuda_verify_begin(struct cuda_device *device, const cuda_verification *verification,
                                  const cuda_pointer *operands, const uint64_t *operand_bytes,
                                  cuda_stream stream);
-void cuda_exam_end(struct cuda_device *device, cuda_exam_paper *paper);
+void cuda_verify_end(struct cuda_device *device, cuda_expected *expected);
 
-/* Call cuda_exam_prepare before each candidate: it erases the previous results; false if the driver
- * fails. Call cuda_exam_error after it: it returns the error relative to the allowed one, so at
- * most 1 passes; INFINITY if the driver fails. */
-bool cuda_exam_prepare(struct cuda_device *device, cuda_pointer result, uint64_t bytes,
-                       cuda_stream stream);
-double cuda_exam_error(struct cuda_device *device, const cuda_exam *exam,
-                       const cuda_exam_paper *paper, cuda_pointer result, cuda_stream stream);
+/* Call cuda_verify_prepare before each candidate: it erases the previous results; false if the
+ * driver fails. Call cuda_verify_error after it: it returns the error relative to the allowed one,
+ * so at most 1 passes; INFINITY if the driver fails. */
+bool cuda_verify_prepare(struct cuda_device *device, cuda_pointer result, uint64_t bytes,
+                         cuda_stream stream);
+double cuda_verify_error(struct cuda_device *device, const cuda_verification *verification,
+                         const cuda_expected *expected, cuda_pointer result, cuda_stream stream);
 
-typedef struct cuda_contest {
+typedef struct cuda_autotune {
   uint32_t count;
   uint64_t operand_bytes[COMPUTE_MAX_OPERANDS]; /* 0: no such operand */
   uint64_t workspace_bytes;                     /* the largest of all candidates */
@@ -229,30 +239,20 @@ typedef struct cuda_contest {
   void (*name)(void *argument, uint32_t which, char *text, size_t text_bytes);
   const char *what;
   void *argument;
-  const cuda_exam *exam; /* verification that candidates must pass; NULL: none */
-} cuda_contest;
+  const cuda_verification *verify; /* verification that candidates must pass; NULL: none */
+} cuda_autotune;
 
 /* Returns the fastest candidate: the first of those within `lead`. Without memory, or if timing
  * fails, it returns the first one and sets `timed` to false: do not store that. -1 if no candidate
  * could be submitted, or none passed. */
-int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest, bool *timed);
+int32_t cuda_autotune_run(struct cuda_device *device, const cuda_autotune *autotune, bool *timed);
 
 /* The stored winner under this key, for this device and driver; -1 if there is none among
  * `count`. */
-#define CUDA_CONTEST_KEY 8
-int32_t cuda_contest_recall(const struct cuda_device *device, const compute_cache_part *key,
-                            uint32_t key_parts, int32_t count);
-void cuda_contest_remember(const struct cuda_device *device, const compute_cache_part *key,
-                           uint32_t key_parts, int32_t count, int32_t winner);
-
-/* cudaDataType of cuBLASLt and cudnnDataType_t agree except for bf16, passed in `bf16`; false for
- * other dtypes. */
-bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type);
-
-uint64_t cuda_element_bytes(compute_dtype dtype);
-
-/* The bytes from the first to after the last element of an operand over `rank` dimensions. */
-uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,
-                           compute_dtype dtype);
+#define CUDA_AUTOTUNE_KEY 8
+int32_t cuda_autotune_recall(const struct cuda_device *device, const compute_cache_part *key,
+                             uint32_t key_parts, int32_t count);
+void cuda_autotune_remember(const struct cuda_device *device, const compute_cache_part *key,
+                            uint32_t key_parts, int32_t count, int32_t winner);
 
 #endif

@@ -378,7 +378,7 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
 /* Waits until only the caller holds the context, at most 0.1 s. A worker thread of PoCL 3.1
  * releases a command after it has signalled completion, and then reads the device. Freeing a
  * sub-device before that crashes the worker. */
-static void context_settle(const opencl_device *device) {
+static void context_wait_idle(const opencl_device *device) {
   enum { TRIES = 1000, PAUSE = 100000 /* ns */ };
   cl_uint holders = 1;
   for (int i = 0; i < TRIES; i++) {
@@ -396,7 +396,7 @@ void opencl_device_close(void *handle) {
   opencl_staging_release(device);
   opencl_clock_release(device);
   if (device->memory_queue) device->cl->clReleaseCommandQueue(device->memory_queue);
-  if (device->place->divided) context_settle(device);
+  if (device->place->divided) context_wait_idle(device);
   device->cl->clReleaseContext(device->context);
   past_release(device);
   pthread_mutex_destroy(&device->loss_mutex);

@@ -189,7 +189,7 @@ def check(record, workers, errors, bound, judged):
 def measure_model(row, options, team, results):
     import models
     import numpy as np
-    import twins
+    import counterparts
     record, workers, outputs, truth, bound = new_record(row), {}, {}, None, TOGETHER
     if row.suite == "bf16":
         bound = BF16_TOGETHER
@@ -206,7 +206,8 @@ def measure_model(row, options, team, results):
                 workers[engine], outputs[engine] = worker, output
         if row.suite == "operation":
             arrays = list(inputs.values())
-            truth, bound = twins.make(row.name, twins.Reference).compute(arrays), BOUNDS[str(arrays[0].dtype)]
+            truth = counterparts.make(row.name, counterparts.Reference).compute(arrays)
+            bound = BOUNDS[str(arrays[0].dtype)]
     results.note_versions(workers)
     judge = outputs.get("libcompute") if truth is None else truth
     errors = {engine: difference(output, judge) for engine, output in outputs.items()} if judge is not None else {}

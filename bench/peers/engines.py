@@ -2,8 +2,8 @@
 """Engines that run a model, each in a process of its own, for compare.py and models.py.
 
 A worker reads commands on stdin and answers each with a line of JSON on stdout: "load PATH" (an ONNX file, whose name
-is also that of its twin in twins.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save PATH" (the
-last result, .npy), "memory". What goes wrong is the answer's "error".
+is also that of its counterpart in counterparts.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save
+PATH" (the last result, .npy), "memory". What goes wrong is the answer's "error".
 """
 import ctypes
 import glob
@@ -174,8 +174,8 @@ class Torch:
 
     def __init__(self, options):
         import torch
-        import torch_twins
-        self.torch, self.twins, self.form = torch, torch_twins, options.engine
+        import torch_counterparts
+        self.torch, self.counterparts, self.form = torch, torch_counterparts, options.engine
         torch.set_num_threads(options.threads)
         torch.set_grad_enabled(False)
         torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, False
@@ -192,18 +192,19 @@ class Torch:
 
     def load(self, path):
         import bf16
-        import twins
-        kind = {"torch_cl": self.twins.ChannelsLast, "onednn": self.twins.OneDnn}.get(self.form, self.twins.Torch)
+        import counterparts
+        kinds = {"torch_cl": self.counterparts.ChannelsLast, "onednn": self.counterparts.OneDnn}
+        kind = kinds.get(self.form, self.counterparts.Torch)
         self.model, self.last = None, self.form == "torch_cl"
         name = os.path.splitext(os.path.basename(path))[0]
         if self.form in COMPILED:
             try:
-                twin, self.last = twins.make(name, self.twins.ChannelsLast), True
-            except twins.Unsupported:  # nothing here has channels
-                twin = twins.make(name, kind)
+                counterpart, self.last = counterparts.make(name, self.counterparts.ChannelsLast), True
+            except counterparts.Unsupported:  # nothing here has channels
+                counterpart = counterparts.make(name, kind)
         else:
-            twin = twins.make(name, kind)
-        self.model = self.twins.Module(twin).eval().to(self.device)
+            counterpart = counterparts.make(name, kind)
+        self.model = self.counterparts.Module(counterpart).eval().to(self.device)
         self.bf16 = bf16.is_bf16(path)
         if self.bf16:
             self.model = self.model.to(self.torch.bfloat16)
@@ -217,7 +218,7 @@ class Torch:
             self.model = self.torch.compile(self.model, mode=COMPILED[self.form], dynamic=False)
 
     def bind(self, inputs):
-        self.inputs = [self.twins.tensor(array).to(self.device) for array in inputs.values()]
+        self.inputs = [self.counterparts.tensor(array).to(self.device) for array in inputs.values()]
         if self.form == "onednn":
             self.inputs = [x.to_mkldnn() for x in self.inputs]
         if self.last:
@@ -264,8 +265,9 @@ class Blas:
         self.library, self.prefix = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL), prefix
 
     def load(self, path):
-        import twins
-        self.twin = twins.make(os.path.splitext(os.path.basename(path))[0], twins.blas(self.library, self.prefix))
+        import counterparts
+        name = os.path.splitext(os.path.basename(path))[0]
+        self.counterpart = counterparts.make(name, counterparts.blas(self.library, self.prefix))
 
     def bind(self, inputs):
         self.inputs = list(inputs.values())
@@ -273,7 +275,7 @@ class Blas:
             raise TypeError("neither f32 nor f64")
 
     def run(self):
-        self.results = self.twin.run(self.twin.values, self.inputs)
+        self.results = self.counterpart.run(self.counterpart.values, self.inputs)
 
     def result(self):
         return self.results[-1]

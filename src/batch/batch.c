@@ -137,50 +137,51 @@ static compute_status work_for(compute_batch *batch, compute_device *device, bat
 }
 
 /* Finds out with a small tensor if the host addresses the device's memory. */
-static compute_status look_at_memory(batch_lane *lane) {
+static compute_status look_at_memory(batch_pipeline *pipeline) {
   compute_tensor *probe;
-  const compute_device *cpu = lane->batch->context->cpu;
+  const compute_device *cpu = pipeline->batch->context->cpu;
   const compute_status status =
-      tensor_create_private(lane->work->device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
+      tensor_create_private(pipeline->work->device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
   if (status) return status;
-  lane->direct = compute_tensor_data(probe) != NULL;
-  lane->processor = lane->work->device == cpu;
-  lane->stages = !lane->direct && !lane->processor &&
-                 (lane->work->device->backend->flags & COMPUTE_BACKEND_STAGES_COPIES) != 0;
+  pipeline->direct = compute_tensor_data(probe) != NULL;
+  pipeline->processor = pipeline->work->device == cpu;
+  pipeline->stages = !pipeline->direct && !pipeline->processor &&
+                     (pipeline->work->device->backend->flags & COMPUTE_BACKEND_STAGES_COPIES) != 0;
   compute_tensor_release(probe);
   return status;
 }
 
-static compute_status open_lane(compute_batch *batch, batch_lane *lane, compute_device *device) {
+static compute_status open_pipeline(compute_batch *batch, batch_pipeline *pipeline,
+                                    compute_device *device) {
   if (!device)
     return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "a device is NULL");
   if (device->context != batch->context)
     return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
                      "a device belongs to another context");
-  lane->batch = batch;
-  lane->slots = base_allocate(batch->slot_count, sizeof *lane->slots);
-  if (!lane->slots)
+  pipeline->batch = batch;
+  pipeline->slots = base_allocate(batch->slot_count, sizeof *pipeline->slots);
+  if (!pipeline->slots)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      "not enough memory for slots");
-  for (uint32_t i = 0; i < batch->slot_count; i++) lane->slots[i].lane = lane;
-  const compute_status status = work_for(batch, device, &lane->work);
-  return !status ? look_at_memory(lane) : status;
+  for (uint32_t i = 0; i < batch->slot_count; i++) pipeline->slots[i].pipeline = pipeline;
+  const compute_status status = work_for(batch, device, &pipeline->work);
+  return !status ? look_at_memory(pipeline) : status;
 }
 
-static compute_status open_lanes(compute_batch *batch, const compute_batch_options *o) {
+static compute_status open_pipelines(compute_batch *batch, const compute_batch_options *o) {
   const size_t count = count_devices(batch, o);
   if (count == 0)
     return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, HERE, "no device can run kernels");
-  batch->lanes = base_allocate(count, sizeof *batch->lanes);
+  batch->pipelines = base_allocate(count, sizeof *batch->pipelines);
   batch->works = base_allocate(count + 1, sizeof *batch->works);
-  if (!batch->lanes || !batch->works)
+  if (!batch->pipelines || !batch->works)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      "not enough memory for devices");
-  batch->lane_count = (uint32_t)count;
+  batch->pipeline_count = (uint32_t)count;
   compute_status status = flow_open(batch);
   batch->flow_opened = !status;
   for (size_t i = 0; !status && i < count; i++)
-    status = open_lane(batch, &batch->lanes[i], device_number(batch, o, i));
+    status = open_pipeline(batch, &batch->pipelines[i], device_number(batch, o, i));
   if (!status && batch->context->cpu)
     status = work_for(batch, batch->context->cpu, &batch->cpu_work);
   return status;
@@ -189,11 +190,11 @@ static compute_status open_lanes(compute_batch *batch, const compute_batch_optio
 /* With several devices, all begin with small batches, which show the speed of each device. */
 static compute_status choose_sizes(compute_batch *batch) {
   compute_status status = COMPUTE_OK;
-  for (uint32_t i = 0; !status && i < batch->lane_count; i++) {
-    batch_lane *lane = &batch->lanes[i];
-    status = size_choose(lane);
-    for (int half = 0; half < 2 && batch->lane_count > 1; half++)
-      lane->items = (lane->items + 1) / 2;
+  for (uint32_t i = 0; !status && i < batch->pipeline_count; i++) {
+    batch_pipeline *pipeline = &batch->pipelines[i];
+    status = size_choose(pipeline);
+    for (int half = 0; half < 2 && batch->pipeline_count > 1; half++)
+      pipeline->items = (pipeline->items + 1) / 2;
   }
   return status;
 }
@@ -213,7 +214,7 @@ static compute_status fill(compute_batch *batch, const compute_batch_options *o)
   if (o->name && (batch->name = base_duplicate(o->name)) == NULL)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      "not enough memory for a name");
-  if (!status) status = open_lanes(batch, o);
+  if (!status) status = open_pipelines(batch, o);
   if (!status && batch->build) status = work_probe(batch);
   if (!status) status = check_batch(batch);
   return !status ? choose_sizes(batch) : status;
@@ -256,14 +257,14 @@ void compute_batch_release(compute_batch *batch) {
   compute_context *context = batch->context;
   compute_error before; /* errors that a lost device reports now are not new */
   compute_error_get(context, &before);
-  for (uint32_t i = 0; i < batch->lane_count; i++) {
-    for (uint32_t k = 0; batch->lanes[i].slots != NULL && k < batch->slot_count; k++)
-      if (batch->lanes[i].work) slot_close(&batch->lanes[i].slots[k]);
-    base_release(batch->lanes[i].slots);
+  for (uint32_t i = 0; i < batch->pipeline_count; i++) {
+    for (uint32_t k = 0; batch->pipelines[i].slots != NULL && k < batch->slot_count; k++)
+      if (batch->pipelines[i].work) slot_close(&batch->pipelines[i].slots[k]);
+    base_release(batch->pipelines[i].slots);
   }
   for (uint32_t i = 0; i < batch->work_count; i++) work_close(&batch->works[i]);
   if (batch->flow_opened) flow_close(batch);
-  base_release(batch->lanes);
+  base_release(batch->pipelines);
   base_release(batch->works);
   base_release(batch->name);
   pthread_mutex_destroy(&batch->build_mutex);
@@ -281,18 +282,19 @@ compute_status compute_batch_device_at(compute_batch *batch, size_t index,
   const compute_status missing =
       error_if_null(batch ? batch->context : NULL, operation, batch, info);
   if (missing) return missing;
-  if (index >= batch->lane_count)
+  if (index >= batch->pipeline_count)
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "device %zu does not exist; the iterator has %u", index, batch->lane_count);
-  const batch_lane *lane = &batch->lanes[index];
-  compute_batch_device_info found = {.device = lane->work->device};
+                     "device %zu does not exist; the iterator has %u", index,
+                     batch->pipeline_count);
+  const batch_pipeline *pipeline = &batch->pipelines[index];
+  compute_batch_device_info found = {.device = pipeline->work->device};
   /* The mutex stays locked to the end, so no run begins meanwhile. */
   pthread_mutex_lock(&batch->run_mutex);
   const bool running = batch->running;
   if (!running) {
-    found.batch = lane->items;
-    found.items = lane->items_complete;
-    found.items_per_second = lane->rate;
+    found.batch = pipeline->items;
+    found.items = pipeline->items_complete;
+    found.items_per_second = pipeline->rate;
   }
   pthread_mutex_unlock(&batch->run_mutex);
   if (running)

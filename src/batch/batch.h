@@ -8,7 +8,7 @@
  *   pipeline, finishing   downloads, waits, repairs          (for each device)
  *   writer                hands the results to the sinks in order, frees the slot
  *
- * A batch_lane is the pipeline of one device. A slot belongs to one thread at a time and passes
+ * A batch_pipeline is the pipeline of one device. A slot belongs to one thread at a time and passes
  * through the lists below, all under one mutex. The number of slots is fixed, so a stage that is
  * ahead runs out of slots and waits: this back-pressure keeps memory constant. Nothing else waits.
  * The consumer of a list ends when its producer has ended or the run is stopped, so no thread waits
@@ -70,7 +70,7 @@ typedef struct batch_buffer {
 
 typedef struct batch_slot {
   struct batch_slot *next;
-  struct batch_lane *lane;
+  struct batch_pipeline *pipeline;
   compute_queue *queue;
   batch_buffer inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
   int64_t sequence, first, items; /* of the current batch */
@@ -90,10 +90,10 @@ typedef struct batch_watch {
   int64_t busy, since;
 } batch_watch;
 
-/* ---- Device pipelines (lane.c) ------------------------------------------------------------- */
+/* ---- Device pipelines (pipeline.c) --------------------------------------------------------- */
 
 /* The pipeline of one device of the list: its slots and its two threads. */
-typedef struct batch_lane {
+typedef struct batch_pipeline {
   compute_batch *batch;
   batch_work *work;
   batch_slot *slots;
@@ -114,7 +114,7 @@ typedef struct batch_lane {
   int64_t last_finish;    /* clock_now */
   batch_watch working;    /* while the two threads have a slot */
   pthread_cond_t ready_changed, submitted_changed, device_changed;
-} batch_lane;
+} batch_pipeline;
 
 /* ---- One run (flow.c) ---------------------------------------------------------------------- */
 
@@ -154,8 +154,8 @@ struct compute_batch {
   batch_work *works;           /* one per distinct device, and one for the CPU */
   uint32_t work_count;
   batch_work *cpu_work; /* for fallback to the CPU; NULL if there is no CPU */
-  batch_lane *lanes;
-  uint32_t lane_count;
+  batch_pipeline *pipelines;
+  uint32_t pipeline_count;
   bool flow_opened;
   pthread_mutex_t run_mutex; /* guards `running` */
   bool running;
@@ -170,20 +170,20 @@ struct compute_batch {
 /* "batch", or "batch 'name'", for messages. */
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes);
 
-/* ---- lane.c: the pipeline of one device: a thread that submits and a thread that finishes -- */
+/* ---- pipeline.c: the pipeline of a device: one thread submits, one finishes ---------------- */
 
-/* The threads' functions; the argument is the batch_lane. They return when no more batches will
+/* The threads' functions; the argument is the batch_pipeline. They return when no more batches will
  * come. */
-void *lane_submit_all(void *lane);
-void *lane_finish_all(void *lane);
+void *pipeline_submit_all(void *pipeline);
+void *pipeline_finish_all(void *pipeline);
 
 /* Stops using the device because of the thread's last error: batches that have not begun go to the
  * CPU. Returns false if there is no CPU or the policy forbids it. */
-bool lane_give_up(batch_lane *lane);
+bool pipeline_give_up(batch_pipeline *pipeline);
 
 /* Records that `items` items are too large for the device's memory. Returns the next smaller
  * size. */
-int64_t lane_halve(batch_lane *lane, int64_t items);
+int64_t pipeline_halve(batch_pipeline *pipeline, int64_t items);
 
 /* ---- port.c: sources and sinks: arrays, files, callbacks ----------------------------------- */
 

@@ -24,21 +24,21 @@ static const char HERE[] = "compute_batch_run";
 /* Allocates the slot's buffers. If the device is out of memory, it tries fewer items, and finally
  * no device buffers. A lost device gets no device buffers either. */
 static compute_status prepare(batch_slot *slot) {
-  batch_lane *lane = slot->lane;
-  compute_batch *batch = lane->batch;
+  batch_pipeline *pipeline = slot->pipeline;
+  compute_batch *batch = pipeline->batch;
   for (;;) {
     /* Read first: another thread may notice the loss at the same time. */
-    const bool lost = atomic_load(&lane->lost);
+    const bool lost = atomic_load(&pipeline->lost);
     const compute_status status = slot_prepare(slot);
-    if (status == COMPUTE_ERROR_DEVICE_LOST && !lost && lane_give_up(lane)) continue;
+    if (status == COMPUTE_ERROR_DEVICE_LOST && !lost && pipeline_give_up(pipeline)) continue;
     if (status != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || lost ||
         batch->fallback == COMPUTE_FALLBACK_STRICT)
       return status;
     if (slot->room == 1) {
-      if (!lane_give_up(lane)) return status;
+      if (!pipeline_give_up(pipeline)) return status;
       continue;
     }
-    slot->room = slot->most = lane_halve(lane, slot->room);
+    slot->room = slot->most = pipeline_halve(pipeline, slot->room);
     if (slot->items > slot->most) slot->items = slot->most;
   }
 }
@@ -167,11 +167,11 @@ static void run_threads(delivery *d, pthread_t *threads) {
   compute_batch *batch = d->batch;
   uint32_t started = 0;
   compute_status status = COMPUTE_OK;
-  for (uint32_t i = 0; !status && i < batch->lane_count; i++) {
-    status = start_thread(batch, &threads[started], lane_submit_all, &batch->lanes[i]);
+  for (uint32_t i = 0; !status && i < batch->pipeline_count; i++) {
+    status = start_thread(batch, &threads[started], pipeline_submit_all, &batch->pipelines[i]);
     if (status) break;
     started++;
-    status = start_thread(batch, &threads[started], lane_finish_all, &batch->lanes[i]);
+    status = start_thread(batch, &threads[started], pipeline_finish_all, &batch->pipelines[i]);
     if (!status) started++;
   }
   if (!status) {
@@ -247,7 +247,7 @@ static compute_status run(delivery *d) {
   compute_batch *batch = d->batch;
   compute_status status = COMPUTE_OK;
   flow_start(batch); /* first, because a run that fails early also returns the counts */
-  pthread_t *threads = base_allocate(2 * (size_t)batch->lane_count + 1, sizeof *threads);
+  pthread_t *threads = base_allocate(2 * (size_t)batch->pipeline_count + 1, sizeof *threads);
   if (!threads)
     status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                        "not enough memory for threads");
@@ -288,9 +288,9 @@ compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_o
   d.result.seconds = (double)(clock_now() - d.start) * 1e-9;
   d.result.halved = batch->flow.halved;
   d.result.on_cpu = batch->flow.on_cpu;
-  for (uint32_t i = 0; i < batch->lane_count; i++)
+  for (uint32_t i = 0; i < batch->pipeline_count; i++)
     for (uint32_t k = 0; k < batch->slot_count; k++)
-      d.result.slot_bytes += slot_bytes(&batch->lanes[i].slots[k]);
+      d.result.slot_bytes += slot_bytes(&batch->pipelines[i].slots[k]);
   end(batch);
   if (result) *result = d.result;
   return status;

@@ -45,11 +45,11 @@ compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times
   double computing = 0;
   pthread_mutex_lock(&batch->flow.mutex);
   const int64_t now = clock_now(); /* one time for all stages, so no stage exceeds the run */
-  for (uint32_t i = 0; i < batch->lane_count; i++)
-    computing += watch_seconds(&batch->lanes[i].working, now);
+  for (uint32_t i = 0; i < batch->pipeline_count; i++)
+    computing += watch_seconds(&batch->pipelines[i].working, now);
   *times = (compute_batch_times){.seconds = watch_seconds(&batch->flow.running, now),
                                  .reading = watch_seconds(&batch->flow.reading, now),
-                                 .computing = computing / batch->lane_count,
+                                 .computing = computing / batch->pipeline_count,
                                  .writing = watch_seconds(&batch->flow.writing, now)};
   pthread_mutex_unlock(&batch->flow.mutex);
   return COMPUTE_OK;
@@ -93,33 +93,33 @@ compute_status flow_open(compute_batch *batch) {
   bool made = pthread_mutex_init(&batch->flow.mutex, NULL) == 0 &&
               make_condition(&batch->flow.free_changed) &&
               make_condition(&batch->flow.done_changed);
-  for (uint32_t i = 0; i < batch->lane_count; i++)
-    made = made && make_condition(&batch->lanes[i].ready_changed) &&
-           make_condition(&batch->lanes[i].submitted_changed) &&
-           make_condition(&batch->lanes[i].device_changed);
+  for (uint32_t i = 0; i < batch->pipeline_count; i++)
+    made = made && make_condition(&batch->pipelines[i].ready_changed) &&
+           make_condition(&batch->pipelines[i].submitted_changed) &&
+           make_condition(&batch->pipelines[i].device_changed);
   return made ? COMPUTE_OK
               : error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                           "not enough memory for locks");
 }
 
 void flow_close(compute_batch *batch) {
-  for (uint32_t i = 0; i < batch->lane_count; i++) {
-    pthread_cond_destroy(&batch->lanes[i].ready_changed);
-    pthread_cond_destroy(&batch->lanes[i].submitted_changed);
-    pthread_cond_destroy(&batch->lanes[i].device_changed);
+  for (uint32_t i = 0; i < batch->pipeline_count; i++) {
+    pthread_cond_destroy(&batch->pipelines[i].ready_changed);
+    pthread_cond_destroy(&batch->pipelines[i].submitted_changed);
+    pthread_cond_destroy(&batch->pipelines[i].device_changed);
   }
   pthread_cond_destroy(&batch->flow.free_changed);
   pthread_cond_destroy(&batch->flow.done_changed);
   pthread_mutex_destroy(&batch->flow.mutex);
 }
 
-static void lane_start(batch_lane *lane) {
-  lane->ready = lane->submitted = (batch_list){NULL, NULL};
-  lane->submitting_ended = false;
-  lane->under_way = lane->on_device = 0;
-  lane->items_under_way = lane->items_complete = 0;
-  lane->last_finish = 0;
-  lane->working = (batch_watch){0, 0};
+static void pipeline_start(batch_pipeline *pipeline) {
+  pipeline->ready = pipeline->submitted = (batch_list){NULL, NULL};
+  pipeline->submitting_ended = false;
+  pipeline->under_way = pipeline->on_device = 0;
+  pipeline->items_under_way = pipeline->items_complete = 0;
+  pipeline->last_finish = 0;
+  pipeline->working = (batch_watch){0, 0};
 }
 
 void flow_start(compute_batch *batch) {
@@ -133,9 +133,10 @@ void flow_start(compute_batch *batch) {
   f->error = (compute_error){0};
   f->halved = f->on_cpu = 0;
   f->running = f->reading = f->writing = (batch_watch){0, 0};
-  for (uint32_t i = 0; i < batch->lane_count; i++) lane_start(&batch->lanes[i]);
+  for (uint32_t i = 0; i < batch->pipeline_count; i++) pipeline_start(&batch->pipelines[i]);
   for (uint32_t k = 0; k < batch->slot_count; k++)
-    for (uint32_t i = 0; i < batch->lane_count; i++) append(&f->free, &batch->lanes[i].slots[k]);
+    for (uint32_t i = 0; i < batch->pipeline_count; i++)
+      append(&f->free, &batch->pipelines[i].slots[k]);
   pthread_mutex_unlock(&f->mutex);
 }
 
@@ -145,10 +146,10 @@ void flow_start(compute_batch *batch) {
 static void wake_all(compute_batch *batch) {
   pthread_cond_broadcast(&batch->flow.free_changed);
   pthread_cond_broadcast(&batch->flow.done_changed);
-  for (uint32_t i = 0; i < batch->lane_count; i++) {
-    pthread_cond_broadcast(&batch->lanes[i].ready_changed);
-    pthread_cond_broadcast(&batch->lanes[i].submitted_changed);
-    pthread_cond_broadcast(&batch->lanes[i].device_changed);
+  for (uint32_t i = 0; i < batch->pipeline_count; i++) {
+    pthread_cond_broadcast(&batch->pipelines[i].ready_changed);
+    pthread_cond_broadcast(&batch->pipelines[i].submitted_changed);
+    pthread_cond_broadcast(&batch->pipelines[i].device_changed);
   }
 }
 
@@ -178,7 +179,7 @@ void flow_wake(compute_batch *batch) {
 }
 
 bool flow_is_wanted(const batch_slot *slot) {
-  compute_batch *batch = slot->lane->batch;
+  compute_batch *batch = slot->pipeline->batch;
   pthread_mutex_lock(&batch->flow.mutex);
   const bool wanted = slot->sequence < batch->flow.stop_at && !atomic_load(&batch->cancelled);
   pthread_mutex_unlock(&batch->flow.mutex);
@@ -194,15 +195,15 @@ batch_slot *flow_take_free(compute_batch *batch) {
   pthread_mutex_lock(&f->mutex);
   while (!slot && !is_stopped(batch) && (endless || f->next_item < f->total)) {
     slot = f->free.first;
-    while (slot && share_comes_too_late(slot->lane)) slot = slot->next;
+    while (slot && share_comes_too_late(slot->pipeline)) slot = slot->next;
     if (!slot) pthread_cond_wait(&f->free_changed, &f->mutex);
   }
   if (slot) {
     take_out(&f->free, slot);
     slot->first = f->next_item;
     slot->sequence = f->next_sequence;
-    slot->items = slot->room = slot->lane->items;
-    slot->most = slot->lane->most;
+    slot->items = slot->room = slot->pipeline->items;
+    slot->most = slot->pipeline->most;
     if (!endless && slot->items > f->total - f->next_item) slot->items = f->total - f->next_item;
   }
   pthread_mutex_unlock(&f->mutex);
@@ -210,20 +211,20 @@ batch_slot *flow_take_free(compute_batch *batch) {
 }
 
 void flow_give_ready(batch_slot *slot) {
-  batch_lane *lane = slot->lane;
-  batch_flow *f = &lane->batch->flow;
+  batch_pipeline *pipeline = slot->pipeline;
+  batch_flow *f = &pipeline->batch->flow;
   pthread_mutex_lock(&f->mutex);
   f->next_item += slot->items;
   f->next_sequence++;
-  lane->under_way++;
-  lane->items_under_way += slot->items;
-  append(&lane->ready, slot);
-  pthread_cond_signal(&lane->ready_changed);
+  pipeline->under_way++;
+  pipeline->items_under_way += slot->items;
+  append(&pipeline->ready, slot);
+  pthread_cond_signal(&pipeline->ready_changed);
   pthread_mutex_unlock(&f->mutex);
 }
 
 void flow_give_back(batch_slot *slot) {
-  batch_flow *f = &slot->lane->batch->flow;
+  batch_flow *f = &slot->pipeline->batch->flow;
   pthread_mutex_lock(&f->mutex);
   append(&f->free, slot);
   pthread_mutex_unlock(&f->mutex);
@@ -241,74 +242,74 @@ void flow_end_reading(compute_batch *batch, bool source_ended, compute_status st
 
 /* ---- The device pipelines ------------------------------------------------------------------ */
 
-void flow_limit(batch_lane *lane, int64_t items) {
-  pthread_mutex_lock(&lane->batch->flow.mutex);
-  if (items < lane->most) lane->most = items;
-  if (items < lane->items) lane->items = items;
-  lane->batch->flow.halved++;
-  pthread_mutex_unlock(&lane->batch->flow.mutex);
+void flow_limit(batch_pipeline *pipeline, int64_t items) {
+  pthread_mutex_lock(&pipeline->batch->flow.mutex);
+  if (items < pipeline->most) pipeline->most = items;
+  if (items < pipeline->items) pipeline->items = items;
+  pipeline->batch->flow.halved++;
+  pthread_mutex_unlock(&pipeline->batch->flow.mutex);
 }
 
-void flow_count_on_cpu(batch_lane *lane) {
-  pthread_mutex_lock(&lane->batch->flow.mutex);
-  lane->batch->flow.on_cpu++;
-  pthread_mutex_unlock(&lane->batch->flow.mutex);
+void flow_count_on_cpu(batch_pipeline *pipeline) {
+  pthread_mutex_lock(&pipeline->batch->flow.mutex);
+  pipeline->batch->flow.on_cpu++;
+  pthread_mutex_unlock(&pipeline->batch->flow.mutex);
 }
 
-batch_slot *flow_take_ready(batch_lane *lane) {
-  batch_flow *f = &lane->batch->flow;
+batch_slot *flow_take_ready(batch_pipeline *pipeline) {
+  batch_flow *f = &pipeline->batch->flow;
   pthread_mutex_lock(&f->mutex);
-  while (!lane->ready.first && !f->reading_ended)
-    pthread_cond_wait(&lane->ready_changed, &f->mutex);
-  batch_slot *slot = take_first(&lane->ready);
-  if (slot && lane->on_device++ == 0) set_watch(&lane->working, true);
+  while (!pipeline->ready.first && !f->reading_ended)
+    pthread_cond_wait(&pipeline->ready_changed, &f->mutex);
+  batch_slot *slot = take_first(&pipeline->ready);
+  if (slot && pipeline->on_device++ == 0) set_watch(&pipeline->working, true);
   pthread_mutex_unlock(&f->mutex);
   return slot;
 }
 
 void flow_give_submitted(batch_slot *slot) {
-  batch_lane *lane = slot->lane;
-  batch_flow *f = &lane->batch->flow;
+  batch_pipeline *pipeline = slot->pipeline;
+  batch_flow *f = &pipeline->batch->flow;
   pthread_mutex_lock(&f->mutex);
-  append(&lane->submitted, slot);
-  pthread_cond_signal(&lane->submitted_changed);
+  append(&pipeline->submitted, slot);
+  pthread_cond_signal(&pipeline->submitted_changed);
   pthread_mutex_unlock(&f->mutex);
 }
 
-void flow_end_submitting(batch_lane *lane) {
-  pthread_mutex_lock(&lane->batch->flow.mutex);
-  lane->submitting_ended = true;
-  pthread_cond_signal(&lane->submitted_changed);
-  pthread_mutex_unlock(&lane->batch->flow.mutex);
+void flow_end_submitting(batch_pipeline *pipeline) {
+  pthread_mutex_lock(&pipeline->batch->flow.mutex);
+  pipeline->submitting_ended = true;
+  pthread_cond_signal(&pipeline->submitted_changed);
+  pthread_mutex_unlock(&pipeline->batch->flow.mutex);
 }
 
-batch_slot *flow_take_submitted(batch_lane *lane) {
-  batch_flow *f = &lane->batch->flow;
+batch_slot *flow_take_submitted(batch_pipeline *pipeline) {
+  batch_flow *f = &pipeline->batch->flow;
   pthread_mutex_lock(&f->mutex);
-  while (!lane->submitted.first && !lane->submitting_ended)
-    pthread_cond_wait(&lane->submitted_changed, &f->mutex);
-  batch_slot *slot = take_first(&lane->submitted);
+  while (!pipeline->submitted.first && !pipeline->submitting_ended)
+    pthread_cond_wait(&pipeline->submitted_changed, &f->mutex);
+  batch_slot *slot = take_first(&pipeline->submitted);
   pthread_mutex_unlock(&f->mutex);
   return slot;
 }
 
-void flow_wait_for_device(batch_lane *lane) {
-  batch_flow *f = &lane->batch->flow;
+void flow_wait_for_device(batch_pipeline *pipeline) {
+  batch_flow *f = &pipeline->batch->flow;
   pthread_mutex_lock(&f->mutex);
-  while (lane->on_device > 1) pthread_cond_wait(&lane->device_changed, &f->mutex);
+  while (pipeline->on_device > 1) pthread_cond_wait(&pipeline->device_changed, &f->mutex);
   pthread_mutex_unlock(&f->mutex);
 }
 
 void flow_give_done(batch_slot *slot, compute_status status) {
-  batch_lane *lane = slot->lane;
-  compute_batch *batch = lane->batch;
+  batch_pipeline *pipeline = slot->pipeline;
+  compute_batch *batch = pipeline->batch;
   pthread_mutex_lock(&batch->flow.mutex);
   if (status)
     stop_at(batch, slot->sequence, status);
   else if (slot->began > 0)
     share_learn(slot);
-  if (--lane->on_device == 0) set_watch(&lane->working, false);
-  pthread_cond_signal(&lane->device_changed);
+  if (--pipeline->on_device == 0) set_watch(&pipeline->working, false);
+  pthread_cond_signal(&pipeline->device_changed);
   append(&batch->flow.done, slot);
   pthread_cond_signal(&batch->flow.done_changed);
   pthread_mutex_unlock(&batch->flow.mutex);
@@ -343,13 +344,13 @@ flow_answer flow_take_done(compute_batch *batch, int64_t until, batch_slot **slo
 }
 
 void flow_give_free(batch_slot *slot) {
-  batch_lane *lane = slot->lane;
-  batch_flow *f = &lane->batch->flow;
+  batch_pipeline *pipeline = slot->pipeline;
+  batch_flow *f = &pipeline->batch->flow;
   pthread_mutex_lock(&f->mutex);
   f->delivered++;
-  lane->under_way--;
-  lane->items_under_way -= slot->items;
-  lane->items_complete += slot->items;
+  pipeline->under_way--;
+  pipeline->items_under_way -= slot->items;
+  pipeline->items_complete += slot->items;
   append(&f->free, slot);
   pthread_cond_signal(&f->free_changed);
   pthread_mutex_unlock(&f->mutex);

@@ -33,13 +33,13 @@ void flow_end_reading(compute_batch *batch, bool source_ended, compute_status st
 /* ---- For the device pipelines -------------------------------------------------------------- */
 
 /* Waits for the next slot to submit or to finish. NULL when none will come. */
-batch_slot *flow_take_ready(batch_lane *lane);
+batch_slot *flow_take_ready(batch_pipeline *pipeline);
 void flow_give_submitted(batch_slot *slot);
-void flow_end_submitting(batch_lane *lane);
-batch_slot *flow_take_submitted(batch_lane *lane);
+void flow_end_submitting(batch_pipeline *pipeline);
+batch_slot *flow_take_submitted(batch_pipeline *pipeline);
 
 /* Waits until the caller's slot is the only slot of the pipeline's two threads. */
-void flow_wait_for_device(batch_lane *lane);
+void flow_wait_for_device(batch_pipeline *pipeline);
 
 /* The slot is computed. A failure ends the run before this batch; its detail is the calling
  * thread's last error. */
@@ -49,8 +49,8 @@ void flow_give_done(batch_slot *slot, compute_status status);
 bool flow_is_wanted(const batch_slot *slot);
 
 /* flow_limit limits later batches to `items` items, after running out of memory. */
-void flow_limit(batch_lane *lane, int64_t items);
-void flow_count_on_cpu(batch_lane *lane);
+void flow_limit(batch_pipeline *pipeline, int64_t items);
+void flow_count_on_cpu(batch_pipeline *pipeline);
 
 /* ---- For the writer ------------------------------------------------------------------------ */
 

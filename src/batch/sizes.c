@@ -24,15 +24,15 @@ static uint64_t item_bytes(const compute_batch *batch) {
 }
 
 /* The memory limit for the slots and temporaries of one device. */
-static uint64_t memory_limit(const batch_lane *lane) {
-  const compute_batch *batch = lane->batch;
+static uint64_t memory_limit(const batch_pipeline *pipeline) {
+  const compute_batch *batch = pipeline->batch;
   compute_device_info info;
   compute_pool_statistics pool;
   uint64_t room = UINT64_MAX;
-  if (batch->memory > 0) return batch->memory / batch->lane_count;
-  if (compute_device_describe(lane->work->device, &info) == COMPUTE_OK && info.memory_free > 0)
+  if (batch->memory > 0) return batch->memory / batch->pipeline_count;
+  if (compute_device_describe(pipeline->work->device, &info) == COMPUTE_OK && info.memory_free > 0)
     room = info.memory_free;
-  if (compute_pool_query(lane->work->device, &pool) == COMPUTE_OK) {
+  if (compute_pool_query(pipeline->work->device, &pool) == COMPUTE_OK) {
     if (room != UINT64_MAX) room += pool.bytes_cached;
     if (pool.bytes_budget > 0)
       room = min_u64(
@@ -41,65 +41,65 @@ static uint64_t memory_limit(const batch_lane *lane) {
   return room / 4;
 }
 
-static uint64_t target_bytes(const batch_lane *lane) {
-  const uint64_t cache = lane->work->device->info.cache_bytes;
-  if (!lane->direct) return OWN_TARGET;
-  const uint64_t share = cache / (2 * (uint64_t)lane->batch->slot_count);
+static uint64_t target_bytes(const batch_pipeline *pipeline) {
+  const uint64_t cache = pipeline->work->device->info.cache_bytes;
+  if (!pipeline->direct) return OWN_TARGET;
+  const uint64_t share = cache / (2 * (uint64_t)pipeline->batch->slot_count);
   return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : min_u64(share, SHARED_TARGET_MOST);
 }
 
 /* Copies of an item in a slot: on the device, and staged. */
-static uint64_t copies_of(const batch_lane *lane) {
-  return lane->direct ? 1 : 2;
+static uint64_t copies_of(const batch_pipeline *pipeline) {
+  return pipeline->direct ? 1 : 2;
 }
 
 /* Bytes that batches of `items` items need on this device, including the plan. */
-static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) {
-  const compute_batch *batch = lane->batch;
+static compute_status measure(batch_pipeline *pipeline, int64_t items, uint64_t *bytes) {
+  const compute_batch *batch = pipeline->batch;
   compute_plan_info info = {0};
   batch_plan *plan;
   compute_status status = COMPUTE_OK;
-  if (batch->build && (status = work_plan(lane->work, items, &plan)) == COMPUTE_OK) {
+  if (batch->build && (status = work_plan(pipeline->work, items, &plan)) == COMPUTE_OK) {
     status = compute_plan_describe(plan->plan, &info);
-    work_leave(lane->work, plan);
+    work_release(pipeline->work, plan);
   }
   *bytes = batch->slot_count *
-               (copies_of(lane) * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
+               (copies_of(pipeline) * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
            info.constant_bytes;
   return status;
 }
 
 /* The caller's number, or enough items for the target; at most as many as fit into all slots. */
-static int64_t first_choice(const batch_lane *lane, uint64_t limit) {
-  const compute_batch *batch = lane->batch;
-  const uint64_t room = limit / batch->slot_count / copies_of(lane) / item_bytes(batch);
+static int64_t first_choice(const batch_pipeline *pipeline, uint64_t limit) {
+  const compute_batch *batch = pipeline->batch;
+  const uint64_t room = limit / batch->slot_count / copies_of(pipeline) / item_bytes(batch);
   const uint64_t wanted =
-      batch->given > 0 ? (uint64_t)batch->given : target_bytes(lane) / item_bytes(batch);
+      batch->given > 0 ? (uint64_t)batch->given : target_bytes(pipeline) / item_bytes(batch);
   const uint64_t items = min_u64(wanted, room);
   return items > 0 ? (int64_t)items : 1;
 }
 
-compute_status size_choose(batch_lane *lane) {
-  const compute_batch *batch = lane->batch;
-  const uint64_t limit = memory_limit(lane);
-  int64_t items = first_choice(lane, limit);
+compute_status size_choose(batch_pipeline *pipeline) {
+  const compute_batch *batch = pipeline->batch;
+  const uint64_t limit = memory_limit(pipeline);
+  int64_t items = first_choice(pipeline, limit);
   for (;;) {
     uint64_t bytes;
-    const compute_status status = measure(lane, items, &bytes);
+    const compute_status status = measure(pipeline, items, &bytes);
     const bool short_of_memory = status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
     if (status && (!short_of_memory || items == 1 || batch->fallback == COMPUTE_FALLBACK_STRICT))
       return status;
     if (!status && (bytes <= limit || items == 1)) break;
     if (short_of_memory)
-      fallback_note(batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
+      fallback_note(batch->context, pipeline->work->device, FALLBACK_SMALLER_BATCH,
                     batch->fallback == COMPUTE_FALLBACK_WARN,
                     "a plan for batches of %lld items does not fit into memory; halving them",
                     (long long)items);
     items = (items + 1) / 2;
   }
-  lane->most = lane->items = items;
-  log_write(COMPUTE_LOG_DEBUG, "core", "%s: batches of %lld items", lane->work->device->info.name,
-            (long long)items);
+  pipeline->most = pipeline->items = items;
+  log_write(COMPUTE_LOG_DEBUG, "core", "%s: batches of %lld items",
+            pipeline->work->device->info.name, (long long)items);
   return COMPUTE_OK;
 }
 
@@ -117,60 +117,60 @@ compute_status size_choose(batch_lane *lane) {
 
 /* Batches overlap, so each is timed from the end of the previous one. The running mean has weight
  * 1/2, since a first batch also includes warm-up. */
-static void learn_rate(batch_lane *lane, const batch_slot *slot) {
+static void learn_rate(batch_pipeline *pipeline, const batch_slot *slot) {
   const int64_t now = clock_now();
-  const int64_t since = slot->began > lane->last_finish ? slot->began : lane->last_finish;
+  const int64_t since = slot->began > pipeline->last_finish ? slot->began : pipeline->last_finish;
   const double seconds = (double)(now - since) * 1e-9;
   const double rate = (double)slot->items / (seconds > 1e-9 ? seconds : 1e-9);
-  lane->rate = lane->rate > 0 ? (lane->rate + rate) / 2 : rate;
-  lane->last_finish = now;
+  pipeline->rate = pipeline->rate > 0 ? (pipeline->rate + rate) / 2 : rate;
+  pipeline->last_finish = now;
 }
 
 /* The fastest device; NULL until all speeds are known. */
-static const batch_lane *fastest(const compute_batch *batch) {
-  const batch_lane *best = &batch->lanes[0];
-  for (uint32_t i = 0; i < batch->lane_count; i++) {
-    const batch_lane *lane = &batch->lanes[i];
-    if (lane->rate <= 0) return NULL;
-    if (lane->rate > best->rate) best = lane;
+static const batch_pipeline *fastest(const compute_batch *batch) {
+  const batch_pipeline *best = &batch->pipelines[0];
+  for (uint32_t i = 0; i < batch->pipeline_count; i++) {
+    const batch_pipeline *pipeline = &batch->pipelines[i];
+    if (pipeline->rate <= 0) return NULL;
+    if (pipeline->rate > best->rate) best = pipeline;
   }
   return best;
 }
 
 void share_learn(const batch_slot *slot) {
-  compute_batch *batch = slot->lane->batch;
-  learn_rate(slot->lane, slot);
-  const batch_lane *best = batch->lane_count > 1 ? fastest(batch) : NULL;
+  compute_batch *batch = slot->pipeline->batch;
+  learn_rate(slot->pipeline, slot);
+  const batch_pipeline *best = batch->pipeline_count > 1 ? fastest(batch) : NULL;
   if (!best) return;
   const double seconds = (double)best->most / best->rate;
-  for (uint32_t i = 0; i < batch->lane_count; i++) {
-    batch_lane *lane = &batch->lanes[i];
+  for (uint32_t i = 0; i < batch->pipeline_count; i++) {
+    batch_pipeline *pipeline = &batch->pipelines[i];
     /* Sizes are halved only, since each size needs a plan. The number of halvings is limited: small
      * batches are slow, so a device that looks slow would get smaller and smaller ones. */
-    int64_t items = lane->most;
-    for (int half = 0; half < MOST_HALVES && (double)items > 1.5 * seconds * lane->rate; half++)
+    int64_t items = pipeline->most;
+    for (int half = 0; half < MOST_HALVES && (double)items > 1.5 * seconds * pipeline->rate; half++)
       items = (items + 1) / 2;
-    lane->items = items;
+    pipeline->items = items;
   }
 }
 
-bool share_comes_too_late(const batch_lane *lane) {
-  const compute_batch *batch = lane->batch;
+bool share_comes_too_late(const batch_pipeline *pipeline) {
+  const compute_batch *batch = pipeline->batch;
   const batch_flow *f = &batch->flow;
-  if (f->total == COMPUTE_BATCH_UNTIL_END || batch->lane_count == 1 || lane->rate <= 0)
+  if (f->total == COMPUTE_BATCH_UNTIL_END || batch->pipeline_count == 1 || pipeline->rate <= 0)
     return false;
   const int64_t left = f->total - f->next_item;
-  const int64_t own = lane->items_under_way + (lane->items < left ? lane->items : left);
+  const int64_t own = pipeline->items_under_way + (pipeline->items < left ? pipeline->items : left);
   int64_t others = left;
   double rates = 0;
   uint32_t busy = 0;
-  for (uint32_t i = 0; i < batch->lane_count; i++) {
-    const batch_lane *other = &batch->lanes[i];
+  for (uint32_t i = 0; i < batch->pipeline_count; i++) {
+    const batch_pipeline *other = &batch->pipelines[i];
     busy += other->under_way;
-    if (other == lane) continue;
+    if (other == pipeline) continue;
     others += other->items_under_way;
     rates += other->rate;
   }
   /* If nothing is in progress, no thread would take the items. */
-  return busy > 0 && rates > 0 && (double)own / lane->rate > (double)others / rates;
+  return busy > 0 && rates > 0 && (double)own / pipeline->rate > (double)others / rates;
 }

@@ -35,8 +35,8 @@ static void free_plain(compute_device *device, void *host) {
   base_release(host);
 }
 
-static void buffer_free(const batch_lane *lane, batch_buffer *buffer) {
-  compute_device *device = lane->work->device;
+static void buffer_free(const batch_pipeline *pipeline, batch_buffer *buffer) {
+  compute_device *device = pipeline->work->device;
   const device_release_function release = buffer->locked ? free_locked : free_plain;
   compute_tensor_release(buffer->bound);
   compute_tensor_release(buffer->tensor);
@@ -46,10 +46,11 @@ static void buffer_free(const batch_lane *lane, batch_buffer *buffer) {
   *buffer = (batch_buffer){0};
 }
 
-static compute_status make_staging(const batch_lane *lane, batch_buffer *buffer, uint64_t bytes) {
-  const compute_device *device = lane->work->device;
+static compute_status make_staging(const batch_pipeline *pipeline, batch_buffer *buffer,
+                                   uint64_t bytes) {
+  const compute_device *device = pipeline->work->device;
   if (bytes == 0) bytes = 1;
-  if (!atomic_load(&lane->lost) && device->backend->host_allocate &&
+  if (!atomic_load(&pipeline->lost) && device->backend->host_allocate &&
       device->backend->host_allocate(device->handle, bytes, &buffer->host) == COMPUTE_OK) {
     buffer->locked = true;
   } else {
@@ -62,29 +63,29 @@ static compute_status make_staging(const batch_lane *lane, batch_buffer *buffer,
                                     (unsigned long long)bytes);
 }
 
-static compute_status buffer_make(const batch_lane *lane, const batch_port *port, int64_t items,
-                                  bool with_host, batch_buffer *buffer) {
-  const bool lost = atomic_load(&lane->lost);
+static compute_status buffer_make(const batch_pipeline *pipeline, const batch_port *port,
+                                  int64_t items, bool with_host, batch_buffer *buffer) {
+  const bool lost = atomic_load(&pipeline->lost);
   compute_status status = COMPUTE_OK;
   if (!lost)
-    status = tensor_create_private(lane->work->device, port->dtype, batch_shape(port->item, items),
-                                   &buffer->tensor);
+    status = tensor_create_private(pipeline->work->device, port->dtype,
+                                   batch_shape(port->item, items), &buffer->tensor);
   /* A device with shared memory may still fail to share this tensor. */
-  if (!status && lane->direct && !lost) buffer->host = compute_tensor_data(buffer->tensor);
+  if (!status && pipeline->direct && !lost) buffer->host = compute_tensor_data(buffer->tensor);
   if (!status && with_host && !buffer->host)
-    status = make_staging(lane, buffer, port->bytes * (uint64_t)items);
+    status = make_staging(pipeline, buffer, port->bytes * (uint64_t)items);
   if (!status)
     buffer->capacity = items;
   else
-    buffer_free(lane, buffer);
+    buffer_free(pipeline, buffer);
   return status;
 }
 
 /* The caller's memory for a port's items, or NULL if they need the slot's memory. It must be
  * aligned even if it is only copied, because the CPU computes in it after a failure. */
-static void *in_place(const batch_lane *lane, const batch_port *port, const void *array,
+static void *in_place(const batch_pipeline *pipeline, const batch_port *port, const void *array,
                       int64_t first) {
-  if (!array || (!lane->processor && !lane->stages)) return NULL;
+  if (!array || (!pipeline->processor && !pipeline->stages)) return NULL;
   char *data = (char *)(uintptr_t)array + port->bytes * (uint64_t)first;
   return (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
 }
@@ -92,26 +93,26 @@ static void *in_place(const batch_lane *lane, const batch_port *port, const void
 /* The array that results are copied to, or NULL if they are staged. They are staged if they replace
  * their inputs: a copy that fails halfway would destroy the inputs needed to repeat the batch. */
 static void *array_of_sink(const batch_slot *slot, uint32_t sink) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   void *array = batch->sinks[sink].array;
-  for (uint32_t i = 0; slot->lane->stages && i < batch->input_count; i++)
+  for (uint32_t i = 0; slot->pipeline->stages && i < batch->input_count; i++)
     if (batch->sources[i].array == array) return NULL;
   return array;
 }
 
 static compute_status prepare_port(const batch_slot *slot, const batch_port *port,
                                    const void *array, batch_buffer *buffer) {
-  void *data = in_place(slot->lane, port, array, slot->first);
+  void *data = in_place(slot->pipeline, port, array, slot->first);
   const bool with_host = !data;
   compute_status status = COMPUTE_OK;
   buffer->data = data;
-  if (data && slot->lane->processor) return COMPUTE_OK;
+  if (data && slot->pipeline->processor) return COMPUTE_OK;
   /* A buffer larger than the device's current batches would waste scarce memory. */
   if (buffer->capacity < slot->items || buffer->capacity > slot->most ||
       (with_host && !buffer->host)) {
     const int64_t items = slot->items > slot->room ? slot->items : slot->room;
-    buffer_free(slot->lane, buffer);
-    status = buffer_make(slot->lane, port, items, with_host, buffer);
+    buffer_free(slot->pipeline, buffer);
+    status = buffer_make(slot->pipeline, port, items, with_host, buffer);
   }
   buffer->data = data ? data : buffer->host;
   return status;
@@ -119,16 +120,16 @@ static compute_status prepare_port(const batch_slot *slot, const batch_port *por
 
 static void free_buffers(batch_slot *slot) {
   for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
-    buffer_free(slot->lane, &slot->inputs[i]);
-    buffer_free(slot->lane, &slot->outputs[i]);
+    buffer_free(slot->pipeline, &slot->inputs[i]);
+    buffer_free(slot->pipeline, &slot->outputs[i]);
   }
 }
 
 compute_status slot_prepare(batch_slot *slot) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   compute_status status = COMPUTE_OK;
-  if (!slot->queue && !atomic_load(&slot->lane->lost))
-    status = compute_queue_create(slot->lane->work->device, &slot->queue);
+  if (!slot->queue && !atomic_load(&slot->pipeline->lost))
+    status = compute_queue_create(slot->pipeline->work->device, &slot->queue);
   for (uint32_t i = 0; !status && i < batch->input_count; i++)
     status = prepare_port(slot, &batch->inputs[i], batch->sources[i].array, &slot->inputs[i]);
   for (uint32_t i = 0; !status && i < batch->output_count; i++)
@@ -143,7 +144,7 @@ static uint64_t buffer_bytes(const batch_buffer *buffer, const batch_port *port)
 }
 
 uint64_t slot_bytes(const batch_slot *slot) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++)
     bytes += buffer_bytes(&slot->inputs[i], &batch->inputs[i]) +
@@ -161,8 +162,8 @@ void slot_close(batch_slot *slot) {
 
 static compute_status bind_port(const batch_slot *slot, const batch_port *port,
                                 batch_buffer *buffer) {
-  if (buffer->data != buffer->host && !slot->lane->stages)
-    return compute_tensor_wrap(slot->lane->work->device, port->dtype,
+  if (buffer->data != buffer->host && !slot->pipeline->stages)
+    return compute_tensor_wrap(slot->pipeline->work->device, port->dtype,
                                batch_shape(port->item, slot->items), NULL, buffer->data, NULL, NULL,
                                &buffer->bound);
   if (buffer->capacity != slot->items)
@@ -172,7 +173,7 @@ static compute_status bind_port(const batch_slot *slot, const batch_port *port,
 }
 
 compute_status slot_bind(batch_slot *slot) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; !status && i < batch->input_count; i++)
     status = bind_port(slot, &batch->inputs[i], &slot->inputs[i]);
@@ -205,7 +206,7 @@ static compute_status wrap_ports(int64_t items, compute_device *device, const ba
 
 compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute_tensor **inputs,
                          compute_tensor **outputs) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   const compute_status status =
       wrap_ports(slot->items, device, batch->inputs, slot->inputs, batch->input_count, inputs);
   if (status) return status;
@@ -219,7 +220,7 @@ compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute
  * needed if the host addresses the tensor or if the work uses the caller's array. */
 static compute_status submit_copy(const batch_slot *slot, const batch_buffer *buffer,
                                   uint64_t bytes, bool up) {
-  const bool apart = buffer->data == buffer->host ? buffer->staged : slot->lane->stages;
+  const bool apart = buffer->data == buffer->host ? buffer->staged : slot->pipeline->stages;
   if (!apart || bytes == 0) return COMPUTE_OK;
   const compute_argument at = tensor_argument(buffer->tensor);
   return up ? queue_upload(slot->queue, &at, buffer->data, bytes, "batch")
@@ -227,7 +228,7 @@ static compute_status submit_copy(const batch_slot *slot, const batch_buffer *bu
 }
 
 compute_status slot_upload(batch_slot *slot) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; !status && i < batch->input_count; i++)
     status =
@@ -236,7 +237,7 @@ compute_status slot_upload(batch_slot *slot) {
 }
 
 compute_status slot_download(batch_slot *slot) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; !status && i < batch->output_count; i++)
     status = submit_copy(slot, &slot->outputs[i], batch->outputs[i].bytes * (uint64_t)slot->items,
@@ -245,7 +246,7 @@ compute_status slot_download(batch_slot *slot) {
 }
 
 bool slot_is_locked(const batch_slot *slot) {
-  for (uint32_t i = 0; i < slot->lane->batch->output_count; i++)
+  for (uint32_t i = 0; i < slot->pipeline->batch->output_count; i++)
     if (!slot->outputs[i].locked || slot->outputs[i].data != slot->outputs[i].host) return false;
   return true;
 }

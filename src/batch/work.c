@@ -252,7 +252,7 @@ compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan) {
   return s;
 }
 
-void work_leave(batch_work *work, batch_plan *plan) {
+void work_release(batch_work *work, batch_plan *plan) {
   pthread_mutex_lock(&work->mutex);
   plan->users--;
   pthread_mutex_unlock(&work->mutex);
@@ -292,10 +292,10 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
     bindings[count++] = (compute_binding){.node = plan->inputs[i], .tensor = inputs[i]};
   for (uint32_t i = 0; i < batch->output_count; i++)
     bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
-  /* Strict: lane.c tries a smaller batch first, then the CPU. */
+  /* Strict: pipeline.c tries a smaller batch first, then the CPU. */
   s = compute_run_with(plan->plan, bindings, count,
                        &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT},
                        NULL);
-  work_leave(work, plan);
+  work_release(work, plan);
   return s;
 }

@@ -13,9 +13,10 @@ void work_close(batch_work *work);
  * have the item axis. Fills in the iterator's outputs. */
 compute_status work_probe(compute_batch *batch);
 
-/* The plan for `items` items, compiled if it is new. It is in use until work_leave. Thread-safe. */
+/* The plan for `items` items, compiled if it is new. It is in use until work_release. Thread-safe.
+ * */
 compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan);
-void work_leave(batch_work *work, batch_plan *plan);
+void work_release(batch_work *work, batch_plan *plan);
 
 /* Refreshes the copies of parameters on other devices. */
 compute_status work_refresh(batch_work *work);
@@ -26,7 +27,7 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
                            compute_queue *queue);
 
 /* Chooses the number of items per batch for a device, and compiles the plan. */
-compute_status size_choose(batch_lane *lane);
+compute_status size_choose(batch_pipeline *pipeline);
 
 /* ---- Sharing between devices. The caller holds the flow's mutex. --------------------------- */
 
@@ -35,6 +36,6 @@ void share_learn(const batch_slot *slot);
 
 /* True if the other devices would finish all remaining items before this device finishes one more
  * batch. */
-bool share_comes_too_late(const batch_lane *lane);
+bool share_comes_too_late(const batch_pipeline *pipeline);
 
 #endif

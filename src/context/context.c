@@ -95,7 +95,7 @@ static int32_t threads_wanted(const compute_open_options *options) {
 
 static compute_status context_fill(compute_context *context, const compute_open_options *options) {
   services_fill(context);
-  origins_open(context);
+  backtraces_open(context);
   context->threads = thread_pool_create(threads_wanted(options));
   context->profile = profile_create(context);
   slot_offer(&context->slots, &dump_slot, dump_folder_create());
@@ -124,10 +124,10 @@ static void context_destroy(compute_context *context) {
   thread_pool_release(context->threads);
   profile_release(context->profile);
   slots_release(&context->slots, SLOT_STANDS_ALONE);
-  origins_close(context);
+  backtraces_close(context);
   pthread_mutex_destroy(&context->registry_mutex);
   error_context_closed(context);
-  context_delist(context);
+  context_remove(context);
   base_release(context);
 }
 
@@ -150,7 +150,7 @@ compute_status compute_open(compute_context **result, const compute_open_options
                      "out of memory for a context");
   }
   pthread_mutex_init(&context->registry_mutex, NULL);
-  context_enlist(context);
+  context_add(context);
   status = context_fill(context, options);
   if (status != COMPUTE_OK) {
     compute_error_get(NULL, &failure);
@@ -177,10 +177,10 @@ compute_status compute_close(compute_context *context) {
   char kinds[160];
   const int64_t alive = objects_count(context, kinds, sizeof kinds);
   if (alive != 0) {
-    origins_list(context);
+    backtraces_list(context);
     return error_set_native(
         context, COMPUTE_ERROR_INVALID_STATE, 0, "compute_close",
-        context->origins
+        context->backtraces
             ? "release them, and close again"
             : "release them, and close again; COMPUTE_LEAKS=1 lists where they were created",
         "%lld object%s of the context %s not been released: %s", (long long)alive,

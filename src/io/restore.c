@@ -43,7 +43,7 @@ static compute_status fail_names(const restore *r, const char *first, size_t cou
 }
 
 /* True if the file has the tensor under another name. */
-static bool has_twin(const restore *r, const restore_entry *entry) {
+static bool has_alias(const restore *r, const restore_entry *entry) {
   for (size_t i = 0; i < r->count; i++) {
     if (r->entries[i].tensor == entry->tensor && r->entries[i].index < r->file->count) return true;
   }
@@ -55,7 +55,7 @@ static compute_status check_missing(const restore *r) {
   size_t missing = 0;
   for (size_t i = 0; i < r->count && !r->allow_missing; i++) {
     const restore_entry *entry = &r->entries[i];
-    if (entry->index < r->file->count || has_twin(r, entry)) continue;
+    if (entry->index < r->file->count || has_alias(r, entry)) continue;
     if (missing++ == 0) first = entry->name;
   }
   return missing > 0 ? fail_names(r, first, missing, true) : COMPUTE_OK;
@@ -114,7 +114,7 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
 }
 
 /* If the file has one tensor under several names, their elements must be equal. */
-static compute_status check_twins(const restore *r) {
+static compute_status check_aliases(const restore *r) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count; i++) {
     bool compared = !r->entries[i].read;
@@ -135,7 +135,7 @@ static compute_status read_all(restore *r) {
     status = r->file->read(r->file, r->operation, r->context, &r->file->tensors[entry->index],
                            compute_tensor_device(entry->tensor), &entry->read);
   }
-  return status ? status : check_twins(r);
+  return status ? status : check_aliases(r);
 }
 
 /* ---- The calls ----------------------------------------------------------------------------- */

@@ -301,7 +301,7 @@ static compute_status compile_trips(loop_recording *r, loop_plan *plan) {
                                                    .flags = options->flags,
                                                    .name = loop->body->name},
                            &plan->plan);
-  return status ? status : weights_settle(&r->recorder, plan->plan);
+  return status ? status : weights_align(&r->recorder, plan->plan);
 }
 
 /* Compiles one plan. *fits becomes false if the loop cannot be compiled. */

@@ -243,7 +243,7 @@ compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tenso
 
 /* Call right after a plan of the recording is compiled. Aligns the weights that the plan reads
  * directly from the file. */
-compute_status weights_settle(model_recorder *recorder, const compute_plan *plan);
+compute_status weights_align(model_recorder *recorder, const compute_plan *plan);
 
 /* Drops the existing weights, which plans keep as frozen constants. Later requests create new
  * ones. */

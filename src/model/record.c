@@ -153,7 +153,7 @@ static compute_status commit(model_call *call) {
 }
 
 /* Handles the status of a rule or a frame_finish: commits, waits for values, or fails. */
-static compute_status settle(model_call *call, compute_status status) {
+static compute_status handle_status(model_call *call, compute_status status) {
   model_recorder *recorder = call->recorder;
   if (recorder->refused.status) {
     compute_graph_clear_error(call->graph);
@@ -204,7 +204,7 @@ static compute_status record_one(model_recorder *recorder, model_frame *frame, b
     const compute_status graph_status = graph_error(&call);
     status = graph_status ? graph_status : status;
   }
-  status = settle(&call, status);
+  status = handle_status(&call, status);
   if (recorder->pushed && !status) recorder->top->held = held; /* until the node is done */
   *asks = !status && (recorder->function || recorder->loop);
   return status;
@@ -231,7 +231,7 @@ static compute_status finish_frame(model_recorder *recorder, bool *asks) {
     *asks = true;
     return graph_error(&call);
   }
-  status = settle(&call, status);
+  status = handle_status(&call, status);
   if (recorder->pushed && !status) recorder->top->held = held;
   return status;
 }

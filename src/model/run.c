@@ -341,7 +341,7 @@ static compute_status run_stages(model_run *run) {
       status = follow(run, stage, &next);
       drop_dead(run, stage);
     }
-    stage_leave(model, stage);
+    stage_release(model, stage);
     if (!next) break;
     stage = next;
   }

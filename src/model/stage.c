@@ -268,7 +268,7 @@ static compute_status compile_stage(model_recorder *recorder, model_stage *stage
   compute_status status =
       compute_compile(recorder->graph, nodes, stage->outputs.count, &options, &stage->plan);
   base_release(nodes);
-  if (!status) status = weights_settle(recorder, stage->plan);
+  if (!status) status = weights_align(recorder, stage->plan);
   return status;
 }
 
@@ -587,7 +587,7 @@ compute_status stage_next(compute_model *model, const char *operation, model_sta
   return find_or_make(&request, parent, key, bytes, result, found);
 }
 
-void stage_leave(compute_model *model, model_stage *stage) {
+void stage_release(compute_model *model, model_stage *stage) {
   pthread_mutex_lock(&model->lock);
   stage->users--;
   pthread_mutex_unlock(&model->lock);

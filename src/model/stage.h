@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Returns a run's first stage. `inputs` has a tensor or NULL for each input of the main graph;
- * `wanted` has a flag for each output. The stage is in use until stage_leave. *found becomes
+ * `wanted` has a flag for each output. The stage is in use until stage_release. *found becomes
  * false if the stage was made now. */
 compute_status stage_first(compute_model *model, const char *operation,
                            const compute_tensor *const *inputs, const bool *wanted,
@@ -19,7 +19,7 @@ compute_status stage_next(compute_model *model, const char *operation, model_sta
                           const void *const *values, const host_tensor *made, const bool *wanted,
                           model_stage **result, bool *found);
 
-void stage_leave(compute_model *model, model_stage *stage);
+void stage_release(compute_model *model, model_stage *stage);
 
 /* Call before the model is recorded into a caller's graph. Evicts unused stages, because they
  * treat weights as constants that may be trained from now on. The caller holds model->recording. */

@@ -298,7 +298,7 @@ static void plans_of_last_batches_do_not_pile_up(void **state) {
             .sinks = (compute_batch_sink[]){{.discard = true}, {.discard = true}}},
         &result));
   size_t plans = 0;
-  for (const batch_plan *plan = batch->lanes[0].work->plans; plan; plan = plan->next) {
+  for (const batch_plan *plan = batch->pipelines[0].work->plans; plan; plan = plan->next) {
     assert_int_equal(plan->users, 0);
     plans++;
   }

@@ -416,7 +416,7 @@ static void gradients_of_halved_images_are_right(void **state) {
  * These use whole vectors and read and write past a line. Sums must equal the plain order bit for
  * bit: in row tiles that cut planes anywhere, with lines that have gaps or an epilogue, and with
  * few results or windows past the end. */
-static void gradients_of_threes_are_right_to_the_bit(void **state) {
+static void gradients_with_stride_2_are_right_to_the_bit(void **state) {
   static const uint64_t cache_bytes[] = {0, 2048, 8192};
   (void)state;
   for (const char *const *isa = fixture_sets; *isa; isa++)
@@ -667,7 +667,7 @@ int main(void) {
       cmocka_unit_test(random_windows_are_right_in_small_bands),
       cmocka_unit_test(windows_of_networks_are_right),
       cmocka_unit_test(gradients_of_halved_images_are_right),
-      cmocka_unit_test(gradients_of_threes_are_right_to_the_bit),
+      cmocka_unit_test(gradients_with_stride_2_are_right_to_the_bit),
       cmocka_unit_test(gradients_of_cut_results_are_right),
       cmocka_unit_test(small_planes_are_right),
       cmocka_unit_test(the_maximum_of_whole_numbers_is_right),

@@ -279,7 +279,7 @@ void *object_create(int kind, size_t bytes) {
   return o;
 }
 
-void object_enlist(object *o) {
+void object_add(object *o) {
   pthread_mutex_lock(&mutex);
   o->next = objects;
   if (objects) objects->previous = o;

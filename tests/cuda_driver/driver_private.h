@@ -89,7 +89,7 @@ typedef struct object {
 
 /* `bytes` of zeros for an object of the current context. */
 void *object_create(int kind, size_t bytes);
-void object_enlist(object *o); /* after completion: other threads can then find it */
+void object_add(object *o);    /* after completion: other threads can then find it */
 void object_remove(object *o); /* from the list; the caller owns the memory */
 bool object_is(const void *o, int kind);
 /* Returns an object of the kind and device for which `matches` holds (called under the list's

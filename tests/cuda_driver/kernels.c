@@ -59,7 +59,7 @@ EXPORT cuda_result cuModuleLoadData(cuda_module *result, const void *data) {
   module *made = object_create(OBJECT_MODULE, sizeof *made);
   if (!made) return CUDA_OUT_OF_MEMORY;
   made->library = library;
-  object_enlist(&made->header);
+  object_add(&made->header);
   *result = (cuda_module)(void *)made;
   return CUDA_OK;
 }
@@ -250,7 +250,7 @@ EXPORT cuda_result cuGraphCreate(cuda_graph *result, uint32_t flags) {
   ENTER(cuGraphCreate);
   if (flags) return CUDA_INVALID_VALUE;
   object *made = object_create(OBJECT_GRAPH, sizeof(graph));
-  if (made) object_enlist(made);
+  if (made) object_add(made);
   *result = (cuda_graph)(void *)made;
   return made ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
@@ -339,7 +339,7 @@ EXPORT cuda_result cuGraphInstantiateWithFlags(cuda_graph_executable *result, cu
   e->origin = calloc(g->count + 1, sizeof(node *));
   e->order = calloc(g->count + 1, sizeof *e->order);
   e->launches = calloc(g->count + 1, sizeof *e->launches);
-  object_enlist(&e->header);
+  object_add(&e->header);
   if (!e->origin || !e->order || !e->launches) {
     executable_destroy(&e->header);
     return CUDA_OUT_OF_MEMORY;

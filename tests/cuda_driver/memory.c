@@ -58,7 +58,7 @@ static cuda_result allocate(cuda_pointer *pointer, size_t bytes) {
   for (unsigned char *p = m->data - FRONT_BYTES; p < m->data; p++) *p = pattern((uintptr_t)p);
   memset(m->data, NEW_PATTERN, bytes < FILLED_BYTES ? bytes : FILLED_BYTES);
   for (unsigned char *p = m->data + bytes; p < m->data + room; p++) *p = pattern((uintptr_t)p);
-  object_enlist(&m->header);
+  object_add(&m->header);
   *pointer = (cuda_pointer)(uintptr_t)m->data;
   return CUDA_OK;
 }
@@ -170,7 +170,7 @@ EXPORT cuda_result cuMemPoolCreate(cuda_memory_pool *result,
     return CUDA_INVALID_VALUE;
   pool *made = object_create(OBJECT_POOL, sizeof *made);
   if (!made) return CUDA_OUT_OF_MEMORY;
-  object_enlist(&made->header);
+  object_add(&made->header);
   *result = (cuda_memory_pool)(void *)made;
   return CUDA_OK;
 }
@@ -251,7 +251,7 @@ EXPORT cuda_result cuMemHostAlloc(void **pointer, size_t bytes, uint32_t flags) 
     return CUDA_OUT_OF_MEMORY;
   }
   memset(m->data, NEW_PATTERN, bytes);
-  object_enlist(&m->header);
+  object_add(&m->header);
   *pointer = m->data;
   return CUDA_OK;
 }
@@ -280,7 +280,7 @@ EXPORT cuda_result cuMemHostRegister(void *pointer, size_t bytes, uint32_t flags
   if (!m) return CUDA_OUT_OF_MEMORY;
   m->bytes = bytes;
   m->data = pointer;
-  object_enlist(&m->header);
+  object_add(&m->header);
   return CUDA_OK;
 }
 

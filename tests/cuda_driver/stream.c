@@ -132,7 +132,7 @@ static stream *create(void) {
     stream_free(s);
     return NULL;
   }
-  object_enlist(&s->header);
+  object_add(&s->header);
   return s;
 }
 
@@ -286,7 +286,7 @@ EXPORT cuda_result cuEventCreate(cuda_event *result, uint32_t flags) {
   pthread_cond_init(&e->came, NULL);
   e->references = 1;
   e->timed = !(flags & CUDA_EVENT_DISABLE_TIMING);
-  object_enlist(&e->header);
+  object_add(&e->header);
   *result = (cuda_event)(void *)e;
   return CUDA_OK;
 }

@@ -138,8 +138,8 @@ static void check_refusal(const operands *o, const char *operation, const char *
     fail_msg("%s: refused with \"%s\"", what, message);
 }
 
-static void settle(const operands *o, compute_node output, const char *operation,
-                   const char *argument, const char *what) {
+static void check_outcome(const operands *o, compute_node output, const char *operation,
+                          const char *argument, const char *what) {
   if (compute_graph_status(o->g)) {
     check_refusal(o, operation, argument, what);
   } else {
@@ -269,7 +269,7 @@ static void doubles_are_taken_or_refused_by_the_builder(void **state) {
                  compute_dtype_name(dtypes[d]));
         const operands o = create(dtypes[d]);
         assert_ok(compute_graph_status(o.g));
-        settle(&o, row->build(&o, values[v]), row->operation, row->argument, what);
+        check_outcome(&o, row->build(&o, values[v]), row->operation, row->argument, what);
       }
     }
   }
@@ -315,7 +315,7 @@ static void numbers_of_a_fit_are_taken_or_refused_by_the_builder(void **state) {
       const char *name = set_field(&p, field, values[v]);
       snprintf(what, sizeof what, "gaussian_fit(%s = %g)", name, values[v]);
       const operands o = create(COMPUTE_F32);
-      settle(&o, compute_gaussian_fit(o.g, o.x, &p, NULL), "gaussian_fit", name, what);
+      check_outcome(&o, compute_gaussian_fit(o.g, o.x, &p, NULL), "gaussian_fit", name, what);
     }
   }
 }
@@ -612,7 +612,7 @@ static void integers_are_taken_or_refused_by_the_builder(void **state) {
       snprintf(what, sizeof what, "row %zu, %s(%" PRId64 ")", r, row->operation, values[v]);
       if (row->build == input_size) strcpy(what, "input");
       const operands o = create(COMPUTE_F32);
-      settle(&o, row->build(&o, values[v]), row->operation, "", what);
+      check_outcome(&o, row->build(&o, values[v]), row->operation, "", what);
     }
   }
 }

@@ -62,7 +62,7 @@ static proto dropout(int64_t seed) {
 }
 
 /* Two nodes of equal names and shapes; y is their difference. */
-static proto twins(void) {
+static proto pair(void) {
   proto graph = graph_message(NULL, "y");
   for (int i = 0; i < 2; i++) {
     proto node = node_message("same", "RandomUniform", NULL, i ? "b" : "a");
@@ -193,7 +193,7 @@ static void dropout_halves(void **state) {
 static void nodes_draw_their_own(void **state) {
   (void)state;
   for (uint64_t seed = 0; seed <= 3; seed += 3) {
-    const proto message = twins();
+    const proto message = pair();
     compute_model *model = load(message, seed);
     const numbers y = run(model);
     int zeros = 0;

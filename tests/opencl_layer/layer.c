@@ -71,7 +71,7 @@ static void note(int kind, void *object, bool there) {
 
 /* A lost device does nothing more, and the library no longer calls its driver. So before a
  * simulated loss, the real driver must finish all copies. */
-static void settle(void) {
+static void finish_queues(void) {
   pthread_mutex_lock(&queue_mutex);
   for (int i = 0; i < MOST_QUEUES; i++)
     if (queues[i]) target->clFinish(queues[i]);
@@ -87,7 +87,7 @@ static cl_int enter(int call) {
   if (place != order.nth && !(order.onward && place > order.nth)) return CL_SUCCESS;
   atomic_fetch_add(&failures, 1);
   atomic_store(&last_failure, call);
-  if (order.error == CL_INVALID_COMMAND_QUEUE) settle();
+  if (order.error == CL_INVALID_COMMAND_QUEUE) finish_queues();
   return order.error;
 }
 

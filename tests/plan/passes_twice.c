@@ -200,5 +200,5 @@ static void run_again(lowering *l, compute_status (*pass)(lowering *), const cha
 
 PASS(pools_join)
 PASS(residuals_join)
-PASS(slices_cut)
-PASS(bands_cut)
+PASS(micro_batches_cut)
+PASS(row_tiles_cut)

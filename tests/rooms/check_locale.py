@@ -40,7 +40,7 @@ PEOPLE = {
     "src/codegen/tune/problems/fits.c": "the same of fits",
     "src/core/type/dtype.c": "the ranges of dtypes, in messages",
     "src/plan/validate/validate.c": "what validation found, in messages",
-    "backends/cuda/contest.c": "why a library's algorithm is left out, in the log",
+    "backends/cuda/autotune.c": "why a library's algorithm is left out, in the log",
     "backends/cpu/core/device.c": "why memory is short, in messages",
 }
 

@@ -296,12 +296,12 @@ static void choose_memory(cpu_window *kernel) {
                                      : 1) *
                              kernel->line_bytes +
                          kernel->offset_bytes + kernel->values_bytes + 64;
-  if (kernel->threes) kernel->worker_bytes += window_threes_bytes(kernel);
+  if (kernel->stride2) kernel->worker_bytes += window_stride2_bytes(kernel);
 }
 
 static compute_status count_columns(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
-  /* A loop for gradients reads one count per pair of columns (window_threes.c). */
+  /* A loop for gradients reads one count per pair of columns (window_stride2.c). */
   const int64_t room =
       cpu_max(w->result_size[1], cpu_divide_up(w->data_size[1], 2)) + CPU_WINDOW_WHOLE;
   const uint64_t bytes = (uint64_t)room * kernel->element;
@@ -351,7 +351,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   find_inside(kernel);
   window_find_short_halves(kernel);
   window_find_dense(kernel);
-  kernel->threes = window_has_threes(kernel);
+  kernel->stride2 = window_has_stride2(kernel);
   choose_units(kernel);
   choose_memory(kernel);
   status = count_columns(kernel);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Pooling on the CPU: the declarations that its files share.
  *
- *   window.c       makes a kernel: reads the descriptor, chooses lines and units of work; reads
- *                  lines, and runs the epilogue over finished ones
- *   window_unit.c  computes a unit: forward it folds windows or finds their maxima, by data it
- *                  distributes gradients
- *   window_threes.c  distributes gradients for 3 × 3 windows with stride 2, and 2 × 2 averages
+ *   window.c          makes a kernel: reads the descriptor, chooses lines and units of work; reads
+ *                     lines, and runs the epilogue over finished ones
+ *   window_unit.c     computes a unit: forward it folds windows or finds their maxima, by data it
+ *                     distributes gradients
+ *   window_stride2.c  distributes gradients for 3 × 3 windows with stride 2, and 2 × 2 averages
  *
  * A plane's row is a line: contiguous positions, with one element each, or with all channels if
  * channels are contiguous. Rows are read in place if they are such lines of the computing type;
@@ -56,8 +56,8 @@ typedef struct cpu_window {
   int64_t share_count;
   bool halves;       /* by data: 2 × 2 windows that neither overlap nor leave the data */
   bool halves_short; /* 2 × 2 windows of short, dense lines */
-  bool threes;       /* by data: 3 × 3 windows with stride 2, or 2 × 2 averages */
-  bool dense[3];     /* with `threes`: all planes of an input, or of the output, form one line */
+  bool stride2;      /* by data: 3 × 3 windows with stride 2, or 2 × 2 averages */
+  bool dense[3];     /* with `stride2`: all planes of an input, or of the output, form one line */
   /* AVERAGE: per result column, the elements of its window; then 1 for each column read past
    * them. */
   unsigned char *counts;
@@ -106,13 +106,13 @@ void window_fold_unit(const window_launch *l, int64_t unit, unsigned char *scrat
 compute_status window_gradient_prepare(cpu_window *kernel);
 void window_gradient_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
 
-/* window_threes.c: `true` if it supports the gradient; its scratch memory; and a unit, with
+/* window_stride2.c: `true` if it supports the gradient; its scratch memory; and a unit, with
  * `line_count` readable rows of data. */
-bool window_has_threes(const cpu_window *kernel);
-uint64_t window_threes_bytes(const cpu_window *kernel);
-void window_threes_unit(const window_launch *l, int64_t number, const window_unit *unit,
-                        const window_lines *lines, int64_t line_count, unsigned char *target,
-                        int64_t pitch, unsigned char *room);
+bool window_has_stride2(const cpu_window *kernel);
+uint64_t window_stride2_bytes(const cpu_window *kernel);
+void window_stride2_unit(const window_launch *l, int64_t number, const window_unit *unit,
+                         const window_lines *lines, int64_t line_count, unsigned char *target,
+                         int64_t pitch, unsigned char *room);
 
 /* Finds the taps of dimension d that are inside the data for result `i`: *first … *end − 1. */
 void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,

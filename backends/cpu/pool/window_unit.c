@@ -432,7 +432,7 @@ void window_gradient_unit(const window_launch *l, int64_t number, unsigned char 
     j.target = window_output(l, &j.unit, j.unit.row);
     j.pitch = kernel->output[0].stride[2];
   }
-  if (!kernel->threes) clear_target(&j);
+  if (!kernel->stride2) clear_target(&j);
   int64_t p, end;
   window_results(w, 0, j.unit.row, j.unit.row + j.unit.rows, &p, &end);
   int64_t count = 0; /* of lines */
@@ -445,9 +445,9 @@ void window_gradient_unit(const window_launch *l, int64_t number, unsigned char 
     lines = window_read(l, 0, &j.unit, top, bottom - top, 0, w->data_size[1], scratch);
     count = bottom - top;
   }
-  if (kernel->threes) {
-    unsigned char *room = scratch + kernel->worker_bytes - window_threes_bytes(kernel);
-    window_threes_unit(l, number, &j.unit, &lines, count, j.target, j.pitch, room);
+  if (kernel->stride2) {
+    unsigned char *room = scratch + kernel->worker_bytes - window_stride2_bytes(kernel);
+    window_stride2_unit(l, number, &j.unit, &lines, count, j.target, j.pitch, room);
     if (!kernel->in_place) window_finish(l, &j.unit, values);
     return;
   }

@@ -41,7 +41,7 @@ typedef struct tuner {
   char best[BEST_BYTES]; /* text for progress.best */
   tune_problem problem;
   tune_measure measure;
-  contest contest;
+  comparison comparison;
   unbeaten_class *unbeaten;
   size_t unbeaten_count, unbeaten_capacity;
 } tuner;
@@ -64,20 +64,20 @@ static double remaining(const tuner *t) {
 /* Returns false if the caller has cancelled. */
 static bool report(tuner *t, uint32_t candidate_index, bool finished) {
   compute_tune_progress *p = &t->progress;
-  const contest_candidate *best = contest_winner(&t->contest);
-  if (!finished && !best) best = contest_best(&t->contest);
+  const tune_candidate *best = comparison_winner(&t->comparison);
+  if (!finished && !best) best = comparison_best(&t->comparison);
   p->candidate_index = candidate_index;
-  p->candidate_count = t->contest.count;
-  p->refused = t->contest.refused;
-  p->heuristic_seconds = t->contest.count ? contest_seconds(&t->contest.candidate[0]) : 0;
+  p->candidate_count = t->comparison.count;
+  p->refused = t->comparison.refused;
+  p->heuristic_seconds = t->comparison.count ? comparison_seconds(&t->comparison.candidate[0]) : 0;
   p->best_seconds = p->heuristic_seconds;
   t->best[0] = '\0';
-  if (best && contest_seconds(best) < p->heuristic_seconds) {
-    p->best_seconds = contest_seconds(best);
-    contest_print(&t->contest, best, t->best, sizeof t->best);
+  if (best && comparison_seconds(best) < p->heuristic_seconds) {
+    p->best_seconds = comparison_seconds(best);
+    comparison_print(&t->comparison, best, t->best, sizeof t->best);
   }
   p->finished = finished;
-  p->elapsed_seconds = t->contest.clock() - t->start;
+  p->elapsed_seconds = t->comparison.clock() - t->start;
   p->remaining_seconds = remaining(t);
   return !t->options->progress || t->options->progress(t->options->user, p);
 }
@@ -135,49 +135,51 @@ static compute_status store_unbeaten(const tuner *t) {
   return COMPUTE_OK;
 }
 
-static void log_result(const tuner *t, const contest_candidate *winner) {
-  const contest_candidate *best = contest_best(&t->contest);
+static void log_result(const tuner *t, const tune_candidate *winner) {
+  const tune_candidate *best = comparison_best(&t->comparison);
   char words[BEST_BYTES] = "nothing";
-  if (best) contest_print(&t->contest, best, words, sizeof words);
+  if (best) comparison_print(&t->comparison, best, words, sizeof words);
   log_write(COMPUTE_LOG_INFO, "tune", "%s: default %.4g s (%u times), %s %.4g s (%u times): %s",
-            t->problem.name, contest_seconds(&t->contest.candidate[0]),
-            (unsigned)t->contest.candidate[0].samples, words, best ? contest_seconds(best) : 0,
-            best ? (unsigned)best->samples : 0, winner ? "better" : "no better");
+            t->problem.name, comparison_seconds(&t->comparison.candidate[0]),
+            (unsigned)t->comparison.candidate[0].samples, words,
+            best ? comparison_seconds(best) : 0, best ? (unsigned)best->samples : 0,
+            winner ? "better" : "no better");
 }
 
 /* Stores the result after the last round. */
 static compute_status decide(tuner *t, bool complete) {
-  const contest_candidate *winner = contest_winner(&t->contest);
-  const contest_candidate *heuristic = &t->contest.candidate[0];
+  const tune_candidate *winner = comparison_winner(&t->comparison);
+  const tune_candidate *heuristic = &t->comparison.candidate[0];
   char kernel_class[KERNEL_CLASS_BYTES];
   kernel_class_print(&t->problem.descriptor, kernel_class);
   log_result(t, winner);
   if (t->options->dry || heuristic->samples == 0) return COMPUTE_OK;
-  if (winner) return store(t, kernel_class, &winner->tuning, nanoseconds(contest_seconds(winner)));
+  if (winner)
+    return store(t, kernel_class, &winner->tuning, nanoseconds(comparison_seconds(winner)));
   /* An interrupted measurement does not show that the default is best. */
   if (!complete) return COMPUTE_OK;
-  return remember_unbeaten(t, kernel_class, contest_seconds(heuristic));
+  return remember_unbeaten(t, kernel_class, comparison_seconds(heuristic));
 }
 
 /* ---- One problem --------------------------------------------------------------------------- */
 
 /* With a limit, each problem gets an equal share of the remaining time. */
 static void set_deadline(tuner *t) {
-  const double now = t->contest.clock();
+  const double now = t->comparison.clock();
   const uint32_t left = t->progress.problem_count - t->progress.problem_index;
-  t->contest.deadline = now + fmax(0, t->deadline - now) / left;
+  t->comparison.deadline = now + fmax(0, t->deadline - now) / left;
 }
 
 /* Prepares and times as many candidates as the problem's time allows. The rest of the time is
  * reserved to compare the best of them. */
 static compute_status try_candidates(tuner *t, bool *complete) {
-  contest *c = &t->contest;
+  comparison *c = &t->comparison;
   const double begin = c->clock(), end = begin + FIRST_SHARE * (c->deadline - begin);
   *complete = false;
   for (uint32_t i = 0; i < c->count; i++) {
     if (i > 0 && c->clock() >= end) return COMPUTE_OK;
     if (!report(t, i, false)) return cancelled(t);
-    compute_status status = contest_try(c, i);
+    compute_status status = comparison_try(c, i);
     if (status) return status;
     if (c->candidate[0].samples == 0) return COMPUTE_OK; /* no reference */
   }
@@ -185,18 +187,18 @@ static compute_status try_candidates(tuner *t, bool *complete) {
   return COMPUTE_OK;
 }
 
-static compute_status run_contest(tuner *t) {
-  contest *c = &t->contest;
+static compute_status compare(tuner *t) {
+  comparison *c = &t->comparison;
   bool complete, more = true;
   set_deadline(t);
   compute_status status = try_candidates(t, &complete);
   if (status) return status;
-  for (uint32_t round = 1; round < c->rounds && more && !contest_late(c); round++) {
+  for (uint32_t round = 1; round < c->rounds && more && !comparison_late(c); round++) {
     if (!report(t, c->count, false)) return cancelled(t);
-    status = contest_round(c, round, &more);
+    status = comparison_round(c, round, &more);
     if (status) return status;
   }
-  return decide(t, complete && !contest_late(c));
+  return decide(t, complete && !comparison_late(c));
 }
 
 /* Writes into `reason` why the problem is skipped, or "" if it is not. */
@@ -212,7 +214,7 @@ static void check_problem(const tuner *t, char *reason, size_t bytes) {
 }
 
 /* Skips a problem whose preparation fails, unless all others would fail in the same way. */
-static compute_status leave_out(const tuner *t, compute_status status) {
+static compute_status skip(const tuner *t, compute_status status) {
   if (status == COMPUTE_ERROR_DEVICE_LOST || status == COMPUTE_ERROR_OUT_OF_MEMORY) return status;
   log_write(COMPUTE_LOG_INFO, "tune", "%s is skipped: %s", t->problem.name,
             compute_error_message(t->device->context));
@@ -222,21 +224,21 @@ static compute_status leave_out(const tuner *t, compute_status status) {
 static compute_status run_problem(tuner *t) {
   char reason[256];
   compute_status status = COMPUTE_OK;
-  t->contest.count = t->contest.refused = 0;
+  t->comparison.count = t->comparison.refused = 0;
   check_problem(t, reason, sizeof reason);
   if (reason[0]) {
     log_write(COMPUTE_LOG_INFO, "tune", "%s is skipped: %s", t->problem.name, reason);
   } else {
-    status = measure_open(&t->measure, t->device, t->queue, &t->problem, t->contest.clock);
+    status = measure_open(&t->measure, t->device, t->queue, &t->problem, t->comparison.clock);
     if (status) {
-      status = leave_out(t, status);
+      status = skip(t, status);
     } else {
-      contest_begin(&t->contest, &t->measure, &t->target, t->options->quick);
-      status = run_contest(t);
+      comparison_begin(&t->comparison, &t->measure, &t->target, t->options->quick);
+      status = compare(t);
     }
   }
-  const bool go_on = status || report(t, t->contest.count, true);
-  contest_end(&t->contest);
+  const bool go_on = status || report(t, t->comparison.count, true);
+  comparison_end(&t->comparison);
   measure_close(&t->measure);
   return go_on ? status : cancelled(t);
 }
@@ -246,7 +248,7 @@ static compute_status run_problem(tuner *t) {
 static compute_status run_problems(tuner *t, const tuner_work *work) {
   compute_status status = COMPUTE_OK;
   t->progress.problem_count = (uint32_t)work->count;
-  for (size_t i = 0; i < work->count && !status && t->contest.clock() < t->deadline; i++) {
+  for (size_t i = 0; i < work->count && !status && t->comparison.clock() < t->deadline; i++) {
     if (!work->problem(work->user, i, &t->problem)) break;
     t->progress.problem = t->problem.name;
     t->progress.problem_index = (uint32_t)i;
@@ -262,9 +264,9 @@ static compute_status prepare(tuner *t, compute_device *device, const compute_tu
   t->device = device;
   t->options = options;
   t->start = clock();
-  t->contest.clock = clock;
+  t->comparison.clock = clock;
   t->progress.best = t->best;
-  t->contest.candidate_seconds = options->candidate_seconds > 0 ? options->candidate_seconds : 1;
+  t->comparison.candidate_seconds = options->candidate_seconds > 0 ? options->candidate_seconds : 1;
   t->deadline = options->total_seconds > 0 ? t->start + options->total_seconds : INFINITY;
   t->target.struct_size = sizeof t->target;
   compute_status status = device->backend->device_target(device->handle, &t->target);

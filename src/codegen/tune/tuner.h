@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The search for the best parameters: timing of a problem on a device (measure.c), comparison of
- * its candidates (contest.c), and a run over a list of problems (tuner.c). */
+ * its candidates (compare.c), and a run over a list of problems (tuner.c). */
 #ifndef TUNE_TUNER_H
 #define TUNE_TUNER_H
 
@@ -57,17 +57,17 @@ uint32_t space_list(const compute_target *target, const compute_kernel_descripto
 
 /* ---- Autotune: candidates prepared, checked, and timed in rounds ----------------------------- */
 
-enum { CONTEST_ROUNDS = 7, CONTEST_QUICK_ROUNDS = 5, CONTEST_IMPLEMENTATIONS = 4 };
+enum { COMPARISON_ROUNDS = 7, COMPARISON_QUICK_ROUNDS = 5, COMPARISON_IMPLEMENTATIONS = 4 };
 
-typedef struct contest_candidate {
+typedef struct tune_candidate {
   compute_tuning tuning;
   void *kernel; /* NULL: not prepared yet, or eliminated */
   uint32_t repetitions, samples;
-  double sample[CONTEST_ROUNDS]; /* seconds of one kernel, sorted */
-  double spent;                  /* seconds of running */
-} contest_candidate;
+  double sample[COMPARISON_ROUNDS]; /* seconds of one kernel, sorted */
+  double spent;                     /* seconds of running */
+} tune_candidate;
 
-typedef struct contest {
+typedef struct comparison {
   const tune_measure *measure;
   const compute_target *target;
   double candidate_seconds; /* limit for each candidate */
@@ -76,36 +76,37 @@ typedef struct contest {
   uint32_t rounds;
   uint32_t refused;
   uint32_t count; /* candidate[0] is the default */
-  contest_candidate candidate[SPACE_LIMIT + CONTEST_IMPLEMENTATIONS];
-} contest;
+  tune_candidate candidate[SPACE_LIMIT + COMPARISON_IMPLEMENTATIONS];
+} comparison;
 
 /* Fills in the candidates. The caller sets the clock and the limits. */
-void contest_begin(contest *c, const tune_measure *measure, const compute_target *target,
-                   bool quick);
-void contest_end(contest *c);
+void comparison_begin(comparison *c, const tune_measure *measure, const compute_target *target,
+                      bool quick);
+void comparison_end(comparison *c);
 
 /* Prepares, checks and times candidate `index` for the first time. A candidate that fails is
  * eliminated; only a lost device is a failure. */
-compute_status contest_try(contest *c, uint32_t index);
+compute_status comparison_try(comparison *c, uint32_t index);
 
 /* Eliminates hopeless candidates and times the others again. *more is false if another round would
  * not help. `round` counts from 1. */
-compute_status contest_round(contest *c, uint32_t round, bool *more);
+compute_status comparison_round(comparison *c, uint32_t round, bool *more);
 
-bool contest_late(const contest *c); /* past the deadline */
+bool comparison_late(const comparison *c); /* past the deadline */
 
 /* Returns seconds; 0 for a candidate without a time. */
-double contest_seconds(const contest_candidate *candidate);
+double comparison_seconds(const tune_candidate *candidate);
 
 /* The fastest candidate that is not eliminated, without the default. NULL if there is none. */
-const contest_candidate *contest_best(const contest *c);
+const tune_candidate *comparison_best(const comparison *c);
 
 /* The best candidate, if it is better than the default by more than noise, and both have enough
  * samples. */
-const contest_candidate *contest_winner(const contest *c);
+const tune_candidate *comparison_winner(const comparison *c);
 
 /* Writes the parameters into `text`. */
-void contest_print(const contest *c, const contest_candidate *candidate, char *text, size_t bytes);
+void comparison_print(const comparison *c, const tune_candidate *candidate, char *text,
+                      size_t bytes);
 
 /* ---- The run ------------------------------------------------------------------------------- */
 

@@ -294,8 +294,8 @@ void profile_begin(compute_queue *queue, profile_mark *mark) {
 
 /* Queues an interval whose timers are read later. The caller holds the lock. Returns false if there
  * is no room. */
-static bool leave_pending(profile_collector *p, const profile_mark *mark, void *end,
-                          const profile_record *record) {
+static bool add_pending(profile_collector *p, const profile_mark *mark, void *end,
+                        const profile_record *record) {
   if (p->pending == NULL) p->pending = base_allocate(PROFILE_PENDING, sizeof *p->pending);
   if (p->pending == NULL || p->pending_count == PROFILE_PENDING) return false;
   p->pending[p->pending_count] = (profile_pending){.queue = mark->queue,
@@ -322,7 +322,7 @@ void profile_end(profile_mark *mark, compute_status status, uint32_t entry, prof
     store_untimed(p, entry);
     kept = false;
   } else if (timed) {
-    kept = leave_pending(p, mark, end, &record);
+    kept = add_pending(p, mark, end, &record);
     if (!kept) store_untimed(p, entry);
   } else {
     profile_store(p, &record, false);

@@ -77,15 +77,15 @@ struct compute_context {
   char search_problem[192]; /* a folder that could not be searched, with the reason; or "" */
   compute_device **devices; /* best first */
   size_t device_count;
-  compute_device *default_device;      /* atomic; NULL: not chosen yet (registry_default_device) */
-  bool automatic;                      /* plans without a device place their steps by cost */
-  compute_device *cpu;                 /* fallback device; NULL only if no CPU module is loaded */
-  int64_t live_objects[NUMBERED_MOST]; /* atomic: number of unreleased objects, by kind */
-  struct object_origins *origins;      /* origins.c; NULL: origins are not recorded */
-  slot_table slots;                    /* data of higher rooms */
-  pthread_mutex_t registry_mutex;      /* locked while deferred modules are opened */
-  bool modules_waiting;                /* atomic: some candidates are not open yet */
-  uint64_t fallbacks[16];              /* atomic, by fallback_kind: src/core/device/collector.h */
+  compute_device *default_device;       /* atomic; NULL: not chosen yet (registry_default_device) */
+  bool automatic;                       /* plans without a device place their steps by cost */
+  compute_device *cpu;                  /* fallback device; NULL only if no CPU module is loaded */
+  int64_t live_objects[NUMBERED_MOST];  /* atomic: number of unreleased objects, by kind */
+  struct object_backtraces *backtraces; /* backtraces.c; NULL: backtraces are not recorded */
+  slot_table slots;                     /* data of higher rooms */
+  pthread_mutex_t registry_mutex;       /* locked while deferred modules are opened */
+  bool modules_waiting;                 /* atomic: some candidates are not open yet */
+  uint64_t fallbacks[16];               /* atomic, by fallback_kind: src/core/device/collector.h */
   struct profile_collector *profile; /* src/core/device/collector.h; NULL in some tests' contexts */
   uint32_t watch;                    /* atomic: WATCH_… of core/device/collector.h */
   compute_context *next_open;        /* the process's list of open contexts (device_scope.c) */
@@ -166,14 +166,15 @@ bool device_give_up(compute_device *device);
 
 /* ---- Objects -------------------------------------------------------------------------------- */
 
-/* The backtraces of object creations (origins.c). origins_open starts recording if COMPUTE_LEAKS is
- * set. origins_list writes unreleased objects to the log. Thread-safe except for opening and
- * closing. */
-void origins_open(compute_context *context);
-void origins_close(compute_context *context);
-void origins_add(struct object_origins *origins, const object_kind *kind, const void *object);
-void origins_remove(struct object_origins *origins, const void *object);
-void origins_list(const compute_context *context);
+/* The backtraces of object creations (backtraces.c). backtraces_open starts recording if
+ * COMPUTE_LEAKS is set. backtraces_list writes unreleased objects to the log. Thread-safe except
+ * for opening and closing. */
+void backtraces_open(compute_context *context);
+void backtraces_close(compute_context *context);
+void backtraces_add(struct object_backtraces *backtraces, const object_kind *kind,
+                    const void *object);
+void backtraces_remove(struct object_backtraces *backtraces, const void *object);
+void backtraces_list(const compute_context *context);
 
 /* Returns the number of unreleased objects. Writes their kinds to `text`, by name: "1 plan, 2
  * tensors". */
@@ -184,7 +185,7 @@ void context_object_created(compute_context *context, object_kind *kind, const v
 
 /* Call this before freeing an object, because its address may be reused afterwards. */
 static inline void context_object_leaves(compute_context *context, const void *object) {
-  if (context->origins) origins_remove(context->origins, object);
+  if (context->backtraces) backtraces_remove(context->backtraces, object);
 }
 
 /* Call this after freeing an object: the context may close as soon as the count is zero. */
@@ -193,10 +194,10 @@ void context_object_released(compute_context *context, const object_kind *kind);
 /* The number of unreleased objects of one kind; for tests. */
 int64_t context_objects_of(const compute_context *context, const object_kind *kind);
 
-/* context_enlist assigns the serial number and adds the context to the list of open contexts.
- * context_delist removes it. */
-void context_enlist(compute_context *context);
-void context_delist(const compute_context *context);
+/* context_add assigns the serial number and adds the context to the list of open contexts.
+ * context_remove removes it. */
+void context_add(compute_context *context);
+void context_remove(const compute_context *context);
 
 /* Publishes the context's list of modules to children forked from now on. */
 void context_mark_complete(compute_context *context);

@@ -27,7 +27,7 @@ static void unlock_contexts(void) {
 }
 
 /* The child uses none of the parent's contexts, but their modules stay loaded. */
-static void leave_contexts(void) {
+static void forget_contexts(void) {
   pthread_mutex_init(&open_mutex, NULL);
   for (const compute_context *context = open_contexts; context; context = context->next_open)
     if (context->complete) module_inherit(context);
@@ -40,8 +40,8 @@ void context_mark_complete(compute_context *context) {
   pthread_mutex_unlock(&open_mutex);
 }
 
-void context_enlist(compute_context *context) {
-  static const process_hooks hooks = {lock_contexts, unlock_contexts, leave_contexts};
+void context_add(compute_context *context) {
+  static const process_hooks hooks = {lock_contexts, unlock_contexts, forget_contexts};
   process_at_fork(&hooks);
   context->process = process_forks;
   pthread_mutex_lock(&open_mutex);
@@ -52,7 +52,7 @@ void context_enlist(compute_context *context) {
   base_context_opened();
 }
 
-void context_delist(const compute_context *context) {
+void context_remove(const compute_context *context) {
   pthread_mutex_lock(&open_mutex);
   compute_context **link = &open_contexts;
   while (*link && *link != context) link = &(*link)->next_open;

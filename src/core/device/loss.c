@@ -27,7 +27,7 @@ void device_set_loss(compute_device *device, device_loss loss) {
 /* ---- Hung work ------------------------------------------------------------------------------- */
 
 /* The caller holds loss_mutex. */
-static void enlist(compute_queue *queue) {
+static void add_hung(compute_queue *queue) {
   if (queue->listed) return;
   queue->next_hung = queue->device->hung;
   queue->device->hung = queue;
@@ -38,7 +38,7 @@ void device_mark_hung(compute_queue *queue, void *event) {
   compute_device *device = queue->device;
   pthread_mutex_lock(&device->loss_mutex);
   queue->hung_event = event;
-  enlist(queue);
+  add_hung(queue);
   device_set_loss(device, DEVICE_HANGS);
   pthread_mutex_unlock(&device->loss_mutex);
   log_write(COMPUTE_LOG_WARNING, "core",
@@ -51,7 +51,7 @@ bool device_keep_queue(compute_queue *queue) {
   pthread_mutex_lock(&device->loss_mutex);
   bool hangs = device_hangs(device);
   if (hangs) {
-    enlist(queue);
+    add_hung(queue);
     queue->abandoned = true;
   }
   pthread_mutex_unlock(&device->loss_mutex);
@@ -138,7 +138,7 @@ static void destroy_abandoned(compute_queue *list) {
 }
 
 /* If the hung work has ended, lets the device work again. Keeps the thread's error. */
-static void settle(compute_device *device) {
+static void recover(compute_device *device) {
   compute_error before;
   compute_queue *abandoned = NULL;
   struct device_leftover *leftovers = NULL;
@@ -162,7 +162,7 @@ static void settle(compute_device *device) {
 
 compute_status device_check(compute_device *device, const char *operation) {
   if (!device_hangs(device)) return COMPUTE_OK;
-  settle(device);
+  recover(device);
   if (!device_hangs(device)) return COMPUTE_OK;
   return error_set_native(device->context, COMPUTE_ERROR_DEVICE_LOST, 0, operation,
                           "use another device, or try again later",
@@ -171,7 +171,7 @@ compute_status device_check(compute_device *device, const char *operation) {
 }
 
 bool device_give_up(compute_device *device) {
-  settle(device);
+  recover(device);
   if (!device_hangs(device)) return false;
   log_write(COMPUTE_LOG_WARNING, "core",
             "%s: closed while a kernel is still running; its memory is left to the driver",

@@ -108,10 +108,10 @@ void kernel_resize(compute_kernel_descriptor *d, int64_t count, kernel_attribute
 
 /* ---- Tiles of rows ------------------------------------------------------------------------- */
 
-bool kernel_bands(const compute_kernel_descriptor *d, kernel_window *reads) {
+bool kernel_splits_rows(const compute_kernel_descriptor *d, kernel_window *reads) {
   const kernel_kind *kind = kinds[d->kind];
-  return kind->bands && !is_positional(&d->prologue) && !is_positional(&d->epilogue) &&
-         kind->bands(d, reads);
+  return kind->splits_rows && !is_positional(&d->prologue) && !is_positional(&d->epilogue) &&
+         kind->splits_rows(d, reads);
 }
 
 void kernel_crop(compute_kernel_descriptor *d, kernel_rows rows, kernel_attributes *attributes) {

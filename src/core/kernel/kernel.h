@@ -113,7 +113,7 @@ typedef struct kernel_window {
 /* `true` if the kernel may run on tiles of rows (positions of its space's third dimension) with the
  * same bits. *reads then describes the rows of input 0 that it reads. Other inputs have the space's
  * rows, repeat one row, or are the inputs that kernel_input_splits excludes. */
-bool kernel_bands(const compute_kernel_descriptor *d, kernel_window *reads);
+bool kernel_splits_rows(const compute_kernel_descriptor *d, kernel_window *reads);
 
 /* The rows that a range of result rows reads. */
 kernel_rows kernel_rows_read(const kernel_window *reads, kernel_rows results);

@@ -27,7 +27,7 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
 }
 
 /* Ends all work in progress and gives the first replica the model's weights. */
-static compute_status settle(compute_trainer *trainer) {
+static compute_status synchronize(compute_trainer *trainer) {
   const compute_status status = train_drain(trainer);
   return !status && train_has_copies(trainer) ? train_spread(trainer) : status;
 }
@@ -114,7 +114,7 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
   status = train_group_check(trainer, operation, status);
   if (!status) status = train_group_agree_run(trainer, dataset, NULL);
   if (!status) status = train_group_spread(trainer, true);
-  if (!status) status = settle(trainer);
+  if (!status) status = synchronize(trainer);
   for (int64_t first = trainer->rank * most; !status && first < count;
        first += trainer->ranks * most) {
     const int64_t items = count - first < most ? count - first : most;
@@ -208,7 +208,7 @@ compute_status compute_trainer_predict(compute_trainer *trainer, const compute_t
                      : !inputs ? "inputs"
                                : "results");
   compute_status status = check_inputs(trainer, operation, inputs);
-  if (!status) status = settle(trainer);
+  if (!status) status = synchronize(trainer);
   if (status) return status;
   const int64_t count = compute_tensor_shape(inputs).size[0], most = trainer->options.batch;
   compute_tensor *made = NULL;

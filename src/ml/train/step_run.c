@@ -87,7 +87,7 @@ static void bind(binding_list *list, compute_node node, compute_tensor *tensor) 
 
 /* Waits for work that a failed batch has left in progress. The caller cannot wait for this internal
  * queue, and may write to the weights next. */
-static compute_status settle(compute_trainer *trainer, compute_status status) {
+static compute_status wait_after_failure(compute_trainer *trainer, compute_status status) {
   compute_error error;
   if (!status) return status;
   compute_error_get(trainer->context, &error);
@@ -110,7 +110,7 @@ static compute_status submit_alone(compute_trainer *trainer, train_slot *slot, b
   compute_status status =
       compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
   if (!status && !replica->host) status = compute_event_record(replica->queue, &slot->event);
-  return settle(trainer, status);
+  return wait_after_failure(trainer, status);
 }
 
 static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
@@ -135,7 +135,7 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
   }
   if (!status && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(outcome->loss))
     status = train_find_nan(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);
-  return settle(trainer, status);
+  return wait_after_failure(trainer, status);
 }
 
 /* ---- Several devices ----------------------------------------------------------------------- */

@@ -152,7 +152,7 @@ static void set_order(training_run *run) {
 }
 
 /* In a group, keeps an error of this rank for the next batch, which reports it to all ranks. */
-static compute_status leave(compute_trainer *trainer, compute_status status) {
+static compute_status defer_error(compute_trainer *trainer, compute_status status) {
   if (!trainer->group || !status) return status;
   if (!trainer->pending) trainer->pending = status;
   return COMPUTE_OK;
@@ -172,7 +172,7 @@ static compute_status run_epoch(training_run *run) {
     const train_slot *p = &trainer->replicas[0].slots[slot];
     status = add_outcome(run, slot);
     if (!status && !trainer->pending)
-      status = leave(trainer, gather(run, step * trainer->options.batch, slot));
+      status = defer_error(trainer, gather(run, step * trainer->options.batch, slot));
     if (!status) status = train_submit(trainer, slot, p->x, p->target);
     /* Progress must not report an unknown loss, so the first batch of an epoch is waited for. */
     const bool wait = depth == 1 || (run->options->progress && run->known == 0);
@@ -180,7 +180,7 @@ static compute_status run_epoch(training_run *run) {
     const bool last = step + 1 == run->steps;
     for (size_t i = 1; last && !status && i <= depth; i++)
       status = add_outcome(run, (slot + i) % depth);
-    if (!status) status = last ? report(run, step) : leave(trainer, report(run, step));
+    if (!status) status = last ? report(run, step) : defer_error(trainer, report(run, step));
   }
   if (!status) status = trainer->pending;
   trainer->pending = COMPUTE_OK;

@@ -75,7 +75,7 @@ static bool is_unaligned(const onnx_tensor *tensor) {
 }
 
 /* Plans prepack weights with at least this many elements, from any alignment. If a plan does
- * not, weights_settle copies them. */
+ * not, weights_align copies them. */
 enum { LEAST_PACKED = 4096 };
 
 static compute_status wrap_unaligned(compute_model *model, const onnx_tensor *tensor,
@@ -153,7 +153,7 @@ static compute_status align(compute_model *model, const char *operation,
   return COMPUTE_OK;
 }
 
-compute_status weights_settle(model_recorder *recorder, const compute_plan *plan) {
+compute_status weights_align(model_recorder *recorder, const compute_plan *plan) {
   compute_model *model = recorder->model;
   if (plan->parameter_count == 0) return COMPUTE_OK;
   plan_read *reads = list_reads(plan);

@@ -70,11 +70,11 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .fallback = from->fallback,
                     .plain_copy = from->plain_copy,
                     .work = from->work,
-                    .slice = from->slice,
-                    .slices = from->slices,
+                    .micro_batch = from->micro_batch,
+                    .micro_batches = from->micro_batches,
                     .of_items = from->of_items,
                     .side_by_side = from->side_by_side,
-                    .in_bands = from->in_bands,
+                    .row_tile = from->row_tile,
                     .operations = from->operations,
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,
@@ -101,7 +101,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
 
 static void count_step(compute_plan *plan, const plan_step *s) {
   plan->info.steps += s->kernel != NULL;
-  plan->info.operations += s->slice == 0 ? s->operations : 0;
+  plan->info.operations += s->micro_batch == 0 ? s->operations : 0;
   plan->info.fallbacks += s->kernel != NULL && s->fallback;
   plan->info.flops += s->flops;
   plan->info.bytes_read += s->bytes_read;
@@ -324,7 +324,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
                      "not enough memory for a plan");
   plan->context = context;
   plan->references = 1;
-  plan->lanes = 1;
+  plan->thread_arenas = 1;
   plan->fallback = options->fallback ? options->fallback : COMPUTE_FALLBACK_WARN;
   plan->graph_serial = graph->serial;
   plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);

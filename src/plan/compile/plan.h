@@ -43,10 +43,10 @@ typedef struct plan_step {
   bool fallback;            /* on the CPU because the plan's device refused it */
   bool plain_copy;          /* the copy does nothing if input and output are the same memory */
   uint32_t in_place;        /* bit i: the first output may overwrite input i, element by element */
-  uint32_t slice, slices;   /* index and number of its micro-batch; slices 1: the whole batch */
-  int64_t of_items;         /* of a micro-batch: the items of the whole batch */
-  bool side_by_side;        /* of a micro-batch: may run with the others, in per-thread arenas */
-  bool in_bands;            /* of a micro-batch: its items are rows of one image */
+  uint32_t micro_batch, micro_batches; /* index and number; 1: the whole batch */
+  int64_t of_items;                    /* of a micro-batch: the items of the whole batch */
+  bool side_by_side; /* of a micro-batch: may run with the others, in per-thread arenas */
+  bool row_tile;     /* of a micro-batch: its items are rows of one image */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
   kernel_work work;       /* of a kernel: input of the cost model */
@@ -98,9 +98,9 @@ struct compute_plan {
   uint32_t constant_slot[PLAN_DEVICES];
   uint64_t arena_bytes[PLAN_DEVICES];
   uint32_t arena_slot[PLAN_DEVICES];
-  uint32_t lanes;      /* per-thread arenas: micro-batches that may run at once; 1: only one */
-  uint64_t lane_bytes; /* distance between two per-thread arenas … */
-  uint32_t lane_slot[PLAN_DEVICES]; /* … in these slots, which are parts of the arenas */
+  uint32_t thread_arenas; /* per-thread arenas: micro-batches that may run at once; 1: only one */
+  uint64_t thread_arena_bytes;              /* distance between two per-thread arenas … */
+  uint32_t thread_arena_slot[PLAN_DEVICES]; /* … in these slots, which are parts of the arenas */
   plan_packed *packed;
   size_t packed_count, packed_capacity;
   uint32_t packed_slot; /* the first slot of packed constants */

@@ -57,7 +57,7 @@ const char *work_class_name(work_class class);
  * kernel is not an error: its curve stays empty. */
 compute_status costs_measure_device(compute_device *device, double limit, device_costs *costs);
 
-/* ---- held.c: the cost cache of a device (measured, stored or estimated costs) ---------------- */
+/* ---- cost_cache.c: the cost cache of a device (measured, stored or estimated costs) -------- */
 
 /* Returns a copy of the costs in effect. With `measure`, it measures a device without stored costs
  * now, unless COMPUTE_COSTS disables that. It logs failures and uses estimates instead. Never

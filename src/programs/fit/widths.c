@@ -129,7 +129,7 @@ static double best_of_starts(const problem *q, double *best) {
 
 /* Marks samples more than four deviations off as outliers; returns the number of remaining
  * samples. */
-static int64_t leave_out(const problem *q, const double *p, double cost, bool *out) {
+static int64_t mark_outliers(const problem *q, const double *p, double cost, bool *out) {
   int64_t used = 0;
   for (int64_t i = 0; i < q->count; i++) used += !out[i];
   const double limit = 16 * cost / (double)(2 * used > 0 ? 2 * used : 1);
@@ -169,7 +169,7 @@ bool width_curves_fit(const width_sample *samples, int64_t count, bool quartic, 
   int64_t used = count;
   if (out && count > MOST) cost = best_of_starts(&q, p);
   for (int round = 0; round < 3 && isfinite(cost); round++) {
-    used = leave_out(&q, p, cost, out);
+    used = mark_outliers(&q, p, cost, out);
     cost = used > MOST ? minimize(&q, p) : INFINITY;
   }
   *c = (width_curves){{p[SIGMA_X], p[SIGMA_Y]},

@@ -377,7 +377,7 @@ static void halve_short(void *to, const void *data, const void *source, int64_t 
 #endif
 
 #if IS_FLOAT
-#include "window_threes.h"
+#include "window_stride2.h"
 #endif
 
 const cpu_window_loops CPU_VARIANT_SYMBOL(cpu_window) = {

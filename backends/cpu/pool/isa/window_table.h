@@ -26,7 +26,7 @@
  * above; the second is its middle row. Data rows, read or written, start at the first window's
  * middle column (2 × 2: at its first column); one column may precede it. Reads and writes cover
  * whole multiples of CPU_WINDOW_WHOLE windows. */
-typedef struct cpu_window_threes {
+typedef struct cpu_window_stride2 {
   /* MAX: rows of the data. The first is NULL if the windows above have processed it, or if it does
    * not exist (see has_top). The last is NULL if it does not exist. */
   const void *row[3];
@@ -41,7 +41,7 @@ typedef struct cpu_window_threes {
   /* Of the windows above, CPU_WINDOW_STATE elements each. If there are none, all bits are set (MAX)
    * or clear (AVERAGE). */
   void *state;
-} cpu_window_threes;
+} cpu_window_stride2;
 
 typedef struct cpu_window_loops {
   /* result[q] = source[q·step + t·tap_step] folded over t = 0 … taps − 1; steps are in positions,
@@ -89,8 +89,8 @@ typedef struct cpu_window_loops {
   void (*average_short)(void *result, const void *source, int64_t rows, int64_t count);
 
   /* Gradients of 3 × 3 windows with stride 2, for lanes 1 (floats only). */
-  void (*spread_maxima)(const cpu_window_threes *windows);
-  void (*spread_averages)(const cpu_window_threes *windows);
+  void (*spread_maxima)(const cpu_window_stride2 *windows);
+  void (*spread_averages)(const cpu_window_stride2 *windows);
 } cpu_window_loops;
 
 CPU_DECLARE_NUMBERS(cpu_window_loops, cpu_window);

@@ -45,9 +45,9 @@ typedef struct kernel_kind {
   bool (*splits)(const compute_kernel_descriptor *d);
   uint32_t (*unsplit)(const compute_kernel_descriptor *d);
   void (*resize)(const compute_kernel_descriptor *d, void *attributes);
-  /* bands: `true` if each row (a position of the space's third dimension) is independent, and the
-   * rows that it reads of input 0; NULL: never. crop: restricts the kernel to some rows. */
-  bool (*bands)(const compute_kernel_descriptor *d, kernel_window *reads);
+  /* splits_rows: `true` if each row (a position of the space's third dimension) is independent, and
+   * the rows that it reads of input 0; NULL: never. crop: restricts the kernel to some rows. */
+  bool (*splits_rows)(const compute_kernel_descriptor *d, kernel_window *reads);
   void (*crop)(compute_kernel_descriptor *d, kernel_rows rows, void *attributes);
   uint32_t packable; /* number of leading inputs that a device may prepack */
 

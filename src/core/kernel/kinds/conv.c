@@ -198,7 +198,7 @@ static bool is_depthwise(const compute_kernel_descriptor *d) {
 }
 
 /* Other convolutions are computed in ways that depend on the number of rows. */
-static bool bands(const compute_kernel_descriptor *d, kernel_window *reads) {
+static bool splits_rows(const compute_kernel_descriptor *d, kernel_window *reads) {
   const compute_conv_attributes *c = compute_conv_of(d);
   *reads = window_of(c);
   return c->direction == COMPUTE_CONVOLUTION_FORWARD && c->pool == 0 && has_channels_last(d) &&
@@ -282,7 +282,7 @@ const kernel_kind kernel_kind_conv = {
     .splits = splits,
     .unsplit = unsplit,
     .resize = resize,
-    .bands = bands,
+    .splits_rows = splits_rows,
     .crop = crop,
     .packable = 2,
     .work = work,

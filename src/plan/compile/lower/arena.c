@@ -292,7 +292,7 @@ static void raise_to(uint64_t *bytes, uint64_t least) {
 /* Places the storages of one device in the order of the list, all of them in the arena or all in
  * per-thread arenas. */
 static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint32_t device,
-                      bool in_lanes) {
+                      bool per_thread) {
   occupancy taken;
   /* The lifetime of memory that was taken over may extend one step beyond the last. */
   occupancy_begin(&taken, l->step_count + 1, l->memory);
@@ -300,7 +300,7 @@ static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint3
     storage *s = &l->storages[waiting[i].id];
     if (s->device != device) continue;
     if (!occupancy_place(&taken, s->first, s->last, s->bytes, &s->offset)) return false;
-    raise_to(in_lanes ? &l->storages[s->region].bytes : &l->plan->arena_bytes[device],
+    raise_to(per_thread ? &l->storages[s->region].bytes : &l->plan->arena_bytes[device],
              s->offset + s->bytes);
   }
   return true;
@@ -310,11 +310,12 @@ static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint3
 static void size_regions(lowering *l) {
   compute_plan *plan = l->plan;
   for (uint32_t i = 0; i < l->storage_count; i++)
-    if (l->storages[i].lanes > 0) raise_to(&plan->lane_bytes, l->storages[i].bytes);
-  plan->lane_bytes = (plan->lane_bytes + OCCUPANCY_UNIT - 1) / OCCUPANCY_UNIT * OCCUPANCY_UNIT;
+    if (l->storages[i].thread_arenas > 0) raise_to(&plan->thread_arena_bytes, l->storages[i].bytes);
+  plan->thread_arena_bytes =
+      (plan->thread_arena_bytes + OCCUPANCY_UNIT - 1) / OCCUPANCY_UNIT * OCCUPANCY_UNIT;
   for (uint32_t i = 0; i < l->storage_count; i++)
-    if (l->storages[i].bytes > 0 && l->storages[i].lanes > 0)
-      l->storages[i].bytes += (l->storages[i].lanes - 1) * plan->lane_bytes;
+    if (l->storages[i].bytes > 0 && l->storages[i].thread_arenas > 0)
+      l->storages[i].bytes += (l->storages[i].thread_arenas - 1) * plan->thread_arena_bytes;
 }
 
 static compute_status short_of_memory(const lowering *l) {
@@ -328,10 +329,10 @@ static bool waits(const lowering *l, uint32_t id) {
 }
 
 /* Lists the storages for the per-thread arenas, or the others, the largest first. */
-static uint32_t list_waiting(const lowering *l, placing *waiting, bool in_lanes) {
+static uint32_t list_waiting(const lowering *l, placing *waiting, bool per_thread) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->storage_count; i++)
-    if (waits(l, i) && (l->storages[i].region != IR_NONE) == in_lanes)
+    if (waits(l, i) && (l->storages[i].region != IR_NONE) == per_thread)
       waiting[count++] = (placing){.bytes = l->storages[i].bytes, .id = i};
   qsort(waiting, count, sizeof *waiting, larger_first);
   return count;
@@ -356,11 +357,11 @@ compute_status arena_place(lowering *l) {
   placing *waiting = scratch_take(l->memory, l->storage_count, sizeof *waiting);
   if (!waiting) return short_of_memory(l);
   reuse_in_place(l);
-  for (int in_lanes = 1; in_lanes >= 0; in_lanes--) {
-    const uint32_t count = list_waiting(l, waiting, in_lanes);
+  for (int per_thread = 1; per_thread >= 0; per_thread--) {
+    const uint32_t count = list_waiting(l, waiting, per_thread);
     for (uint32_t d = 0; d < PLAN_DEVICES; d++)
-      if (!place_all(l, waiting, count, d, in_lanes)) return short_of_memory(l);
-    if (in_lanes) size_regions(l);
+      if (!place_all(l, waiting, count, d, per_thread)) return short_of_memory(l);
+    if (per_thread) size_regions(l);
   }
   for (uint32_t i = 0; i < l->storage_count; i++) {
     storage *s = &l->storages[i];
@@ -375,9 +376,9 @@ compute_status arena_place(lowering *l) {
   for (uint32_t i = 0; i < l->storage_count; i++) {
     storage *s = &l->storages[i];
     if (s->slot != IR_NONE) continue;
-    const bool in_lanes = s->region != IR_NONE;
-    s->slot = in_lanes ? l->plan->lane_slot[s->device] : l->plan->arena_slot[s->device];
-    if (in_lanes) s->offset += l->storages[s->region].offset;
+    const bool per_thread = s->region != IR_NONE;
+    s->slot = per_thread ? l->plan->thread_arena_slot[s->device] : l->plan->arena_slot[s->device];
+    if (per_thread) s->offset += l->storages[s->region].offset;
   }
   drop_copies(l);
   return COMPUTE_OK;

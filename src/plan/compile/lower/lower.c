@@ -47,7 +47,7 @@ static build_step *step_add(lowering *l) {
     l->step_capacity = capacity;
   }
   build_step *s = &l->steps[l->step_count++];
-  *s = (build_step){.checked = IR_NONE, .twin = IR_NONE, .slices = 1};
+  *s = (build_step){.checked = IR_NONE, .like = IR_NONE, .micro_batches = 1};
   return s;
 }
 
@@ -414,9 +414,9 @@ static compute_status store_results(lowering *l, const port_plan *ports, kernel_
 static const struct {
   compute_status (*run)(lowering *l);
   dump_pass dump;
-} passes[] = {{pools_join, DUMP_POOLS},    {residuals_join, DUMP_RESIDUALS},
-              {slices_cut, DUMP_SLICES},   {bands_cut, DUMP_BANDS},
-              {pack_constants, DUMP_PACK}, {arena_place, DUMP_ARENA}};
+} passes[] = {{pools_join, DUMP_POOLS},         {residuals_join, DUMP_RESIDUALS},
+              {micro_batches_cut, DUMP_SLICES}, {row_tiles_cut, DUMP_BANDS},
+              {pack_constants, DUMP_PACK},      {arena_place, DUMP_ARENA}};
 
 compute_status lower_all(lowering *l, const port_plan *ports) {
   kernel_draft *draft = scratch_take(l->memory, 1, sizeof *draft);

@@ -14,12 +14,12 @@ typedef struct storage {
   uint32_t slot;   /* IR_NONE until the storage is placed in an arena */
   uint32_t device; /* PLAN_MAIN or PLAN_CPU */
   uint64_t offset, bytes;
-  uint32_t first, last; /* steps that write and read it, in execution order */
-  uint32_t home;        /* another storage whose memory it takes over; itself if none */
-  uint32_t region;      /* of a value used only inside a micro-batch: the storage that holds all
+  uint32_t first, last;   /* steps that write and read it, in execution order */
+  uint32_t home;          /* another storage whose memory it takes over; itself if none */
+  uint32_t region;        /* of a value used only inside a micro-batch: the storage that holds all
                     * per-thread arenas, each with this value; or IR_NONE */
-  uint32_t lanes;       /* of such a storage: the number of its arenas; otherwise 0 */
-  uint32_t node;        /* the parameter or constant stored here, or IR_NONE */
+  uint32_t thread_arenas; /* of such a storage: the number of its arenas; otherwise 0 */
+  uint32_t node;          /* the parameter or constant stored here, or IR_NONE */
 } storage;
 
 typedef struct step_operand {
@@ -33,13 +33,13 @@ typedef struct build_step {
   step_operand operand[COMPUTE_MAX_OPERANDS];
   uint64_t bytes; /* of a transfer */
   compute_kernel_kind kind;
-  uint32_t constant_inputs; /* as in the kernel's descriptor */
-  uint32_t slice, slices;   /* index and number of its micro-batch; slices 1: the whole batch */
+  uint32_t constant_inputs;            /* as in the kernel's descriptor */
+  uint32_t micro_batch, micro_batches; /* index and number; 1: the whole batch */
   int64_t first_item, items, of_items; /* of a micro-batch: its items, of the whole batch */
   bool side_by_side;                   /* of a micro-batch: may run with the others */
-  bool in_bands;                       /* its items are rows of one image */
-  uint32_t twin; /* an earlier step of another micro-batch with the same kernel and constants */
-  uint32_t first_in_place;             /* the first output may overwrite inputs from here on … */
+  bool row_tile;                       /* its items are rows of one image */
+  uint32_t like;           /* a step of an earlier micro-batch with the same kernel and constants */
+  uint32_t first_in_place; /* the first output may overwrite inputs from here on … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … element by element, if they have exactly its layout */
   bool plain_copy; /* same layout: the copy does nothing if input and output are the same memory */
   const char *text, *shape;
@@ -149,11 +149,11 @@ compute_status pools_join(lowering *l);
 /* residuals.c: joins a convolution and the addition of other bytes to its results into one step. */
 compute_status residuals_join(lowering *l);
 
-/* slices.c: divides steps that exceed the caches into one step per micro-batch. */
-compute_status slices_cut(lowering *l);
+/* micro_batches.c: divides steps that exceed the caches into one step per micro-batch. */
+compute_status micro_batches_cut(lowering *l);
 
-/* bands.c: divides the steps of one image into steps for row tiles with halo. */
-compute_status bands_cut(lowering *l);
+/* row_tiles.c: divides the steps of one image into steps for row tiles with halo. */
+compute_status row_tiles_cut(lowering *l);
 
 /* pack.c: packs the constants that the steps' kernels want prepacked. */
 compute_status pack_constants(lowering *l);

@@ -88,12 +88,12 @@ static compute_status pack_input(lowering *l, build_step *s, uint32_t i) {
 }
 
 static compute_status pack_step(lowering *l, build_step *s) {
-  const build_step *twin = s->twin != IR_NONE ? &l->steps[s->twin] : NULL;
+  const build_step *like = s->like != IR_NONE ? &l->steps[s->like] : NULL;
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; status == COMPUTE_OK && s->constant_inputs >> i != 0; i++) {
     if ((s->constant_inputs >> i & 1) == 0) continue;
-    if (twin)
-      s->operand[i] = twin->operand[i];
+    if (like)
+      s->operand[i] = like->operand[i];
     else
       status = pack_input(l, s, i);
   }

@@ -25,7 +25,7 @@ int32_t pairs_input(const lowering *l, uint32_t i, compute_kernel_kind kind,
 static compute_status take_kernel(lowering *l, uint32_t i, const compute_kernel_descriptor *d,
                                   build_step *joined) {
   kernel_cache *kernels = l->plan->device[joined->device]->kernels;
-  const compute_status status = slices_set_kernel(l, d, joined);
+  const compute_status status = step_set_kernel(l, d, joined);
   if (!joined->kernel) return status;
   kernel_cache_return(kernels, l->steps[i].kernel);
   kernel_cache_return(kernels, l->steps[i + 1].kernel);
@@ -46,6 +46,6 @@ compute_status pairs_join(lowering *l, pairs_describe *describe, void *joiner) {
     if (is_joined) i++;
   }
   l->step_count = kept;
-  if (kept < count) slices_find_lifetimes(l);
+  if (kept < count) storages_find_lifetimes(l);
   return status;
 }

@@ -3,7 +3,7 @@
 #ifndef PLAN_PAIRS_H
 #define PLAN_PAIRS_H
 
-#include "plan/compile/lower/slices.h"
+#include "plan/compile/lower/micro_batches.h"
 
 /* If steps i and i + 1 are CPU kernels of these kinds, and only step i + 1 reads the single result
  * of step i, returns the index of that input. Otherwise returns −1. */

@@ -37,8 +37,8 @@ static uint32_t block_of(const compute_kernel_descriptor *d) {
 static bool follows(const joiner *j, uint32_t i) {
   const lowering *l = j->l;
   if (pairs_input(l, i, COMPUTE_KERNEL_CONV, COMPUTE_KERNEL_WINDOW) != 0 ||
-      !slices_can_divide(l, &l->steps[i], j->convolution) ||
-      !slices_can_divide(l, &l->steps[i + 1], j->pooling))
+      !step_is_divisible(l, &l->steps[i], j->convolution) ||
+      !step_is_divisible(l, &l->steps[i + 1], j->pooling))
     return false;
   const compute_operand *written = j->convolution->descriptor.outputs,
                         *read = j->pooling->descriptor.inputs;
@@ -84,6 +84,6 @@ compute_status pools_join(lowering *l) {
   joiner j = {.l = l};
   j.convolution = scratch_take(l->memory, 1, sizeof *j.convolution);
   j.pooling = scratch_take(l->memory, 1, sizeof *j.pooling);
-  if (!j.convolution || !j.pooling) return slices_out_of_memory(l);
+  if (!j.convolution || !j.pooling) return division_out_of_memory(l);
   return pairs_join(l, describe, &j);
 }

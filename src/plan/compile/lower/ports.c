@@ -126,7 +126,7 @@ static compute_status make_storages(lowering *l, port_plan *p) {
   }
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->constant_slot[d] = slot++;
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->arena_slot[d] = slot++;
-  for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->lane_slot[d] = slot++;
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->thread_arena_slot[d] = slot++;
   plan->packed_slot = plan->slot_count = slot;
   for (uint32_t i = 0; i < p->assign_count; i++)
     p->assigns[i].storage = l->home[p->assigns[i].parameter];

@@ -88,8 +88,8 @@ static bool follows(const joiner *j, uint32_t i, uint32_t *own) {
   *own = (uint32_t)input;
   return input >= 0 && next->input_count == 2 &&
          next->operand[1 - input].storage != next->operand[input].storage &&
-         s->operand_count < COMPUTE_MAX_OPERANDS && slices_can_divide(l, s, j->convolution) &&
-         slices_can_divide(l, next, j->addition) &&
+         s->operand_count < COMPUTE_MAX_OPERANDS && step_is_divisible(l, s, j->convolution) &&
+         step_is_divisible(l, next, j->addition) &&
          to->inputs[*own].dtype == from->outputs[0].dtype && makes_bytes(from) &&
          adds_bytes(from, to);
 }
@@ -165,6 +165,6 @@ compute_status residuals_join(lowering *l) {
   j.convolution = scratch_take(l->memory, 1, sizeof *j.convolution);
   j.addition = scratch_take(l->memory, 1, sizeof *j.addition);
   j.program = scratch_take(l->memory, 1, sizeof *j.program);
-  if (!j.convolution || !j.addition || !j.program) return slices_out_of_memory(l);
+  if (!j.convolution || !j.addition || !j.program) return division_out_of_memory(l);
   return pairs_join(l, describe, &j);
 }

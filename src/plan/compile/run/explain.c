@@ -48,7 +48,7 @@ void explain_operand(const compute_plan *plan, text_buffer *t, const plan_operan
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
     if (plan->constant_slot[d] == o->slot)
       text_add(t, "constant %llu", (unsigned long long)o->offset);
-    if (plan->arena_slot[d] == o->slot || plan->lane_slot[d] == o->slot)
+    if (plan->arena_slot[d] == o->slot || plan->thread_arena_slot[d] == o->slot)
       text_add(t, "@%llu", (unsigned long long)o->offset);
   }
 }
@@ -109,20 +109,20 @@ void explain_step(const compute_plan *plan, text_buffer *t, uint32_t number, con
 
 /* Prints the steps of the first micro-batch, which represent all. Returns the number of all their
  * steps. */
-static uint32_t print_slices(const compute_plan *plan, text_buffer *t, uint32_t number,
-                             const device_costs *costs) {
+static uint32_t print_micro_batches(const compute_plan *plan, text_buffer *t, uint32_t number,
+                                    const device_costs *costs) {
   const plan_step *s = &plan->steps[number];
   uint32_t first = number + 1, end; /* of the other micro-batches */
-  while (first < plan->step_count && plan->steps[first].slices == s->slices &&
-         plan->steps[first].slice == 0)
+  while (first < plan->step_count && plan->steps[first].micro_batches == s->micro_batches &&
+         plan->steps[first].micro_batch == 0)
     first++;
-  for (end = first; end < plan->step_count && plan->steps[end].slice > 0;) end++;
-  const char *slice = s->in_bands ? "band" : "slice", *items = s->in_bands ? "rows" : "items";
+  for (end = first; end < plan->step_count && plan->steps[end].micro_batch > 0;) end++;
+  const char *part = s->row_tile ? "band" : "slice", *items = s->row_tile ? "rows" : "items";
   text_add(t, "      steps %u to %u run in %u %ss of the %lld %s%s; the first %s:\n", number + 1,
-           end, s->slices, slice, (long long)s->of_items, items,
-           s->side_by_side ? ", each on one thread" : "", slice);
+           end, s->micro_batches, part, (long long)s->of_items, items,
+           s->side_by_side ? ", each on one thread" : "", part);
   for (uint32_t i = number; i < first; i++) explain_step(plan, t, i, &plan->steps[i], costs);
-  text_add(t, "      steps %u to %u repeat these for the other %ss\n", first + 1, end, slice);
+  text_add(t, "      steps %u to %u repeat these for the other %ss\n", first + 1, end, part);
   return end - number;
 }
 
@@ -175,8 +175,8 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   text_add(&t, "\nsteps (inputs -> outputs; @n is an offset in the arena)\n");
   for (uint32_t i = 0; i < plan->step_count;) {
     const plan_step *s = &plan->steps[i];
-    if (s->slices > 1)
-      i += print_slices(plan, &t, i, costs);
+    if (s->micro_batches > 1)
+      i += print_micro_batches(plan, &t, i, costs);
     else
       explain_step(plan, &t, i++, s, costs);
   }

@@ -13,9 +13,9 @@ static const char HERE[] = "compute_run";
 static void run_destroy(const compute_plan *plan, plan_run *run) {
   record_release(plan, &run->recording);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) compute_queue_release(run->queue[d]);
-  for (uint32_t i = 0; run->lane_queue && i < plan->lanes; i++)
-    compute_queue_release(run->lane_queue[i]);
-  base_release(run->lane_queue);
+  for (uint32_t i = 0; run->arena_queue && i < plan->thread_arenas; i++)
+    compute_queue_release(run->arena_queue[i]);
+  base_release(run->arena_queue);
   base_release(run->bound);
   base_release(run->substitute);
   base_release(run->repeats);
@@ -61,9 +61,9 @@ static plan_run *run_create(const compute_plan *plan) {
   run->memory = base_allocate(plan->slot_count, sizeof *run->memory);
   run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
   run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
-  run->lane_queue = base_allocate(plan->lanes, sizeof *run->lane_queue);
+  run->arena_queue = base_allocate(plan->thread_arenas, sizeof *run->arena_queue);
   if (!run->bound || !run->substitute || !run->repeats || !run->inputs.at || !run->outputs.at ||
-      !run->parameters.at || !run->memory || !run->offset || !run->arguments || !run->lane_queue) {
+      !run->parameters.at || !run->memory || !run->offset || !run->arguments || !run->arena_queue) {
     run_destroy(plan, run);
     return NULL;
   }
@@ -113,8 +113,8 @@ static compute_status take_memory(const compute_plan *plan, plan_run *run, memor
     if (plan->arena_bytes[d] == 0) continue;
     compute_status s = buffer_create(plan->device[d], plan->arena_bytes[d], &arena[d]);
     if (s != COMPUTE_OK) return s;
-    run->memory[plan->arena_slot[d]] = run->memory[plan->lane_slot[d]] = &arena[d]->memory;
-    run->offset[plan->arena_slot[d]] = run->offset[plan->lane_slot[d]] = 0;
+    run->memory[plan->arena_slot[d]] = run->memory[plan->thread_arena_slot[d]] = &arena[d]->memory;
+    run->offset[plan->arena_slot[d]] = run->offset[plan->thread_arena_slot[d]] = 0;
   }
   return COMPUTE_OK;
 }
@@ -123,8 +123,8 @@ static compute_status take_queues(const compute_plan *plan, plan_run *run, compu
   compute_status s = COMPUTE_OK;
   if (plan->device[PLAN_CPU] != NULL && !run->queue[PLAN_CPU])
     s = compute_queue_create(plan->device[PLAN_CPU], &run->queue[PLAN_CPU]);
-  for (uint32_t i = 1; s == COMPUTE_OK && i < plan->lanes; i++)
-    if (!run->lane_queue[i]) s = compute_queue_create(plan->context->cpu, &run->lane_queue[i]);
+  for (uint32_t i = 1; s == COMPUTE_OK && i < plan->thread_arenas; i++)
+    if (!run->arena_queue[i]) s = compute_queue_create(plan->context->cpu, &run->arena_queue[i]);
   if (s != COMPUTE_OK || *queue != NULL) return s;
   if (!run->queue[PLAN_MAIN])
     s = compute_queue_create(plan->device[PLAN_MAIN], &run->queue[PLAN_MAIN]);

@@ -71,7 +71,7 @@ typedef struct plan_repeat {
 typedef struct plan_run {
   struct plan_run *next;
   compute_queue *queue[PLAN_DEVICES]; /* created when first needed */
-  compute_queue **lane_queue;  /* by thread, likewise; thread 0 uses the queue of other steps */
+  compute_queue **arena_queue; /* by thread, likewise; thread 0 uses the queue of other steps */
   compute_tensor **bound;      /* by port, the caller's tensor */
   compute_tensor **substitute; /* by port, or NULL */
   plan_repeat *repeats;        /* outputs to copy after the run */

@@ -183,29 +183,29 @@ static compute_status name_failure(const plan_step *s, compute_queue *queue,
 
 /* The place of a step: a per-thread arena and its queue. Number 0 also serves all steps that do not
  * run concurrently. */
-typedef struct run_lane {
+typedef struct run_thread {
   uint32_t number;
   compute_queue *queue;
   compute_argument *arguments; /* of the step, once filled in */
-} run_lane;
+} run_thread;
 
-static void lane_arguments(const compute_plan *plan, const plan_step *s, const plan_run *run,
-                           uint32_t lane, compute_argument *arguments) {
+static void thread_arguments(const compute_plan *plan, const plan_step *s, const plan_run *run,
+                             uint32_t thread, compute_argument *arguments) {
   plan_step_arguments(s, run->memory, run->offset, arguments);
-  for (uint32_t k = 0; lane > 0 && k < s->operand_count; k++)
-    if (s->operands[k].slot == plan->lane_slot[s->device])
-      arguments[k].offset += lane * plan->lane_bytes;
+  for (uint32_t k = 0; thread > 0 && k < s->operand_count; k++)
+    if (s->operands[k].slot == plan->thread_arena_slot[s->device])
+      arguments[k].offset += thread * plan->thread_arena_bytes;
 }
 
 static compute_status run_step(const compute_plan *plan, const plan_step *s, const plan_run *run,
-                               const run_lane *lane) {
-  compute_queue *queue = lane->queue;
-  if (!s->kernel) return transfer(s, queue, lane->arguments, run->deadline);
+                               const run_thread *thread) {
+  compute_queue *queue = thread->queue;
+  if (!s->kernel) return transfer(s, queue, thread->arguments, run->deadline);
   /* Repeated for each step: a wait for an earlier step makes the queue drop the checks. */
   compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
   if (status != COMPUTE_OK) return status;
   queue_label(queue, s->check);
-  status = queue_enqueue(queue, s->kernel->kernel, lane->arguments, s->operand_count);
+  status = queue_enqueue(queue, s->kernel->kernel, thread->arguments, s->operand_count);
   return status == COMPUTE_OK ? status : name_failure(s, queue, status);
 }
 
@@ -238,8 +238,8 @@ static void step_sources(const compute_plan *plan, const plan_step *s, const pla
 }
 
 static compute_status run_step_watched(const compute_plan *plan, plan_step *s, const plan_run *run,
-                                       const run_lane *lane, uint32_t watch) {
-  compute_queue *queue = lane->queue;
+                                       const run_thread *thread, uint32_t watch) {
+  compute_queue *queue = thread->queue;
   profile_mark mark = {0};
   validation_step checked = {0};
   compute_status status = COMPUTE_OK;
@@ -250,7 +250,7 @@ static compute_status run_step_watched(const compute_plan *plan, plan_step *s, c
   }
   if (status == COMPUTE_OK) {
     if ((watch & WATCH_RECORD) != 0) profile_begin(queue, &mark);
-    status = run_step(plan, s, run, lane);
+    status = run_step(plan, s, run, thread);
     if (mark.on) profile_end(&mark, status, entry_of(plan, s, queue->device), work_of(s));
   }
   if (checked.state != NULL)
@@ -283,10 +283,10 @@ static compute_status check_control(const compute_plan *plan, const plan_run *ru
 
 /* Runs a step to completion, and keeps its time if it is the shortest so far. */
 static compute_status run_step_timed(const compute_plan *plan, plan_step *s, const plan_run *run,
-                                     const run_lane *lane) {
+                                     const run_thread *thread) {
   const int64_t begin = clock_now();
-  compute_status status = run_step(plan, s, run, lane);
-  if (status == COMPUTE_OK) status = queue_wait_until(lane->queue, run->deadline);
+  compute_status status = run_step(plan, s, run, thread);
+  if (status == COMPUTE_OK) status = queue_wait_until(thread->queue, run->deadline);
   const uint64_t taken = (uint64_t)(clock_now() - begin) * 1000;
   const uint64_t before = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
   if (status == COMPUTE_OK && (before == 0 || taken < before))
@@ -305,46 +305,47 @@ static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue
 /* ---- Concurrent micro-batches ---------------------------------------------------------------- */
 
 /* All micro-batches of a segment, which has the steps first … end − 1. */
-typedef struct run_slices {
+typedef struct run_segment {
   const compute_plan *plan;
   const plan_run *run;
   compute_queue *queue;       /* of thread 0 */
   const run_control *control; /* NULL: no checks before all micro-batches are done */
-  uint32_t watch, first, end, slices;
+  uint32_t watch, first, end, micro_batches;
   atomic_bool failed;
   compute_status status; /* of the first failure, … */
   compute_error error;   /* … which may be on another thread */
-} run_slices;
+} run_segment;
 
 static uint32_t find_end(const compute_plan *plan, uint32_t first) {
   uint32_t end = first + 1;
-  while (end < plan->step_count && plan->steps[end].slices > 1 &&
-         plan->steps[end].slice >= plan->steps[end - 1].slice)
+  while (end < plan->step_count && plan->steps[end].micro_batches > 1 &&
+         plan->steps[end].micro_batch >= plan->steps[end - 1].micro_batch)
     end++;
   return end;
 }
 
-static compute_status run_in_lane(const run_slices *all, plan_step *s, const run_lane *lane) {
+static compute_status run_on_thread(const run_segment *all, plan_step *s,
+                                    const run_thread *thread) {
   const plan_run *run = all->run;
   if (is_idle(s, run->memory, run->offset)) return COMPUTE_OK;
   const compute_status status = check_control(all->plan, run, all->control);
   if (status != COMPUTE_OK) return status;
-  lane_arguments(all->plan, s, run, lane->number, lane->arguments);
-  return (all->watch & WATCH_RECORD) != 0 ? run_step_watched(all->plan, s, run, lane, all->watch)
-                                          : run_step(all->plan, s, run, lane);
+  thread_arguments(all->plan, s, run, thread->number, thread->arguments);
+  return (all->watch & WATCH_RECORD) != 0 ? run_step_watched(all->plan, s, run, thread, all->watch)
+                                          : run_step(all->plan, s, run, thread);
 }
 
-static void run_slice(void *argument, int64_t slice, int32_t worker) {
-  run_slices *all = argument;
+static void run_micro_batch(void *argument, int64_t index, int32_t worker) {
+  run_segment *all = argument;
   compute_argument arguments[COMPUTE_MAX_OPERANDS];
-  const run_lane lane = {.number = (uint32_t)worker,
-                         .queue = worker > 0 ? all->run->lane_queue[worker] : all->queue,
-                         .arguments = arguments};
-  const uint32_t steps = (all->end - all->first) / all->slices;
-  const uint32_t begin = all->first + (uint32_t)slice * steps;
+  const run_thread thread = {.number = (uint32_t)worker,
+                             .queue = worker > 0 ? all->run->arena_queue[worker] : all->queue,
+                             .arguments = arguments};
+  const uint32_t steps = (all->end - all->first) / all->micro_batches;
+  const uint32_t begin = all->first + (uint32_t)index * steps;
   for (uint32_t i = begin; i < begin + steps; i++) {
     if (atomic_load_explicit(&all->failed, memory_order_relaxed)) return;
-    const compute_status status = run_in_lane(all, &all->plan->steps[i], &lane);
+    const compute_status status = run_on_thread(all, &all->plan->steps[i], &thread);
     if (status == COMPUTE_OK) continue;
     if (!atomic_exchange(&all->failed, true)) {
       all->status = status;
@@ -359,15 +360,15 @@ static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
                                        compute_queue *queue, const run_control *control,
                                        uint32_t watch, uint32_t *at) {
   const uint32_t end = find_end(plan, *at);
-  run_slices all = {.plan = plan,
-                    .run = run,
-                    .queue = queue,
-                    .control = run->first_overwrite < end ? NULL : control,
-                    .watch = watch,
-                    .first = *at,
-                    .end = end,
-                    .slices = plan->steps[*at].slices};
-  thread_pool_run(plan->context->threads, all.slices, run_slice, &all);
+  run_segment all = {.plan = plan,
+                     .run = run,
+                     .queue = queue,
+                     .control = run->first_overwrite < end ? NULL : control,
+                     .watch = watch,
+                     .first = *at,
+                     .end = end,
+                     .micro_batches = plan->steps[*at].micro_batches};
+  thread_pool_run(plan->context->threads, all.micro_batches, run_micro_batch, &all);
   *at = end - 1;
   /* Without control, bindings may have been overwritten, which counts as progress. */
   const bool failed = atomic_load(&all.failed);
@@ -376,7 +377,7 @@ static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
     run->done = end;
     return end < plan->step_count ? check_control(plan, run, control) : COMPUTE_OK;
   }
-  for (uint32_t i = 1; i < plan->lanes; i++) (void)compute_queue_wait(run->lane_queue[i]);
+  for (uint32_t i = 1; i < plan->thread_arenas; i++) (void)compute_queue_wait(run->arena_queue[i]);
   error_restore(plan->context, &all.error);
   return all.status;
 }
@@ -398,12 +399,12 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
       note_progress(run, control, run->done = i + 1);
       continue;
     }
-    const run_lane lane = {.queue = on, .arguments = run->arguments};
-    lane_arguments(plan, s, run, 0, lane.arguments);
-    status = timed ? run_step_timed(plan, s, run, &lane)
+    const run_thread thread = {.queue = on, .arguments = run->arguments};
+    thread_arguments(plan, s, run, 0, thread.arguments);
+    status = timed ? run_step_timed(plan, s, run, &thread)
              : (watch & (WATCH_RECORD | WATCH_VALIDATE)) != 0
-                 ? run_step_watched(plan, s, run, &lane, watch)
-                 : run_step(plan, s, run, &lane);
+                 ? run_step_watched(plan, s, run, &thread, watch)
+                 : run_step(plan, s, run, &thread);
     /* On the CPU a failed step may have run in part; elsewhere it was not submitted. */
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);

@@ -25,72 +25,73 @@ static int backtrace(void **frames, int most) {
 
 enum { BUCKETS = 1024, FRAMES = 16, CALLERS_SHOWN = 3, OBJECTS_SHOWN = 20 };
 
-typedef struct origin {
-  struct origin *next;
+typedef struct backtrace_entry {
+  struct backtrace_entry *next;
   const void *object;
   const object_kind *kind;
   int frame_count;
   void *frames[FRAMES];
-} origin;
+} backtrace_entry;
 
-struct object_origins {
+struct object_backtraces {
   pthread_mutex_t mutex;
-  origin *bucket[BUCKETS];
+  backtrace_entry *bucket[BUCKETS];
 };
 
 static numbering kinds;
 
-void origins_open(compute_context *context) {
+void backtraces_open(compute_context *context) {
   if (!variable_text("COMPUTE_LEAKS")) return;
-  context->origins = base_allocate(1, sizeof *context->origins);
-  if (context->origins) pthread_mutex_init(&context->origins->mutex, NULL);
+  context->backtraces = base_allocate(1, sizeof *context->backtraces);
+  if (context->backtraces) pthread_mutex_init(&context->backtraces->mutex, NULL);
 }
 
-static origin **bucket_of(struct object_origins *origins, const void *object) {
-  return &origins->bucket[((uintptr_t)object >> 4) % BUCKETS];
+static backtrace_entry **bucket_of(struct object_backtraces *backtraces, const void *object) {
+  return &backtraces->bucket[((uintptr_t)object >> 4) % BUCKETS];
 }
 
 /* When out of memory, the object is counted without a backtrace. */
-void origins_add(struct object_origins *origins, const object_kind *kind, const void *object) {
-  origin *made = base_allocate(1, sizeof *made);
+void backtraces_add(struct object_backtraces *backtraces, const object_kind *kind,
+                    const void *object) {
+  backtrace_entry *made = base_allocate(1, sizeof *made);
   if (!made) return;
   made->object = object;
   made->kind = kind;
   made->frame_count = backtrace(made->frames, FRAMES);
-  origin **bucket = bucket_of(origins, object);
-  pthread_mutex_lock(&origins->mutex);
+  backtrace_entry **bucket = bucket_of(backtraces, object);
+  pthread_mutex_lock(&backtraces->mutex);
   made->next = *bucket;
   *bucket = made;
-  pthread_mutex_unlock(&origins->mutex);
+  pthread_mutex_unlock(&backtraces->mutex);
 }
 
-void origins_remove(struct object_origins *origins, const void *object) {
-  pthread_mutex_lock(&origins->mutex);
-  origin **place = bucket_of(origins, object), *found;
+void backtraces_remove(struct object_backtraces *backtraces, const void *object) {
+  pthread_mutex_lock(&backtraces->mutex);
+  backtrace_entry **place = bucket_of(backtraces, object), *found;
   while (*place && (*place)->object != object) place = &(*place)->next;
   if ((found = *place)) *place = found->next;
-  pthread_mutex_unlock(&origins->mutex);
+  pthread_mutex_unlock(&backtraces->mutex);
   base_release(found);
 }
 
-void origins_close(compute_context *context) {
-  if (!context->origins) return;
+void backtraces_close(compute_context *context) {
+  if (!context->backtraces) return;
   for (int i = 0; i < BUCKETS; i++) {
-    for (origin *o = context->origins->bucket[i], *next; o; o = next) {
-      next = o->next;
-      base_release(o);
+    for (backtrace_entry *e = context->backtraces->bucket[i], *next; e; e = next) {
+      next = e->next;
+      base_release(e);
     }
   }
-  pthread_mutex_destroy(&context->origins->mutex);
-  base_release(context->origins);
-  context->origins = NULL;
+  pthread_mutex_destroy(&context->backtraces->mutex);
+  base_release(context->backtraces);
+  context->backtraces = NULL;
 }
 
 /* ---- Counting ------------------------------------------------------------------------------- */
 
 void context_object_created(compute_context *context, object_kind *kind, const void *object) {
   const uint32_t number = entry_number(&kinds, kind, &kind->number);
-  if (context->origins) origins_add(context->origins, kind, object);
+  if (context->backtraces) backtraces_add(context->backtraces, kind, object);
   if (number > 0) __atomic_add_fetch(&context->live_objects[number - 1], 1, __ATOMIC_RELAXED);
 }
 
@@ -155,25 +156,25 @@ static void describe_frame(const void *frame, char *text, size_t bytes) {
 
 /* The number of leading frames in this library. The last of them is the function that the program
  * called. */
-static int own_frames(const origin *o) {
+static int own_frames(const backtrace_entry *e) {
   Dl_info own, info;
   int count = 0;
-  if (!find_address((void *)(uintptr_t)origins_add, &own)) return 0;
-  while (count < o->frame_count && find_address(o->frames[count], &info) &&
+  if (!find_address((void *)(uintptr_t)backtraces_add, &own)) return 0;
+  while (count < e->frame_count && find_address(e->frames[count], &info) &&
          info.dli_fbase == own.dli_fbase)
     count++;
-  return count < o->frame_count ? count : 1; /* library and program are one file */
+  return count < e->frame_count ? count : 1; /* library and program are one file */
 }
 
-static void list_object(const origin *o) {
+static void list_object(const backtrace_entry *e) {
   char text[1024], frame[320];
-  const int own = own_frames(o);
+  const int own = own_frames(e);
   Dl_info info;
-  const bool named = own > 0 && find_address(o->frames[own - 1], &info) && info.dli_sname;
-  int used = snprintf(text, sizeof text, "a %s that is not released was made by %s", o->kind->name,
+  const bool named = own > 0 && find_address(e->frames[own - 1], &info) && info.dli_sname;
+  int used = snprintf(text, sizeof text, "a %s that is not released was made by %s", e->kind->name,
                       named ? info.dli_sname : "libcompute");
-  for (int i = own; i < o->frame_count && i < own + CALLERS_SHOWN; i++) {
-    describe_frame(o->frames[i], frame, sizeof frame);
+  for (int i = own; i < e->frame_count && i < own + CALLERS_SHOWN; i++) {
+    describe_frame(e->frames[i], frame, sizeof frame);
     if ((size_t)used < sizeof text)
       used += snprintf(text + used, sizeof text - (size_t)used, "%s %s",
                        i == own ? ", called from" : " <-", frame);
@@ -181,15 +182,15 @@ static void list_object(const origin *o) {
   log_write_asked(COMPUTE_LOG_ERROR, "core", "%s", text);
 }
 
-void origins_list(const compute_context *context) {
-  struct object_origins *origins = context->origins;
+void backtraces_list(const compute_context *context) {
+  struct object_backtraces *backtraces = context->backtraces;
   int64_t count = 0;
-  if (!origins) return;
-  pthread_mutex_lock(&origins->mutex);
+  if (!backtraces) return;
+  pthread_mutex_lock(&backtraces->mutex);
   for (int i = 0; i < BUCKETS; i++)
-    for (const origin *o = origins->bucket[i]; o; o = o->next)
-      if (count++ < OBJECTS_SHOWN) list_object(o);
-  pthread_mutex_unlock(&origins->mutex);
+    for (const backtrace_entry *e = backtraces->bucket[i]; e; e = e->next)
+      if (count++ < OBJECTS_SHOWN) list_object(e);
+  pthread_mutex_unlock(&backtraces->mutex);
   if (count > OBJECTS_SHOWN)
     log_write_asked(COMPUTE_LOG_ERROR, "core", "%" PRId64 " more are not listed",
                     count - OBJECTS_SHOWN);

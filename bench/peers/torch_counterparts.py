@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The operations and networks of operations.py and networks.py in torch: see twins.py."""
+"""The operations and networks of operations.py and networks.py in torch: see counterparts.py."""
 import operator
 
 import numpy as np
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from onnx import TensorProto
 
-from twins import Twin, Unsupported, reshape
+from counterparts import Counterpart, Unsupported, reshape
 
 PLANAR = {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "BatchNormalization"}
 
@@ -25,7 +25,7 @@ def unsqueeze(x, axes):
     return x
 
 
-class Torch(Twin):
+class Torch(Counterpart):
     def convert(self, array):
         return torch.from_numpy(np.array(array))
 
@@ -87,7 +87,7 @@ class ChannelsLast(Torch):
         return value.contiguous(memory_format=torch.channels_last) if value.ndim == 4 else value
 
     def output(self, value, name, dtype=None):
-        Twin.output(self, value, name)
+        Counterpart.output(self, value, name)
 
     def finish(self):
         if not self.operators & PLANAR:
@@ -122,21 +122,21 @@ class OneDnn(Torch):
         return self.dense(x, self.convert(w.T.copy()), self.convert(b))
 
     def output(self, value, name, dtype=None):
-        Twin.output(self, value, name)
+        Counterpart.output(self, value, name)
 
 
 class Module(torch.nn.Module):
     """With its weights as buffers, so that the compiler may take them for constants."""
 
-    def __init__(self, twin):
+    def __init__(self, counterpart):
         super().__init__()
-        self.twin = twin
+        self.counterpart = counterpart
         self.others = {}
-        for name, value in twin.values.items():
+        for name, value in counterpart.values.items():
             if isinstance(value, torch.Tensor) and value.layout == torch.strided:
                 self.register_buffer(name, value)
             else:
                 self.others[name] = value
 
     def forward(self, *inputs):
-        return self.twin.run({**self.others, **dict(self.named_buffers())}, inputs)
+        return self.counterpart.run({**self.others, **dict(self.named_buffers())}, inputs)

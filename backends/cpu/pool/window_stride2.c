@@ -11,7 +11,7 @@
 
 #include "window.h"
 
-typedef struct threes {
+typedef struct stride2 {
   const window_launch *launch;
   window_unit unit;
   const window_lines *lines;
@@ -21,9 +21,9 @@ typedef struct threes {
   /* The limits of reading and writing. */
   const unsigned char *data_end, *gradient_end, *target_end;
   int64_t reach; /* bytes of whole vectors */
-  cpu_window_threes windows;
+  cpu_window_stride2 windows;
   unsigned char *room[3], *written[2], *gradient; /* scratch lines */
-} threes;
+} stride2;
 
 static int64_t whole(int64_t count) {
   return (count + CPU_WINDOW_WHOLE - 1) & -(int64_t)CPU_WINDOW_WHOLE;
@@ -39,7 +39,7 @@ static int64_t pairs_of(const compute_window_attributes *w) {
   return cpu_divide_up(w->data_size[1] - columns_before(w), 2);
 }
 
-bool window_has_threes(const cpu_window *kernel) {
+bool window_has_stride2(const cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
   const int64_t size = w->operation == COMPUTE_WINDOW_AVERAGE && w->size[0] == 2 ? 2 : 3;
   bool suits = w->by_data && kernel->lanes == 1;
@@ -58,11 +58,11 @@ static uint64_t state_bytes(const cpu_window *kernel) {
   return (uint64_t)(CPU_WINDOW_STATE * whole(pairs_of(&kernel->shape))) * kernel->element;
 }
 
-uint64_t window_threes_bytes(const cpu_window *kernel) {
+uint64_t window_stride2_bytes(const cpu_window *kernel) {
   return 6 * line_bytes(kernel) + state_bytes(kernel);
 }
 
-static void share_room(threes *k, unsigned char *room) {
+static void share_room(stride2 *k, unsigned char *room) {
   const cpu_window *kernel = k->launch->kernel;
   const uint64_t bytes = line_bytes(kernel);
   unsigned char **const lines[] = {&k->room[0],    &k->room[1],    &k->room[2],
@@ -77,7 +77,7 @@ static void share_room(threes *k, unsigned char *room) {
 }
 
 /* Row `row` of the data, from the start column of the loops on. */
-static const void *find_row(const threes *k, int64_t row, unsigned char *room) {
+static const void *find_row(const stride2 *k, int64_t row, unsigned char *room) {
   const cpu_window *kernel = k->launch->kernel;
   const int64_t element = kernel->element, before = columns_before(&kernel->shape) * element;
   const unsigned char *line = k->lines->data + (row - k->lines->row) * k->lines->pitch * element;
@@ -86,7 +86,7 @@ static const void *find_row(const threes *k, int64_t row, unsigned char *room) {
   return room;
 }
 
-static const void *find_gradient(const threes *k, int64_t t) {
+static const void *find_gradient(const stride2 *k, int64_t t) {
   const cpu_window *kernel = k->launch->kernel;
   const int64_t columns = kernel->shape.result_size[1];
   const int which = kernel->input_count - 1 > 0;
@@ -106,12 +106,12 @@ static int64_t count_rows(const compute_window_attributes *w, int64_t t) {
 
 /* Processes row t of windows, if it exists, and the data rows that it completes. `is_first`: the
  * unit begins with this row. */
-static void spread_row(threes *k, int64_t t, bool is_first, bool writes) {
+static void spread_row(stride2 *k, int64_t t, bool is_first, bool writes) {
   const cpu_window *kernel = k->launch->kernel;
   const compute_window_attributes *w = &kernel->shape;
   const int64_t element = kernel->element, before = columns_before(w) * element;
   const int64_t row = 2 * t - w->padding[0];
-  cpu_window_threes *to = &k->windows;
+  cpu_window_stride2 *to = &k->windows;
   unsigned char *lines[2] = {NULL, NULL};
   const bool exists = t < w->result_size[0], is_maximum = w->operation == COMPUTE_WINDOW_MAX;
   to->gradient = exists ? find_gradient(k, t) : NULL;
@@ -136,7 +136,7 @@ static void spread_row(threes *k, int64_t t, bool is_first, bool writes) {
       memcpy(lines[r], k->written[r] - before, (size_t)(w->data_size[1] * element));
 }
 
-static void find_ends(threes *k, int64_t number, int64_t line_count) {
+static void find_ends(stride2 *k, int64_t number, int64_t line_count) {
   const window_launch *l = k->launch;
   const cpu_window *kernel = l->kernel;
   const compute_window_attributes *w = &kernel->shape;
@@ -163,12 +163,12 @@ static void find_ends(threes *k, int64_t number, int64_t line_count) {
                      (int64_t)gradient->size;
 }
 
-void window_threes_unit(const window_launch *l, int64_t number, const window_unit *unit,
-                        const window_lines *lines, int64_t line_count, unsigned char *target,
-                        int64_t pitch, unsigned char *room) {
+void window_stride2_unit(const window_launch *l, int64_t number, const window_unit *unit,
+                         const window_lines *lines, int64_t line_count, unsigned char *target,
+                         int64_t pitch, unsigned char *room) {
   const cpu_window *kernel = l->kernel;
   const compute_window_attributes *w = &kernel->shape;
-  threes k = {.launch = l, .unit = *unit, .lines = lines, .target = target, .pitch = pitch};
+  stride2 k = {.launch = l, .unit = *unit, .lines = lines, .target = target, .pitch = pitch};
   k.windows.three = w->size[1] == 3;
   k.windows.left = columns_before(w) > 0;
   k.windows.windows = w->result_size[1];

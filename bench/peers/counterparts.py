@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The operations and networks of operations.py and networks.py as functions of other libraries, with the same weights:
-the builders of ONNX files have twins here that record calls instead of nodes.
+the builders of ONNX files have counterparts here that record calls instead of nodes.
 
 NumPy's, in double precision, is the reference of single operations. torch's uses the functions that one writes by hand
 (gelu, linear, scaled_dot_product_attention) where an ONNX file has several nodes. BLAS has products and linear layers.
@@ -21,7 +21,7 @@ class Unsupported(Exception):
     """What this library, or this form of it, does not have."""
 
 
-class Twin(Builder):
+class Counterpart(Builder):
     """Records calls (function, inputs, results, names that are not used any more). Values are known by name: tensors,
     numbers of Python for scalars, tuples for lists of sizes and axes."""
 
@@ -81,7 +81,7 @@ class Twin(Builder):
 
 
 def make(name, kind):
-    """The twin of a row of operations.py or of a network, called as its file."""
+    """The counterpart of a row of operations.py or of a network, called as its file."""
     if name in OPERATIONS:
         return OPERATIONS[name].make(name, kind).finish()
     if name in NETWORKS:
@@ -150,7 +150,7 @@ def numpy_scatter(data, index, updates, reduction):
     return data
 
 
-class Reference(Twin):
+class Reference(Counterpart):
     def convert(self, array):
         return array.astype(np.float64) if array.dtype.kind == "f" else array
 
@@ -200,9 +200,9 @@ class Product:
 
 
 def blas(library, prefix):
-    """The class of twins that call this library."""
+    """The class of counterparts that call this library."""
 
-    class Blas(Twin):
+    class Blas(Counterpart):
         functions = {"MatMul": None}
 
         def node(self, operator, *inputs, **attributes):

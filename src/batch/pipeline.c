@@ -33,16 +33,16 @@ static void collect(const batch_buffer *buffers, uint32_t count, compute_tensor 
 }
 
 static compute_status submit_work(const batch_slot *slot) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS], *outputs[COMPUTE_BATCH_MAX_PORTS];
   collect(slot->inputs, batch->input_count, inputs);
   collect(slot->outputs, batch->output_count, outputs);
-  return work_submit(slot->lane->work, slot->first, slot->items, inputs, outputs, slot->queue);
+  return work_submit(slot->pipeline->work, slot->first, slot->items, inputs, outputs, slot->queue);
 }
 
 /* Runs the work on `items` items of the slot, starting at `from`, to completion. */
 static compute_status run_piece(const batch_slot *slot, int64_t from, int64_t items) {
-  const compute_batch *batch = slot->lane->batch;
+  const compute_batch *batch = slot->pipeline->batch;
   compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
   compute_tensor *outputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
   compute_status status = COMPUTE_OK;
@@ -51,7 +51,8 @@ static compute_status run_piece(const batch_slot *slot, int64_t from, int64_t it
   for (uint32_t i = 0; !status && i < batch->output_count; i++)
     status = compute_tensor_slice_view(slot->outputs[i].bound, 0, from, items, 1, &outputs[i]);
   if (!status)
-    status = work_submit(slot->lane->work, slot->first + from, items, inputs, outputs, slot->queue);
+    status =
+        work_submit(slot->pipeline->work, slot->first + from, items, inputs, outputs, slot->queue);
   const compute_status waited = wait_for(slot);
   for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
     compute_tensor_release(inputs[i]);
@@ -60,21 +61,21 @@ static compute_status run_piece(const batch_slot *slot, int64_t from, int64_t it
   return status ? status : waited;
 }
 
-int64_t lane_halve(batch_lane *lane, int64_t items) {
-  fallback_note(lane->batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
-                is_loud(lane->batch), "not enough memory for a batch of %lld items; halving it",
+int64_t pipeline_halve(batch_pipeline *pipeline, int64_t items) {
+  fallback_note(pipeline->batch->context, pipeline->work->device, FALLBACK_SMALLER_BATCH,
+                is_loud(pipeline->batch), "not enough memory for a batch of %lld items; halving it",
                 (long long)items);
-  flow_limit(lane, (items + 1) / 2);
+  flow_limit(pipeline, (items + 1) / 2);
   return (items + 1) / 2;
 }
 
 /* The device is out of memory. Its other batches finish first and free their memory. Then the batch
  * is halved until it fits, and later batches are no larger. */
 static compute_status repeat_in_pieces(batch_slot *slot) {
-  batch_lane *lane = slot->lane;
+  batch_pipeline *pipeline = slot->pipeline;
   int64_t piece = slot->items, done = 0;
   (void)wait_for(slot);
-  flow_wait_for_device(lane);
+  flow_wait_for_device(pipeline);
   compute_status status = slot_upload(slot);
   while (!status && done < slot->items) {
     const int64_t items = piece < slot->items - done ? piece : slot->items - done;
@@ -82,8 +83,8 @@ static compute_status repeat_in_pieces(batch_slot *slot) {
     if (!status) {
       done += items;
     } else if (status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && piece > 1 &&
-               lane->batch->fallback != COMPUTE_FALLBACK_STRICT) {
-      piece = lane_halve(lane, piece);
+               pipeline->batch->fallback != COMPUTE_FALLBACK_STRICT) {
+      piece = pipeline_halve(pipeline, piece);
       status = COMPUTE_OK;
     }
   }
@@ -91,21 +92,21 @@ static compute_status repeat_in_pieces(batch_slot *slot) {
 }
 
 static void submit(batch_slot *slot) {
-  batch_lane *lane = slot->lane;
-  const compute_batch *batch = lane->batch;
+  batch_pipeline *pipeline = slot->pipeline;
+  const compute_batch *batch = pipeline->batch;
   compute_status status = COMPUTE_OK;
   slot->began = 0;
   slot->downloading = false;
   slot->status = COMPUTE_OK;
   if (!flow_is_wanted(slot)) return;
-  if (atomic_load(&lane->lost)) {
+  if (atomic_load(&pipeline->lost)) {
     slot->status = COMPUTE_ERROR_DEVICE_LOST;
     return;
   }
   if (batch->build) { /* compilation does not count towards the device's speed */
     batch_plan *plan;
-    status = work_plan(lane->work, slot->items, &plan);
-    if (!status) work_leave(lane->work, plan);
+    status = work_plan(pipeline->work, slot->items, &plan);
+    if (!status) work_release(pipeline->work, plan);
   }
   slot->began = clock_now();
   if (!status) status = slot_bind(slot);
@@ -121,13 +122,13 @@ static void submit(batch_slot *slot) {
   if (status) compute_error_get(batch->context, &slot->error);
 }
 
-void *lane_submit_all(void *argument) {
-  batch_lane *lane = argument;
-  for (batch_slot *slot; (slot = flow_take_ready(lane)) != NULL;) {
+void *pipeline_submit_all(void *argument) {
+  batch_pipeline *pipeline = argument;
+  for (batch_slot *slot; (slot = flow_take_ready(pipeline)) != NULL;) {
     submit(slot);
     flow_give_submitted(slot);
   }
-  flow_end_submitting(lane);
+  flow_end_submitting(pipeline);
   return NULL;
 }
 
@@ -146,34 +147,34 @@ static bool is_the_device(compute_status status) {
   }
 }
 
-static bool may_use_cpu(const batch_lane *lane) {
-  const compute_batch *batch = lane->batch;
+static bool may_use_cpu(const batch_pipeline *pipeline) {
+  const compute_batch *batch = pipeline->batch;
   return batch->fallback != COMPUTE_FALLBACK_STRICT && batch->cpu_work &&
-         batch->cpu_work->device != lane->work->device;
+         batch->cpu_work->device != pipeline->work->device;
 }
 
-bool lane_give_up(batch_lane *lane) {
-  compute_batch *batch = lane->batch;
-  if (!may_use_cpu(lane)) return false;
-  if (!atomic_exchange(&lane->lost, true))
-    fallback_note(batch->context, lane->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
+bool pipeline_give_up(batch_pipeline *pipeline) {
+  compute_batch *batch = pipeline->batch;
+  if (!may_use_cpu(pipeline)) return false;
+  if (!atomic_exchange(&pipeline->lost, true))
+    fallback_note(batch->context, pipeline->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
                   "batches run on the CPU from now on: %s", compute_error_message(batch->context));
   return true;
 }
 
 static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
-  batch_lane *lane = slot->lane;
-  compute_batch *batch = lane->batch;
+  batch_pipeline *pipeline = slot->pipeline;
+  compute_batch *batch = pipeline->batch;
   compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
   compute_tensor *outputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
   compute_error error;
   compute_error_get(batch->context, &error);
-  if (!may_use_cpu(lane) || !is_the_device(cause)) return cause;
-  if (!atomic_load(&lane->lost)) {
-    fallback_note(batch->context, lane->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
+  if (!may_use_cpu(pipeline) || !is_the_device(cause)) return cause;
+  if (!atomic_load(&pipeline->lost)) {
+    fallback_note(batch->context, pipeline->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
                   "a batch of %lld items was repeated on the CPU: %s", (long long)slot->items,
                   error.message);
-    if (cause == COMPUTE_ERROR_DEVICE_LOST) lane_give_up(lane);
+    if (cause == COMPUTE_ERROR_DEVICE_LOST) pipeline_give_up(pipeline);
   }
   compute_status status = slot_wrap(slot, batch->cpu_work->device, inputs, outputs);
   if (!status)
@@ -182,7 +183,7 @@ static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
     compute_tensor_release(inputs[i]);
     compute_tensor_release(outputs[i]);
   }
-  if (!status) flow_count_on_cpu(lane);
+  if (!status) flow_count_on_cpu(pipeline);
   /* The step does not support the CPU: report the device's error. */
   if (status == COMPUTE_ERROR_UNSUPPORTED && batch->step && error.status == cause) {
     error_restore(batch->context, &error);
@@ -194,7 +195,7 @@ static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
 /* ---- Finishing ----------------------------------------------------------------------------- */
 
 static compute_status finish(batch_slot *slot) {
-  compute_batch *batch = slot->lane->batch;
+  compute_batch *batch = slot->pipeline->batch;
   if (!flow_is_wanted(slot)) {
     (void)wait_for(slot);
     return COMPUTE_OK; /* its results are not used */
@@ -212,13 +213,13 @@ static compute_status finish(batch_slot *slot) {
   slot->began = 0; /* its time is no measure of the device's speed */
   if (status == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != status && slot->status == status)
     (void)error_set(batch->context, status, HERE, "%s was lost earlier",
-                    slot->lane->work->device->info.name);
+                    slot->pipeline->work->device->info.name);
   return repeat_on_cpu(slot, status);
 }
 
-void *lane_finish_all(void *argument) {
-  batch_lane *lane = argument;
-  for (batch_slot *slot; (slot = flow_take_submitted(lane)) != NULL;) {
+void *pipeline_finish_all(void *argument) {
+  batch_pipeline *pipeline = argument;
+  for (batch_slot *slot; (slot = flow_take_submitted(pipeline)) != NULL;) {
     const compute_status status = finish(slot);
     slot_unbind(slot);
     slot->error = (compute_error){0};

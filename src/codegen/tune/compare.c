@@ -22,7 +22,7 @@
 #define REPETITIONS    200
 #define FIRST_FACTOR   2.0  /* this much slower than the best: eliminated at once */
 #define LOST_FACTOR    8.0  /* … without a second timing */
-#define FEW_RIVALS     4    /* this many stay, even if others are better */
+#define FEW_CANDIDATES 4    /* this many stay, even if others are better */
 #define GAIN           0.97 /* of the default's time: a smaller gain is noise */
 #define SAMPLES        3    /* a winner needs this many, unless time is up */
 
@@ -137,37 +137,39 @@ uint32_t space_list(const compute_target *target, const compute_kernel_descripto
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
-void contest_begin(contest *c, const tune_measure *measure, const compute_target *target,
-                   bool quick) {
+void comparison_begin(comparison *c, const tune_measure *measure, const compute_target *target,
+                      bool quick) {
   static const compute_tuning none;
   compute_tuning list[SPACE_LIMIT];
   const compute_device *device = measure->device;
   const compute_kernel_descriptor *descriptor = &measure->problem->descriptor;
   c->measure = measure;
   c->target = target;
-  c->rounds = quick ? CONTEST_QUICK_ROUNDS : CONTEST_ROUNDS;
+  c->rounds = quick ? COMPARISON_QUICK_ROUNDS : COMPARISON_ROUNDS;
   c->refused = 0;
   c->count = space_list(target, descriptor, quick, list);
-  for (uint32_t i = 0; i < c->count; i++) c->candidate[i] = (contest_candidate){.tuning = list[i]};
-  for (uint32_t i = 1; device->backend->implementation_name && i <= CONTEST_IMPLEMENTATIONS; i++) {
+  for (uint32_t i = 0; i < c->count; i++) c->candidate[i] = (tune_candidate){.tuning = list[i]};
+  for (uint32_t i = 1; device->backend->implementation_name && i <= COMPARISON_IMPLEMENTATIONS;
+       i++) {
     if (!device->backend->implementation_name(device->handle, descriptor, i)) break;
-    c->candidate[c->count] = (contest_candidate){.tuning = none};
+    c->candidate[c->count] = (tune_candidate){.tuning = none};
     c->candidate[c->count++].tuning.implementation = i;
   }
 }
 
-static void leave(const contest *c, contest_candidate *candidate) {
+static void release(const comparison *c, tune_candidate *candidate) {
   const compute_device *device = c->measure->device;
   if (candidate->kernel) device->backend->kernel_destroy(device->handle, candidate->kernel);
   candidate->kernel = NULL;
 }
 
-void contest_end(contest *c) {
-  for (uint32_t i = 0; i < c->count; i++) leave(c, &c->candidate[i]);
+void comparison_end(comparison *c) {
+  for (uint32_t i = 0; i < c->count; i++) release(c, &c->candidate[i]);
   c->count = 0;
 }
 
-void contest_print(const contest *c, const contest_candidate *candidate, char *text, size_t bytes) {
+void comparison_print(const comparison *c, const tune_candidate *candidate, char *text,
+                      size_t bytes) {
   const compute_device *device = c->measure->device;
   const uint32_t implementation = candidate->tuning.implementation;
   const char *name = implementation && device->backend->implementation_name
@@ -180,13 +182,13 @@ void contest_print(const contest *c, const contest_candidate *candidate, char *t
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
-double contest_seconds(const contest_candidate *candidate) {
+double comparison_seconds(const tune_candidate *candidate) {
   const uint32_t n = candidate->samples;
   if (n == 0) return 0;
   return (candidate->sample[(n - 1) / 2] + candidate->sample[n / 2]) / 2;
 }
 
-static void add_sample(contest_candidate *candidate, double seconds) {
+static void add_sample(tune_candidate *candidate, double seconds) {
   uint32_t at = candidate->samples++;
   for (; at > 0 && candidate->sample[at - 1] > seconds; at--)
     candidate->sample[at] = candidate->sample[at - 1];
@@ -194,7 +196,7 @@ static void add_sample(contest_candidate *candidate, double seconds) {
 }
 
 /* The best single time of all candidates, including the default. */
-static double least_seconds(const contest *c) {
+static double least_seconds(const comparison *c) {
   double least = INFINITY;
   for (uint32_t i = 0; i < c->count; i++)
     if (c->candidate[i].samples > 0) least = fmin(least, c->candidate[i].sample[0]);
@@ -202,37 +204,37 @@ static double least_seconds(const contest *c) {
 }
 
 /* Uses the best time of each candidate, because other load only adds to times. */
-static bool hopeless(const contest_candidate *candidate, double least, double factor) {
+static bool hopeless(const tune_candidate *candidate, double least, double factor) {
   return candidate->samples > 0 && candidate->sample[0] > factor * least;
 }
 
-static compute_status time_once(const contest *c, contest_candidate *candidate,
+static compute_status time_once(const comparison *c, tune_candidate *candidate,
                                 uint32_t repetitions, double *seconds) {
   compute_status status = measure_time(c->measure, candidate->kernel, repetitions, seconds);
   if (!status) candidate->spent += *seconds * repetitions;
   return status;
 }
 
-bool contest_late(const contest *c) {
+bool comparison_late(const comparison *c) {
   return c->clock() >= c->deadline;
 }
 
 /* ---- Trying -------------------------------------------------------------------------------- */
 
 /* A candidate that fails is eliminated; a lost device ends the run. */
-static compute_status refuse(contest *c, contest_candidate *candidate, compute_status status,
+static compute_status refuse(comparison *c, tune_candidate *candidate, compute_status status,
                              const char *why) {
   char words[PARAMETERS_BYTES];
-  contest_print(c, candidate, words, sizeof words);
+  comparison_print(c, candidate, words, sizeof words);
   log_write(COMPUTE_LOG_INFO, "tune", "%s: %s is rejected: %s", c->measure->problem->name, words,
             why);
-  leave(c, candidate);
+  release(c, candidate);
   candidate->samples = 0;
   c->refused++;
   return status == COMPUTE_ERROR_DEVICE_LOST ? status : COMPUTE_OK;
 }
 
-static compute_status refuse_failed(contest *c, contest_candidate *candidate,
+static compute_status refuse_failed(comparison *c, tune_candidate *candidate,
                                     compute_status status) {
   compute_error error;
   compute_error_get(NULL, &error);
@@ -242,7 +244,7 @@ static compute_status refuse_failed(contest *c, contest_candidate *candidate,
 
 /* The first launch may compile and fault in memory, so its time is ignored. The second determines
  * the repetitions per sample. */
-static compute_status first_times(const contest *c, contest_candidate *candidate) {
+static compute_status first_times(const comparison *c, tune_candidate *candidate) {
   double seconds;
   compute_status status = time_once(c, candidate, 1, &seconds);
   if (status) return status;
@@ -262,8 +264,8 @@ static compute_status first_times(const contest *c, contest_candidate *candidate
   return status;
 }
 
-compute_status contest_try(contest *c, uint32_t index) {
-  contest_candidate *candidate = &c->candidate[index];
+compute_status comparison_try(comparison *c, uint32_t index) {
+  tune_candidate *candidate = &c->candidate[index];
   const compute_device *device = c->measure->device;
   char why[128] = "";
   bool right = false;
@@ -275,14 +277,14 @@ compute_status contest_try(contest *c, uint32_t index) {
   if (!status && !right) return refuse(c, candidate, COMPUTE_OK, why);
   if (!status) status = first_times(c, candidate);
   if (status) return refuse_failed(c, candidate, status);
-  if (index > 0 && hopeless(candidate, least_seconds(c), FIRST_FACTOR)) leave(c, candidate);
+  if (index > 0 && hopeless(candidate, least_seconds(c), FIRST_FACTOR)) release(c, candidate);
   return COMPUTE_OK;
 }
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
 /* Counts the remaining candidates besides the default, and finds the worst. */
-static uint32_t count_rivals(const contest *c, uint32_t *worst) {
+static uint32_t count_candidates(const comparison *c, uint32_t *worst) {
   uint32_t count = 0;
   *worst = 0;
   for (uint32_t i = 1; i < c->count; i++) {
@@ -292,23 +294,24 @@ static uint32_t count_rivals(const contest *c, uint32_t *worst) {
   return count;
 }
 
-/* Eliminates hopeless candidates, and then the worse half, but keeps FEW_RIVALS. */
-static uint32_t thin_out(contest *c, uint32_t round) {
+/* Eliminates hopeless candidates, and then the worse half, but keeps FEW_CANDIDATES. */
+static uint32_t thin_out(comparison *c, uint32_t round) {
   const double least = least_seconds(c), factor = 1 + 1.0 / round;
   for (uint32_t i = 1; i < c->count; i++)
-    if (hopeless(&c->candidate[i], least, factor)) leave(c, &c->candidate[i]);
-  uint32_t worst, rivals = count_rivals(c, &worst);
-  const uint32_t keep = rivals / 2 > FEW_RIVALS ? rivals / 2 : FEW_RIVALS;
-  for (; rivals > keep; rivals = count_rivals(c, &worst)) leave(c, &c->candidate[worst]);
-  return rivals;
+    if (hopeless(&c->candidate[i], least, factor)) release(c, &c->candidate[i]);
+  uint32_t worst, candidates = count_candidates(c, &worst);
+  const uint32_t keep = candidates / 2 > FEW_CANDIDATES ? candidates / 2 : FEW_CANDIDATES;
+  for (; candidates > keep; candidates = count_candidates(c, &worst))
+    release(c, &c->candidate[worst]);
+  return candidates;
 }
 
-compute_status contest_round(contest *c, uint32_t round, bool *more) {
-  const bool rivals = thin_out(c, round) > 0;
+compute_status comparison_round(comparison *c, uint32_t round, bool *more) {
+  const bool candidates = thin_out(c, round) > 0;
   bool timed = false;
   *more = false;
-  for (uint32_t i = 0; i < c->count && rivals && !contest_late(c); i++) {
-    contest_candidate *candidate = &c->candidate[i];
+  for (uint32_t i = 0; i < c->count && candidates && !comparison_late(c); i++) {
+    tune_candidate *candidate = &c->candidate[i];
     double seconds;
     if (!candidate->kernel || candidate->samples >= c->rounds ||
         candidate->spent >= c->candidate_seconds)
@@ -323,27 +326,27 @@ compute_status contest_round(contest *c, uint32_t round, bool *more) {
   return COMPUTE_OK;
 }
 
-const contest_candidate *contest_best(const contest *c) {
-  const contest_candidate *best = NULL;
+const tune_candidate *comparison_best(const comparison *c) {
+  const tune_candidate *best = NULL;
   for (uint32_t i = 1; i < c->count; i++) {
-    const contest_candidate *candidate = &c->candidate[i];
+    const tune_candidate *candidate = &c->candidate[i];
     if (!candidate->kernel || candidate->samples == 0) continue;
-    if (best && contest_seconds(candidate) >= contest_seconds(best)) continue;
+    if (best && comparison_seconds(candidate) >= comparison_seconds(best)) continue;
     best = candidate;
   }
   return best;
 }
 
-static bool well_known(const contest *c, const contest_candidate *candidate) {
+static bool well_known(const comparison *c, const tune_candidate *candidate) {
   return candidate->samples >= SAMPLES ||
          (candidate->samples > 0 && candidate->spent >= c->candidate_seconds);
 }
 
 /* Median and minimum must agree: a single disturbed round cannot decide both. */
-const contest_candidate *contest_winner(const contest *c) {
-  const contest_candidate *heuristic = &c->candidate[0], *best = contest_best(c);
+const tune_candidate *comparison_winner(const comparison *c) {
+  const tune_candidate *heuristic = &c->candidate[0], *best = comparison_best(c);
   if (!best || !well_known(c, best) || !well_known(c, heuristic)) return NULL;
-  const bool better = contest_seconds(best) < GAIN * contest_seconds(heuristic) &&
+  const bool better = comparison_seconds(best) < GAIN * comparison_seconds(heuristic) &&
                       best->sample[0] < GAIN * heuristic->sample[0];
   return better ? best : NULL;
 }

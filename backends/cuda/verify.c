@@ -18,7 +18,7 @@ enum { PERIOD = 4084, MOST_RESULTS = 64, LEAST_RESULTS = 8 };
 #define MEAN_OF_BOUND 0.083
 #define NOT_A_NUMBER  0x7fc07fc0 /* two NaNs in 16 bits, or one in 32 */
 
-struct cuda_exam_paper {
+struct cuda_expected {
   double values[2][PERIOD]; /* element i of a factor is values[i mod PERIOD] */
   double stored[PERIOD];    /* one factor in its dtype */
   uint32_t count;
@@ -107,73 +107,73 @@ static cuda_result fill(const cuda_driver *driver, const void *elements, uint64_
   return code == CUDA_OK ? driver->stream_wait(stream) : code;
 }
 
-static void choose_results(const cuda_exam *exam, cuda_exam_paper *paper, uint64_t *random) {
-  const double *const values[2] = {paper->values[0], paper->values[1]};
-  const double many = MOST_TERMS / exam->terms;
-  paper->count = many > MOST_RESULTS    ? MOST_RESULTS
-                 : many < LEAST_RESULTS ? LEAST_RESULTS
-                                        : (uint32_t)many;
-  for (uint32_t i = 0; i < paper->count; i++) {
+static void choose_results(const cuda_verification *v, cuda_expected *expected, uint64_t *random) {
+  const double *const values[2] = {expected->values[0], expected->values[1]};
+  const double many = MOST_TERMS / v->terms;
+  expected->count = many > MOST_RESULTS    ? MOST_RESULTS
+                    : many < LEAST_RESULTS ? LEAST_RESULTS
+                                           : (uint32_t)many;
+  for (uint32_t i = 0; i < expected->count; i++) {
     double magnitude = 0;
-    exam->sum(exam->of, next_random(random), values, PERIOD, &paper->place[i], &paper->sum[i],
-              &magnitude);
-    paper->allowed[i] =
-        exam->allowed * magnitude + rounding_of(exam->dtype[2]) * fabs(paper->sum[i]);
+    v->sum(v->of, next_random(random), values, PERIOD, &expected->place[i], &expected->sum[i],
+           &magnitude);
+    expected->allowed[i] =
+        v->allowed * magnitude + rounding_of(v->dtype[2]) * fabs(expected->sum[i]);
   }
 }
 
-cuda_exam_paper *cuda_exam_begin(cuda_device *device, const cuda_exam *exam,
+cuda_expected *cuda_verify_begin(cuda_device *device, const cuda_verification *v,
                                  const cuda_pointer *operands, const uint64_t *operand_bytes,
                                  cuda_stream stream) {
-  cuda_exam_paper *paper = builder_allocate(&device->builder, sizeof *paper);
+  cuda_expected *expected = builder_allocate(&device->builder, sizeof *expected);
   uint64_t random = 1;
   cuda_result code = CUDA_OK;
-  if (!paper) return NULL;
+  if (!expected) return NULL;
   for (int i = 0; i < 2 && code == CUDA_OK; i++) {
-    const uint64_t bytes = cuda_element_bytes(exam->dtype[i]);
+    const uint64_t bytes = cuda_element_bytes(v->dtype[i]);
     for (uint64_t k = 0; k < PERIOD; k++)
-      paper->values[i][k] = make_element(exam->dtype[i], next_random(&random),
-                                         (unsigned char *)paper->stored + k * bytes);
-    code = fill(device->driver, paper->stored, bytes, operands[i], operand_bytes[i], stream);
+      expected->values[i][k] = make_element(v->dtype[i], next_random(&random),
+                                            (unsigned char *)expected->stored + k * bytes);
+    code = fill(device->driver, expected->stored, bytes, operands[i], operand_bytes[i], stream);
   }
   cuda_notice(device, code, "examining a library's proposals");
   if (code == CUDA_OK) {
-    choose_results(exam, paper, &random);
-    return paper;
+    choose_results(v, expected, &random);
+    return expected;
   }
-  builder_free(&device->builder, paper);
+  builder_free(&device->builder, expected);
   return NULL;
 }
 
-void cuda_exam_end(cuda_device *device, cuda_exam_paper *paper) {
-  if (paper) builder_free(&device->builder, paper);
+void cuda_verify_end(cuda_device *device, cuda_expected *expected) {
+  if (expected) builder_free(&device->builder, expected);
 }
 
-bool cuda_exam_prepare(cuda_device *device, cuda_pointer result, uint64_t bytes,
-                       cuda_stream stream) {
+bool cuda_verify_prepare(cuda_device *device, cuda_pointer result, uint64_t bytes,
+                         cuda_stream stream) {
   const cuda_result code =
       device->driver->set_words(result, NOT_A_NUMBER, (size_t)(bytes + 3) / 4, stream);
   cuda_notice(device, code, "examining a library's proposals");
   return code == CUDA_OK;
 }
 
-double cuda_exam_error(cuda_device *device, const cuda_exam *exam, const cuda_exam_paper *paper,
-                       cuda_pointer result, cuda_stream stream) {
+double cuda_verify_error(cuda_device *device, const cuda_verification *v,
+                         const cuda_expected *expected, cuda_pointer result, cuda_stream stream) {
   double seen[MOST_RESULTS] = {0}, squares = 0, largest = 0;
-  const uint64_t bytes = cuda_element_bytes(exam->dtype[2]);
+  const uint64_t bytes = cuda_element_bytes(v->dtype[2]);
   cuda_result code = CUDA_OK;
-  for (uint32_t i = 0; i < paper->count && code == CUDA_OK; i++)
-    code = device->driver->copy_to_host(&seen[i], result + (uint64_t)paper->place[i] * bytes,
+  for (uint32_t i = 0; i < expected->count && code == CUDA_OK; i++)
+    code = device->driver->copy_to_host(&seen[i], result + (uint64_t)expected->place[i] * bytes,
                                         (size_t)bytes, stream);
   if (code == CUDA_OK) code = device->driver->stream_wait(stream);
   cuda_notice(device, code, "examining a library's proposals");
   if (code != CUDA_OK) return (double)INFINITY;
-  for (uint32_t i = 0; i < paper->count; i++) {
-    const double error = fabs(read_element(exam->dtype[2], &seen[i]) - paper->sum[i]);
-    const double part = error > 0 ? error / paper->allowed[i] : 0;
+  for (uint32_t i = 0; i < expected->count; i++) {
+    const double error = fabs(read_element(v->dtype[2], &seen[i]) - expected->sum[i]);
+    const double part = error > 0 ? error / expected->allowed[i] : 0;
     if (isnan(error)) return (double)INFINITY;
     if (part > largest) largest = part;
     squares += part * part;
   }
-  return fmax(largest, sqrt(squares / paper->count) / MEAN_OF_BOUND);
+  return fmax(largest, sqrt(squares / expected->count) / MEAN_OF_BOUND);
 }

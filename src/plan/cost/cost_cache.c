@@ -20,7 +20,7 @@
 static const double DEFAULT_LIMIT = 0.8;
 
 /* Freed with the device. */
-struct held_costs {
+struct cost_cache {
   pthread_mutex_t mutex;
   device_costs costs;
   bool looked;  /* the file was searched */
@@ -46,27 +46,27 @@ static bool runs_kernels(const compute_device *device) {
 /* ---- The cache ------------------------------------------------------------------------------- */
 
 static void release(void *content) {
-  struct held_costs *held = content;
-  pthread_mutex_destroy(&held->mutex);
-  base_release(held);
+  struct cost_cache *cache = content;
+  pthread_mutex_destroy(&cache->mutex);
+  base_release(cache);
 }
 
 static room_slot costs_slot = {.stage = SLOT_STANDS_ALONE, .release = release};
 
 /* Returns the device's cache with its lock taken; NULL when out of memory. */
-static struct held_costs *hold(compute_device *device) {
-  struct held_costs *held = slot_get(&device->slots, &costs_slot);
-  if (!held) {
-    held = base_allocate(1, sizeof *held);
-    if (held) pthread_mutex_init(&held->mutex, NULL);
-    held = slot_offer(&device->slots, &costs_slot, held);
+static struct cost_cache *lock_cache(compute_device *device) {
+  struct cost_cache *cache = slot_get(&device->slots, &costs_slot);
+  if (!cache) {
+    cache = base_allocate(1, sizeof *cache);
+    if (cache) pthread_mutex_init(&cache->mutex, NULL);
+    cache = slot_offer(&device->slots, &costs_slot, cache);
   }
-  if (held) pthread_mutex_lock(&held->mutex);
-  return held;
+  if (cache) pthread_mutex_lock(&cache->mutex);
+  return cache;
 }
 
-static void let_go(struct held_costs *held) {
-  if (held) pthread_mutex_unlock(&held->mutex);
+static void unlock_cache(struct cost_cache *cache) {
+  if (cache) pthread_mutex_unlock(&cache->mutex);
 }
 
 /* The rate at the largest size, because smaller sizes stay in caches. */
@@ -84,31 +84,31 @@ static void publish_peaks(compute_device *device, const device_costs *costs) {
   __atomic_store(&device->peak_bytes, &bytes, __ATOMIC_RELAXED);
 }
 
-static void look_up(compute_device *device, struct held_costs *held) {
-  if (held->looked || held->costs.source != COMPUTE_COSTS_GUESSED) return;
-  held->looked = true;
-  if (mode() != MODE_GUESS && costs_file_find(device, &held->costs))
-    publish_peaks(device, &held->costs);
+static void look_up(compute_device *device, struct cost_cache *cache) {
+  if (cache->looked || cache->costs.source != COMPUTE_COSTS_GUESSED) return;
+  cache->looked = true;
+  if (mode() != MODE_GUESS && costs_file_find(device, &cache->costs))
+    publish_peaks(device, &cache->costs);
 }
 
 /* Measures the device, caches the costs and stores them. */
-static compute_status measure_now(compute_device *device, double limit, struct held_costs *held) {
+static compute_status measure_now(compute_device *device, double limit, struct cost_cache *cache) {
   char reason[COSTS_REASON_BYTES] = "";
   device_costs fresh;
   compute_status status = costs_measure_device(device, limit, &fresh);
   if (status) return status;
-  held->costs = fresh;
+  cache->costs = fresh;
   publish_peaks(device, &fresh);
   status = costs_file_add(device, &fresh, reason);
   return status ? error_set(device->context, status, "compute_route_measure", "%s", reason)
                 : COMPUTE_OK;
 }
 
-static void measure_unasked(compute_device *device, struct held_costs *held) {
+static void measure_unasked(compute_device *device, struct cost_cache *cache) {
   compute_error before;
   compute_error_get(NULL, &before);
-  if (!measure_now(device, DEFAULT_LIMIT, held)) return;
-  held->refused = true;
+  if (!measure_now(device, DEFAULT_LIMIT, cache)) return;
+  cache->refused = true;
   log_write(COMPUTE_LOG_INFO, "route", "%s: %s", device->info.name,
             compute_error_message(device->context));
   error_restore(NULL, &before);
@@ -124,24 +124,24 @@ static void complete(const compute_device *device, device_costs *costs) {
 }
 
 void costs_get(compute_device *device, bool measure, device_costs *costs) {
-  struct held_costs *held = hold(device);
-  if (held) look_up(device, held);
-  if (held && measure && held->costs.source == COMPUTE_COSTS_GUESSED && !held->refused &&
+  struct cost_cache *cache = lock_cache(device);
+  if (cache) look_up(device, cache);
+  if (cache && measure && cache->costs.source == COMPUTE_COSTS_GUESSED && !cache->refused &&
       runs_kernels(device) && mode() == MODE_MEASURE)
-    measure_unasked(device, held);
-  *costs = held ? held->costs : (device_costs){.source = COMPUTE_COSTS_GUESSED};
-  let_go(held);
+    measure_unasked(device, cache);
+  *costs = cache ? cache->costs : (device_costs){.source = COMPUTE_COSTS_GUESSED};
+  unlock_cache(cache);
   complete(device, costs);
 }
 
 bool costs_set(compute_device *device, const device_costs *costs) {
-  struct held_costs *held = hold(device);
-  if (held) {
-    held->costs = *costs;
-    held->costs.source = COMPUTE_COSTS_MEASURED;
+  struct cost_cache *cache = lock_cache(device);
+  if (cache) {
+    cache->costs = *costs;
+    cache->costs.source = COMPUTE_COSTS_MEASURED;
   }
-  let_go(held);
-  return held != NULL;
+  unlock_cache(cache);
+  return cache != NULL;
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -201,12 +201,12 @@ compute_status compute_route_measure(compute_device *device, double limit_second
     return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, operation,
                      "%s runs no kernels, so there is nothing to measure", device->info.name);
   const int64_t start = clock_now();
-  struct held_costs *held = hold(device);
+  struct cost_cache *cache = lock_cache(device);
   compute_status status =
-      held ? measure_now(device, limit_seconds > 0 ? limit_seconds : DEFAULT_LIMIT, held)
-           : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                       "not enough memory for the costs of %s", device->info.name);
-  let_go(held);
+      cache ? measure_now(device, limit_seconds > 0 ? limit_seconds : DEFAULT_LIMIT, cache)
+            : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                        "not enough memory for the costs of %s", device->info.name);
+  unlock_cache(cache);
   if (costs && (!status || status == COMPUTE_ERROR_FILE)) {
     compute_route_query(device, costs);
     costs->measure_seconds = 1e-9 * (double)(clock_now() - start);

@@ -3,8 +3,8 @@
  *
  * A row of windows is processed one pack at a time, from the last to the first. The shared elements
  * of the next window are then in registers, and lines are read and written once. */
-#ifndef CPU_ISA_WINDOW_THREES_H
-#define CPU_ISA_WINDOW_THREES_H
+#ifndef CPU_ISA_WINDOW_STRIDE2_H
+#define CPU_ISA_WINDOW_STRIDE2_H
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -137,7 +137,7 @@ typedef struct lane_flags {
   flags no_left, no_right, window;
 } lane_flags;
 
-CPU_INLINE lane_flags flags_of(const cpu_window_threes *w, int64_t first) {
+CPU_INLINE lane_flags flags_of(const cpu_window_stride2 *w, int64_t first) {
   const pack_mask lane = lane_numbers(first);
   const bool short_line = w->width < 2 * w->windows;
   return (lane_flags){EQUAL(lane, codes_of(w->left ? -1 : 0)),
@@ -150,7 +150,7 @@ typedef struct column_packs {
   pack left, middle, right;
 } column_packs;
 
-CPU_INLINE column_packs load_columns(const cpu_window_threes *w, int row, int64_t first,
+CPU_INLINE column_packs load_columns(const cpu_window_stride2 *w, int row, int64_t first,
                                      flags *nan) {
   const ELEMENT *x = (const ELEMENT *)w->row[row] + 2 * first;
   const ELEMENT before = first > 0 || w->left ? x[-1] : 0;
@@ -188,7 +188,7 @@ CPU_INLINE pack_mask choose_code(const bool nan, bool has_top, const best_pack *
 
 /* Finds the codes of the windows from `first` on. *shared is the top row's result from the windows
  * above; it becomes the bottom row's. */
-CPU_INLINE pack_mask find_codes(const bool nan, const cpu_window_threes *w, int64_t first,
+CPU_INLINE pack_mask find_codes(const bool nan, const cpu_window_stride2 *w, int64_t first,
                                 const column_packs row[3], best_pack *shared) {
   const lane_flags lanes = flags_of(w, first);
   const best_pack top = w->row[0] ? best_of(nan, &row[0], &lanes) : *shared;
@@ -200,7 +200,7 @@ CPU_INLINE pack_mask find_codes(const bool nan, const cpu_window_threes *w, int6
 }
 
 /* Picks simpler comparisons if no element is NaN, the usual case. */
-CPU_INLINE pack_mask search_rows(const cpu_window_threes *w, int64_t first, best_pack *shared) {
+CPU_INLINE pack_mask search_rows(const cpu_window_stride2 *w, int64_t first, best_pack *shared) {
   flags nan = (flags)UNORDERED((pack){0}, (pack){0}); /* none */
   column_packs row[3];
   row[1] = load_columns(w, 1, first, &nan);
@@ -218,8 +218,8 @@ CPU_INLINE pack share_of(MASK at, pack_mask code, pack gradient) {
 /* Even columns are the middle of windows i. Odd columns are the left of windows i + 1 and the right
  * of windows i, and add them in this order. Gradients of −0 become 0, as in sums that begin with
  * 0. */
-static void spread_maxima(const cpu_window_threes *windows) {
-  const cpu_window_threes own = *windows, *const w = &own; /* a copy that no store can alias */
+static void spread_maxima(const cpu_window_stride2 *windows) {
+  const cpu_window_stride2 own = *windows, *const w = &own; /* a copy that no store can alias */
   const pack none = {0};
   ELEMENT *first = w->target[0], *second = w->target[1];
   pack above_left = none, below_left = none, middle_left = none; /* of the next pack */
@@ -263,7 +263,7 @@ static void spread_maxima(const cpu_window_threes *windows) {
 
 /* Even columns are the middle of windows; odd columns add a window's right and the next one's
  * left. */
-CPU_INLINE void spread_averages_of(const bool three, const cpu_window_threes *w) {
+CPU_INLINE void spread_averages_of(const bool three, const cpu_window_stride2 *w) {
   const pack none = {0}, rows = all_of((ELEMENT)w->rows);
   const ELEMENT *gradient = w->gradient, *columns = w->columns;
   ELEMENT *first = w->target[0], *second = w->target[1];
@@ -292,8 +292,8 @@ CPU_INLINE void spread_averages_of(const bool three, const cpu_window_threes *w)
   if (w->left && second) second[-1] = next[0];
 }
 
-static void spread_averages(const cpu_window_threes *windows) {
-  const cpu_window_threes own = *windows;
+static void spread_averages(const cpu_window_stride2 *windows) {
+  const cpu_window_stride2 own = *windows;
   if (own.three)
     spread_averages_of(true, &own);
   else
