@@ -385,16 +385,19 @@ static bool is_aside(const char *name, aside how) {
 
 /* Opens a context without some of libcompute's variables, and restores them. */
 static compute_status open_without(compute_context **context, aside how) {
-  char *kept[VARIABLES_MOST] = {NULL};
+  const char *names[VARIABLES_MOST];
+  char *kept[VARIABLES_MOST];
+  size_t count = 0;
   const compute_variable *variable;
   for (size_t i = 0; i < VARIABLES_MOST && (variable = compute_variable_at(i)); i++) {
     const char *value = compute_variable_value(variable->name);
-    if (value && is_aside(variable->name, how) && (kept[i] = strdup(value)))
-      unsetenv(variable->name);
+    if (!value || !is_aside(variable->name, how) || !(kept[count] = strdup(value))) continue;
+    names[count++] = variable->name;
+    unsetenv(variable->name);
   }
   const compute_status status = compute_open(context, NULL);
-  for (size_t i = 0; i < VARIABLES_MOST && (variable = compute_variable_at(i)); i++) {
-    if (kept[i]) setenv(variable->name, kept[i], 1);
+  for (size_t i = 0; i < count; i++) {
+    setenv(names[i], kept[i], 1);
     free(kept[i]);
   }
   return status;
