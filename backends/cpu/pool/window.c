@@ -269,7 +269,7 @@ static int64_t reach_of(const compute_window_attributes *w, int d, int64_t resul
 static void choose_memory(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
   const int64_t element = kernel->element * kernel->lanes;
-  int64_t width = w->data_size[1], height = kernel->rows;
+  int64_t width = w->data_size[1], height;
   if (w->by_data) {
     const int64_t window = (w->size[0] - 1) * w->dilation[0] + 1;
     height = cpu_min(kernel->rows + 2 * window, w->data_size[0]);
