@@ -58,10 +58,65 @@ static void no_numbers_are_quantized(void **state) {
   free(message.data);
 }
 
+/* An image without rows stays one at any scale; the size of an axis without elements cannot grow. */
+static void images_without_elements_are_resized(void **state) {
+  (void)state;
+  static const float scales[] = {1, 1, 2, 0.5F};
+  const int64_t sizes[] = {1, 3, 4, 2};
+  const compute_shape shapes[] = {COMPUTE_SHAPE(1, 3, 0, 4), COMPUTE_SHAPE(1, 3, 2, 0),
+                                  COMPUTE_SHAPE(0, 3, 2, 4), COMPUTE_SHAPE(1, 0, 0, 0)};
+  const compute_shape results[] = {COMPUTE_SHAPE(1, 3, 0, 2), COMPUTE_SHAPE(1, 3, 4, 0),
+                                   COMPUTE_SHAPE(0, 3, 4, 2), COMPUTE_SHAPE(1, 0, 0, 0)};
+  proto graph = graph_message("x", "y"), message;
+  put_message(&graph, GRAPH_NODE, node_message("n", "Resize", "x,,scales", "y"));
+  put_message(&graph, GRAPH_INITIALIZER, vector_message("scales", scales, 4));
+  compute_model *model = load(graph, &message);
+  for (size_t s = 0; s < 4; s++) {
+    compute_model_binding in = {"x", nothing(shapes[s])}, out = {"y", NULL};
+    assert_ok(compute_model_run(model, &in, 1, &out, 1));
+    assert_true(compute_shape_equal(compute_tensor_shape(out.tensor), results[s]));
+    compute_tensor_release(out.tensor);
+    compute_tensor_release(in.tensor);
+  }
+  compute_model_release(model);
+  free(message.data);
+
+  graph = graph_message("x", "y");
+  put_message(&graph, GRAPH_NODE, node_message("n", "Resize", "x,,,sizes", "y"));
+  put_message(&graph, GRAPH_INITIALIZER, integers_message("sizes", sizes, 4));
+  model = load(graph, &message);
+  compute_model_binding in = {"x", nothing(shapes[0])}, out = {"y", NULL};
+  assert_int_equal(compute_model_run(model, &in, 1, &out, 1), COMPUTE_ERROR_SHAPE);
+  compute_tensor_release(in.tensor);
+  compute_model_release(model);
+  free(message.data);
+}
+
+static void channels_without_elements_are_normalized(void **state) {
+  (void)state;
+  const compute_shape shapes[] = {COMPUTE_SHAPE(0, 1, 0, 0), COMPUTE_SHAPE(2, 0, 3, 3),
+                                  COMPUTE_SHAPE(2, 3, 0, 3)};
+  proto graph = graph_message("x", "y"), node = node_message("n", "LRN", "x", "y"), message;
+  put_integer_attribute(&node, "size", 3);
+  put_message(&graph, GRAPH_NODE, node);
+  compute_model *model = load(graph, &message);
+  for (size_t s = 0; s < 3; s++) {
+    compute_model_binding in = {"x", nothing(shapes[s])}, out = {"y", NULL};
+    assert_ok(compute_model_run(model, &in, 1, &out, 1));
+    assert_true(compute_shape_equal(compute_tensor_shape(out.tensor), shapes[s]));
+    compute_tensor_release(out.tensor);
+    compute_tensor_release(in.tensor);
+  }
+  compute_model_release(model);
+  free(message.data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(classes_along_no_elements_are_none),
       cmocka_unit_test(no_numbers_are_quantized),
+      cmocka_unit_test(images_without_elements_are_resized),
+      cmocka_unit_test(channels_without_elements_are_normalized),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

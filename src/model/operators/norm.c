@@ -317,6 +317,7 @@ static compute_status local_response(model_call *call) {
   if (shape.rank < 2 || size < 1)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "%" PRId64 " channels of x of rank %d", size,
                      (int)shape.rank);
+  if (op_count(shape, 0, shape.rank) == 0) return call_output_value(call, 0, call->inputs[0]);
   const compute_node x = op_wide(call, call_input(call, 0));
   const compute_pool2d_options options = {.size = {size, 1},
                                           .stride = {1, 1},

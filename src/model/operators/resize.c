@@ -284,6 +284,13 @@ static bool is_unchanged(const resize *r, const resize_axis *a) {
 
 static compute_status run_resize(resize *r) {
   const compute_dtype dtype = call_dtype(r->call, 0);
+  compute_shape result = r->shape;
+  bool empty = false;
+  for (int32_t axis = 0; axis < result.rank; axis++) {
+    shape_set(&result, axis, r->axis[axis].to);
+    empty |= r->axis[axis].to == 0;
+  }
+  if (empty) return call_output(r->call, 0, call_zeros(r->call, dtype, result));
   compute_dtype work = dtype;
   if (r->mode != NEAREST) {
     work = op_is_float(dtype)              ? op_wide_dtype(dtype)
