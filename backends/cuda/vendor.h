@@ -2,7 +2,8 @@
 /* Matrix products and convolutions by NVIDIA's libraries, if installed.
  *
  *   vendor.c          chooses the library for a kernel; the epilogue after a product
- *   library.c         opens libraries at run time, once per process and per device; element sizes
+ *   library.c         opens libraries at run time, once per process and per device
+ *   elements.c        element types and sizes of operands
  *   autotune.c        autotunes: times candidates on scratch memory
  *   verify.c          verifies that a candidate has the requested precision
  *   candidates.c      a library's kernel against a generated one
