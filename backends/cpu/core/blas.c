@@ -228,7 +228,9 @@ static void open_one(opening *o) {
     refuse(o, "%s", loader_words());
     return;
   }
-  if (!dlsym(shared, "openblas_set_num_threads")) {
+  if (shared == copied.library) { /* the loader finds the copy by the library's own name */
+    o->library = shared;
+  } else if (!dlsym(shared, "openblas_set_num_threads")) {
     o->library = dlopen(o->name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   } else {
     o->library = find_file(shared, path) ? open_copy(o, path) : refuse(o, "its file is not known");
