@@ -35,7 +35,7 @@ enum {
   { COMPUTE_U8, SHAPE(__VA_ARGS__), FILL_RANGE, 0, 255, LAYOUT_DENSE }
 #define NOTHING                                                                                    \
   {                                                                                                \
-    { COMPUTE_DTYPE_NONE }                                                                         \
+    { .dtype = COMPUTE_DTYPE_NONE }                                                                \
   }
 
 #define FLOAT_INPUT(...) compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(__VA_ARGS__))
