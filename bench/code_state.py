@@ -30,7 +30,7 @@ ROOMS = {
     "cuda": "backends/cuda backends/common",
     "opencl": "backends/opencl backends/common",
 }
-# The rooms that each suite measures, beside those of its device.
+# The rooms that each suite measures, beside the rooms of its device.
 ALWAYS = ("core", "plan")
 SUITES = {
     "network": ("model",),
@@ -156,7 +156,7 @@ def save(results: str, entries: dict[str, Any]) -> None:
 
 
 class State:
-    """Compares the recorded rooms with those of a tree, each of which is read once."""
+    """Compares the recorded rooms with the rooms of a tree, and reads each room once."""
 
     def __init__(self, tree: str, results: str):
         self.tree, self.entries = tree, load(results)

@@ -96,7 +96,7 @@ def family_of(row: str) -> str:
 
 
 def peers_section(name: str, data: Json) -> Section:
-    """A file of bench/peers/compare.py: one suite, other engines in processes of their own."""
+    """A file of bench/peers/compare.py: one suite, other engines in separate processes."""
     environment, suite = data["environment"], data["rows"][0]["suite"]
     device = environment.get("device", "cpu")
     isa = environment["COMPUTE_CPU_ISA"]

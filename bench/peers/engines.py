@@ -2,7 +2,7 @@
 """Engines that run a model, each in a process of its own, for compare.py and models.py.
 
 A worker reads commands on stdin and answers each with a line of JSON on stdout: "load PATH" (an ONNX file, whose name
-is also that of its counterpart in counterparts.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save
+also names its counterpart in counterparts.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save
 PATH" (the last result, .npy), "memory". What goes wrong is the answer's "error".
 """
 import ctypes

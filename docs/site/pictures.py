@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draws the three pictures of docs/architecture.md, and that of README.md from the table of speed there. The docs
+"""Draws the three pictures of docs/architecture.md, and README.md's picture from its table of speed. The docs
 build and a test run it.
 
     pictures.py FOLDER           writes the pictures into FOLDER

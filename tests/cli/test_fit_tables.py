@@ -24,7 +24,7 @@ HEIGHTS = (("z", "<f8", "d"), ("z_std", "<f4", "f"))
 
 
 def write_table(path, rows, fields=FIELDS):
-    """A .npy of records like those of compute-fit fit, with an additional unknown column."""
+    """A .npy of records as compute-fit writes them, with an additional unknown column."""
     descr = [(name, code) for name, code, _ in fields]
     head = f"{{'descr': {descr}, 'fortran_order': False, 'shape': ({len(rows)},), }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
@@ -545,7 +545,7 @@ class Calibrate(Base):
         self.assertGreaterEqual(report["beads"], 8)
         self.assertLess(max(report["moved"]), 0.01)
         # Other spots of the same optics: z is within 3 nm on average. The spread is hardly larger
-        # than that of a fit with known optics, and the goodness of fit is that of a right model.
+        # than with known optics, and the goodness of fit is as for a right model.
         self.fit("simulate", "--model", "XYZNB", "--rois", "4000", "--roi", "13", "--z=-0.4:0.4",
                  "--photons", "2000", "--background", "20", "-o", "s.npy", "--truth", "z.npy",
                  "--quiet", *model)

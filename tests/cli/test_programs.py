@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """compute-info, compute-bench and the examples from a user's view.
 
-The variable PROGRAMS gives the folder of the programs, EXAMPLES that of the examples.
+The variable PROGRAMS gives the folder of the programs, EXAMPLES the examples' folder.
 """
 import fcntl
 import gzip

@@ -3,7 +3,7 @@
 """The example digits_cnn and the program of docs/guide/training.md, built and run like a user's: trained on
 each device, saved, and loaded in another process. Independent readers also read the saved weights.
 
-The variable EXAMPLES gives the folder of the example, BUILD that of the build; CC compiles.
+The variable EXAMPLES gives the folder of the example, BUILD the build folder; CC compiles.
 """
 import ast
 import json

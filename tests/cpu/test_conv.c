@@ -89,7 +89,7 @@ static void integers_wrap(void **state) {
 /* ---- Shapes of networks -------------------------------------------------------------------- */
 
 /* Large enough for whole register tiles and several blocks of k, of channels and of rows. Others
- * have many small images, some of which are multiplied together. */
+ * have many small images, which are partly multiplied together. */
 static const sample_convolution_shape wide_shapes[] = {
     {1, 40, 35, 1, {11, 17}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 130, 17, 1, {5, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},

@@ -320,7 +320,7 @@ static void nothing_reduced_gives_the_identity(void **state) {
   for (int c = 0; c < 6; c++)
     for (size_t t = 0; t < 9; t++) {
       if (types[t].accumulate == COMPUTE_BOOL && (c < 2 || c > 3)) continue;
-      /* F64 represents every identity except those of I64, which are equal as doubles. */
+      /* F64 represents every identity except in I64, where both are equal as doubles. */
       sample s = {types[t].input, types[t].accumulate, COMPUTE_F64, (compute_combine)c, 2, 4,
                   {3, 5, 4, 0}};
       const int64_t strides[] = {20, 4, 1, 1};

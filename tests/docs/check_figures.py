@@ -6,10 +6,10 @@
 
 Fails if
 * bench/pages.py would write a page, a picture or the summary otherwise. A table is stale if the code that it
-  measures differs from that of its commit (bench/code_state.py); a wrong or missing mark is named with the rooms;
+  measures differs from the code at its commit (bench/code_state.py); a wrong or missing mark is named with the rooms;
 * a results file is in no page or has no recorded code, or two files of a machine have a row in common;
 * a page names a results file that does not exist, or a page is longer than its limit;
-* the recorded code is not that of the commit. This needs git and the commit, and is left out without them.
+* the recorded code does not match the commit. This needs git and the commit, and is left out without them.
 """
 import collections
 import json

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits on whole frames. With the caller's corners, results equal those of a stack of the same
- * ROIs bit for bit, for every cut into batches. Spot finding returns the spots that the frames
+/* Fits on whole frames. With the caller's corners, a stack of the same ROIs has the same results
+ * bit for bit, for every cut into batches. Spot finding returns the spots that the frames
  * contain. */
 #include "fit_fixture.h"
 

@@ -4,7 +4,7 @@
 
     matrix.py TREE [--check BUILD]
 
-A row describes the test NAME, which is a build or a system of its own, or, with `script`, something that is no test. Its
+A row describes the test NAME, which is a separate build or system, or, with `script`, a script instead of a test. Its
 keys, a line each:
 
     system    where it runs; "the machine" is the one that runs tests/run.sh

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models with automatic placement (COMPUTE_PLAN_AUTO) on the CPU and an OpenCL device. The costs
  * make products cheap on one device and all other work cheap on the other, so both devices work.
- * The results equal those of a plan on the CPU alone. */
+ * A plan on the CPU alone has the same results. */
 #include <stdlib.h>
 
 #include "core/device/device.h"

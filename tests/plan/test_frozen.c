@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Frozen tensors: nothing writes to them, and plans share their prepacked weights. Results match
- * those of ordinary parameters, and their bits do not depend on the number of rows. */
+/* Frozen tensors: nothing writes to them, and plans share their prepacked weights. Ordinary
+ * parameters have the same results. The bits do not depend on the number of rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -61,7 +61,7 @@ static void updates_are_part_of_the_kernels_of_their_gradients(void **state) {
   compute_graph_release(t.graph);
 }
 
-/* Gradients from the caller: 12 updates of two shapes, some of which share a kernel. */
+/* Gradients from the caller: 12 updates of two shapes; some updates share a kernel. */
 static void small_updates_of_one_shape_are_one_kernel(void **state) {
   (void)state;
   tower t = build_tower(6);

@@ -27,8 +27,8 @@ const double *torch_expected(compute_shape shape, const char *format, ...)
 void torch_compare(const compute_tensor *actual, double tolerance, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Fails if a tensor of the file has not been seen, either among those of training or among the
- * others. */
+/* Fails if a tensor of the file has not been seen, among the tensors of training or
+ * among the others. */
 void torch_fail_unseen(bool training);
 
 /* A convolution in f64 unless the options override it, and the residual parts of networks. */

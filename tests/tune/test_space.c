@@ -232,7 +232,7 @@ static void one_wrong_element_is_seen_in_every_kind(void **state) {
   test_close(context);
 }
 
-/* Products of numbers cut to the 11 bits of TF32, like those of some matrix units. */
+/* Products of numbers cut to the 11 bits of TF32, as in some matrix units. */
 static void products_of_less_precision_than_f32_are_seen(void **state) {
   (void)state;
   problem_named("gemm f32 256x256x256");

@@ -176,7 +176,7 @@ static void read_operand(const compute_kernel_descriptor *descriptor, const comp
     to->batch[d] = from->stride[problem->batch_dimension[d]];
 }
 
-/* Collects the batch dimensions, without those of size 1. */
+/* Collects the batch dimensions larger than 1. */
 static void read_batches(const compute_kernel_descriptor *descriptor, gemm_problem *problem) {
   const int32_t rank = descriptor->rank;
   problem->batches = 1;

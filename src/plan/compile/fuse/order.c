@@ -320,8 +320,8 @@ static uint32_t take_free(ordering *o, unsigned char pass) {
   return IR_NONE;
 }
 
-/* Marks as late the clusters that read values of late clusters, and calls whose side effects must
- * follow those of a late call. */
+/* Marks as late the clusters that read values of late clusters, and calls with side effects after
+ * the side effects of a late call. */
 static void spread_late(const lowering *l, unsigned char *late) {
   const fusion *f = l->f;
   bool effects_are_late = false;
