@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Switches the profile on and off, and reports the fallback counters. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,10 +60,10 @@ compute_status compute_profile_start(compute_context *context,
     p->timeline = timeline;
     if (p->on_since == 0) p->on_since = clock_now();
     if (options->flags & COMPUTE_PROFILE_STEPS)
-      __atomic_or_fetch(&context->watch, WATCH_STEPS, __ATOMIC_RELAXED);
+      atomic_fetch_or_explicit(&context->watch, WATCH_STEPS, memory_order_relaxed);
     else
-      __atomic_and_fetch(&context->watch, ~(uint32_t)WATCH_STEPS, __ATOMIC_RELAXED);
-    __atomic_or_fetch(&context->watch, WATCH_RECORD, __ATOMIC_RELAXED);
+      atomic_fetch_and_explicit(&context->watch, ~(uint32_t)WATCH_STEPS, memory_order_relaxed);
+    atomic_fetch_or_explicit(&context->watch, WATCH_RECORD, memory_order_relaxed);
   }
   pthread_mutex_unlock(&p->mutex);
   return room ? COMPUTE_OK
@@ -76,7 +77,8 @@ compute_status compute_profile_stop(compute_context *context) {
   if (context == NULL)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_stop", "context is NULL");
   profile_collector *p = context->profile;
-  __atomic_and_fetch(&context->watch, ~(uint32_t)(WATCH_RECORD | WATCH_STEPS), __ATOMIC_RELAXED);
+  atomic_fetch_and_explicit(&context->watch, ~(uint32_t)(WATCH_RECORD | WATCH_STEPS),
+                            memory_order_relaxed);
   pthread_mutex_lock(&p->mutex);
   if (p->on_since != 0) p->on_time += clock_now() - p->on_since;
   p->on_since = 0;
@@ -137,6 +139,6 @@ compute_status compute_fallback_query(const compute_context *context,
   };
   *statistics = (compute_fallback_statistics){0};
   for (int kind = 0; kind < FALLBACK_COUNT; kind++)
-    *field[kind] = __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED);
+    *field[kind] = atomic_load_explicit(&context->fallbacks[kind], memory_order_relaxed);
   return COMPUTE_OK;
 }

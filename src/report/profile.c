@@ -5,6 +5,7 @@
 #include "report/profile.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/base/error.h"
@@ -127,9 +128,9 @@ static void add_rates(text_buffer *text, const profile_entry *e) {
   json_put_number(text, "bytes_per_second", bytes);
   json_put_number(text, "flops_per_second", flops);
   if (e->kind != PROFILE_KERNEL || !e->device) return;
-  double peak_flops, peak_bytes;
-  __atomic_load(&e->device->peak_flops, &peak_flops, __ATOMIC_RELAXED);
-  __atomic_load(&e->device->peak_bytes, &peak_bytes, __ATOMIC_RELAXED);
+  const compute_device *device = e->device;
+  const double peak_flops = atomic_load_explicit(&device->peak_flops, memory_order_relaxed);
+  const double peak_bytes = atomic_load_explicit(&device->peak_bytes, memory_order_relaxed);
   if (peak_flops > 0) json_put_number(text, "fraction_of_peak_flops", flops / peak_flops);
   if (peak_bytes > 0) json_put_number(text, "fraction_of_peak_bytes", bytes / peak_bytes);
 }
@@ -177,7 +178,7 @@ static void add_fallbacks(text_buffer *text, compute_context *context) {
   json_put_member(text, "since", "opening");
   for (int kind = 0; kind < FALLBACK_COUNT; kind++)
     json_put_count(text, fallback_name((fallback_kind)kind),
-                   __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED));
+                   atomic_load_explicit(&context->fallbacks[kind], memory_order_relaxed));
   text_add(text, ",\n    \"texts\": [");
   for (uint32_t i = 0; profile_note_copy(p, i, &note); i++) {
     text_add(text, i ? ",\n      {" : "\n      {");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The recorded sums as a table for a terminal. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +98,7 @@ static missing count_missing(profile_collector *p, uint32_t count) {
 
 static void add_counts(text_buffer *text, compute_context *context, missing m) {
   for (int kind = 0; kind < FALLBACK_COUNT; kind++) {
-    const uint64_t count = __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED);
+    const uint64_t count = atomic_load_explicit(&context->fallbacks[kind], memory_order_relaxed);
     if (count > 0)
       text_add(text, "fallback %s: %llu\n", fallback_name((fallback_kind)kind),
                (unsigned long long)count);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Slots: contents are made once, even by concurrent threads, and released once, stage by stage. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/base/slot.h"
@@ -8,10 +9,10 @@
 
 enum { THREADS = 8, ROUNDS = 200 };
 
-static int made, released;
+static _Atomic int made, released;
 
 static void release(void *content) {
-  __atomic_add_fetch(&released, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&released, 1, memory_order_relaxed);
   free(content);
 }
 
@@ -22,7 +23,7 @@ static room_slot never = {.stage = SLOT_STANDS_ALONE, .release = release};
 static void *make(void) {
   void *content = malloc(8);
   assert_non_null(content);
-  __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
   return content;
 }
 

@@ -3,6 +3,7 @@
 #include "support/harness/test.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 /* ---- A backend that counts ----------------------------------------------------------------- */
 
 static struct {
-  int32_t prepared, destroyed; /* atomic */
+  _Atomic int32_t prepared, destroyed;
   compute_status failure;
   pthread_barrier_t *rendezvous; /* prepare waits here for another thread; NULL: does not wait */
 } counts;
@@ -26,14 +27,14 @@ static compute_status count_prepare(void *device, const compute_kernel_descripto
   if (counts.failure) return counts.failure;
   if (counts.rendezvous) pthread_barrier_wait(counts.rendezvous);
   *kernel = malloc(1);
-  __atomic_add_fetch(&counts.prepared, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&counts.prepared, 1, memory_order_relaxed);
   return COMPUTE_OK;
 }
 
 static void count_destroy(void *device, void *kernel) {
   (void)device;
   free(kernel);
-  __atomic_add_fetch(&counts.destroyed, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&counts.destroyed, 1, memory_order_relaxed);
 }
 
 static const compute_backend backend = {.struct_size = sizeof backend,

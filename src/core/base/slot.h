@@ -7,6 +7,7 @@
 #ifndef BASE_SLOT_H
 #define BASE_SLOT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,12 +16,12 @@ enum { NUMBERED_MOST = 32 };
 
 /* A process-wide list: static, initially zero. */
 typedef struct numbering {
-  const void *entry[NUMBERED_MOST]; /* atomic; NULL: unused */
+  const void *_Atomic entry[NUMBERED_MOST]; /* NULL: unused */
 } numbering;
 
 /* Returns the entry's number, from 1 on. `number` caches it (static storage, initially 0). Returns
  * 0 if the list is full; then NUMBERED_MOST is too small. */
-uint32_t entry_number(numbering *list, const void *entry, uint32_t *number);
+uint32_t entry_number(numbering *list, const void *entry, _Atomic uint32_t *number);
 
 /* When the content is released. */
 typedef enum slot_stage {
@@ -32,17 +33,18 @@ typedef enum slot_stage {
 typedef struct room_slot {
   slot_stage stage;
   void (*release)(void *content); /* never called with NULL */
-  uint32_t number;                /* initially 0; set by slot_offer */
+  _Atomic uint32_t number;        /* initially 0; set by slot_offer */
 } room_slot;
 
 typedef struct slot_table {
-  void *content[NUMBERED_MOST]; /* atomic; by slot number */
+  void *_Atomic content[NUMBERED_MOST]; /* by slot number */
 } slot_table;
 
 /* The content, or NULL if there is none yet. */
 static inline void *slot_get(const slot_table *table, const room_slot *s) {
-  const uint32_t number = __atomic_load_n(&s->number, __ATOMIC_ACQUIRE);
-  return number > 0 ? __atomic_load_n(&table->content[number - 1], __ATOMIC_ACQUIRE) : NULL;
+  const uint32_t number = atomic_load_explicit(&s->number, memory_order_acquire);
+  return number > 0 ? atomic_load_explicit(&table->content[number - 1], memory_order_acquire)
+                    : NULL;
 }
 
 /* Stores `made`. If another thread was faster, releases `made` instead. Returns the stored content,

@@ -4,6 +4,7 @@
  * COMPUTE_LEAKS there is no cost. */
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,17 +93,20 @@ void backtraces_close(compute_context *context) {
 void context_object_created(compute_context *context, object_kind *kind, const void *object) {
   const uint32_t number = entry_number(&kinds, kind, &kind->number);
   if (context->backtraces) backtraces_add(context->backtraces, kind, object);
-  if (number > 0) __atomic_add_fetch(&context->live_objects[number - 1], 1, __ATOMIC_RELAXED);
+  if (number > 0)
+    atomic_fetch_add_explicit(&context->live_objects[number - 1], 1, memory_order_relaxed);
 }
 
 void context_object_released(compute_context *context, const object_kind *kind) {
-  const uint32_t number = __atomic_load_n(&kind->number, __ATOMIC_ACQUIRE);
-  if (number > 0) __atomic_sub_fetch(&context->live_objects[number - 1], 1, __ATOMIC_RELEASE);
+  const uint32_t number = atomic_load_explicit(&kind->number, memory_order_acquire);
+  if (number > 0)
+    atomic_fetch_sub_explicit(&context->live_objects[number - 1], 1, memory_order_release);
 }
 
 int64_t context_objects_of(const compute_context *context, const object_kind *kind) {
-  const uint32_t number = __atomic_load_n(&kind->number, __ATOMIC_ACQUIRE);
-  return number > 0 ? __atomic_load_n(&context->live_objects[number - 1], __ATOMIC_ACQUIRE) : 0;
+  const uint32_t number = atomic_load_explicit(&kind->number, memory_order_acquire);
+  return number > 0 ? atomic_load_explicit(&context->live_objects[number - 1], memory_order_acquire)
+                    : 0;
 }
 
 /* ---- Text ---------------------------------------------------------------------------------- */
@@ -111,7 +115,7 @@ int64_t context_objects_of(const compute_context *context, const object_kind *ki
 static const object_kind *next_kind(const compute_context *context, const char *last) {
   const object_kind *next = NULL;
   for (uint32_t i = 0; i < NUMBERED_MOST; i++) {
-    const object_kind *kind = __atomic_load_n(&kinds.entry[i], __ATOMIC_ACQUIRE);
+    const object_kind *kind = atomic_load_explicit(&kinds.entry[i], memory_order_acquire);
     if (kind && context_objects_of(context, kind) != 0 && strcmp(kind->name, last) > 0 &&
         (!next || strcmp(kind->name, next->name) < 0))
       next = kind;

@@ -4,6 +4,7 @@
 #include "core/device/buffer.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
 #include "core/base/alloc.h"
 #include "core/base/error.h"
@@ -17,7 +18,7 @@ static memory_buffer *new_buffer(compute_device *device) {
               "not enough host memory for a buffer's record");
     return NULL;
   }
-  buffer->references = 1;
+  atomic_init(&buffer->references, 1);
   buffer->device = device;
   return buffer;
 }
@@ -72,7 +73,7 @@ compute_status buffer_wrap(compute_device *device, const compute_foreign_memory 
 }
 
 memory_buffer *buffer_retain(memory_buffer *buffer) {
-  __atomic_add_fetch(&buffer->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&buffer->references, 1, memory_order_relaxed);
   return buffer;
 }
 
@@ -93,7 +94,8 @@ static void release_packed(packed_piece *piece) {
 }
 
 void buffer_release(memory_buffer *buffer) {
-  if (!buffer || __atomic_sub_fetch(&buffer->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!buffer || atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) > 1)
+    return;
   compute_device *device = buffer->device;
   release_packed(buffer->packed);
   if (buffer->block) {

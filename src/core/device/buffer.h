@@ -3,6 +3,8 @@
 #ifndef DEVICE_BUFFER_H
 #define DEVICE_BUFFER_H
 
+#include <stdatomic.h>
+
 #include "compute/backend.h"
 #include "compute/tensor.h"
 
@@ -65,13 +67,13 @@ typedef struct packed_piece {
 } packed_piece;
 
 typedef struct memory_buffer {
-  int32_t references; /* atomic */
+  _Atomic int32_t references;
   compute_device *device;
   compute_memory memory;
   pool_block *block; /* NULL for wrapped memory */
   compute_release_function release;
   void *user, *data;    /* for wrapped memory */
-  bool frozen;          /* atomic: the elements no longer change */
+  _Atomic bool frozen;  /* the elements no longer change */
   packed_piece *packed; /* guarded by the device's packed_mutex */
   /* For wrapped memory, or NULL. Called after the elements were packed: they are rarely read from
    * then on. */
@@ -92,10 +94,10 @@ compute_status buffer_wrap(compute_device *device, const compute_foreign_memory 
 
 /* After this call, nobody may write to the buffer. */
 static inline void buffer_freeze(memory_buffer *buffer) {
-  __atomic_store_n(&buffer->frozen, true, __ATOMIC_RELEASE);
+  atomic_store_explicit(&buffer->frozen, true, memory_order_release);
 }
 static inline bool buffer_is_frozen(const memory_buffer *buffer) {
-  return __atomic_load_n(&buffer->frozen, __ATOMIC_ACQUIRE);
+  return atomic_load_explicit(&buffer->frozen, memory_order_acquire);
 }
 
 memory_buffer *buffer_retain(memory_buffer *buffer);

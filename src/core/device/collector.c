@@ -2,6 +2,7 @@
 /* Entries, rows and records under one lock. A record takes about 100 ns, so there is little
  * contention. Names are looked up once and then stored by number. */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,22 +131,22 @@ uint16_t profile_row_of(profile_collector *p, const compute_device *device, uint
 
 /* Threads are numbered in the order of their first record. */
 uint16_t profile_thread_row(profile_collector *p) {
-  static uint32_t threads;
+  static _Atomic uint32_t threads;
   static _Thread_local uint32_t number;
   static _Thread_local uint64_t known_context;
   static _Thread_local uint16_t known_row;
   if (known_context == p->context->serial && known_row != 0) return known_row;
-  if (number == 0) number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+  if (number == 0) number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
   known_row = profile_row_of(p, NULL, number, NULL);
   known_context = p->context->serial;
   return known_row;
 }
 
 static uint16_t queue_row(profile_collector *p, compute_queue *queue) {
-  uint16_t row = __atomic_load_n(&queue->profile_row, __ATOMIC_RELAXED);
+  uint16_t row = atomic_load_explicit(&queue->profile_row, memory_order_relaxed);
   if (row != 0) return row;
   row = profile_row_of(p, queue->device, queue->number, NULL);
-  __atomic_store_n(&queue->profile_row, row, __ATOMIC_RELAXED);
+  atomic_store_explicit(&queue->profile_row, row, memory_order_relaxed);
   return row;
 }
 
@@ -282,11 +283,11 @@ void profile_begin(compute_queue *queue, profile_mark *mark) {
   *mark = (profile_mark){.queue = queue, .on = p != NULL};
   if (p == NULL) return;
   if (has_timers(queue->device)) {
-    const uint32_t under_way = __atomic_fetch_add(&p->timing, 1, __ATOMIC_RELAXED);
-    const uint32_t waiting = __atomic_load_n(&p->pending_count, __ATOMIC_RELAXED);
+    const uint32_t under_way = atomic_fetch_add_explicit(&p->timing, 1, memory_order_relaxed);
+    const uint32_t waiting = atomic_load_explicit(&p->pending_count, memory_order_relaxed);
     if (under_way + waiting < PROFILE_PENDING) mark->timer = take_timer(queue);
     mark->untimed = mark->timer == NULL;
-    if (mark->untimed) __atomic_sub_fetch(&p->timing, 1, __ATOMIC_RELAXED);
+    if (mark->untimed) atomic_fetch_sub_explicit(&p->timing, 1, memory_order_relaxed);
   } else {
     mark->begin = clock_now();
   }
@@ -297,13 +298,14 @@ void profile_begin(compute_queue *queue, profile_mark *mark) {
 static bool add_pending(profile_collector *p, const profile_mark *mark, void *end,
                         const profile_record *record) {
   if (p->pending == NULL) p->pending = base_allocate(PROFILE_PENDING, sizeof *p->pending);
-  if (p->pending == NULL || p->pending_count == PROFILE_PENDING) return false;
-  p->pending[p->pending_count] = (profile_pending){.queue = mark->queue,
-                                                   .device = mark->queue->device,
-                                                   .timer = {mark->timer, end},
-                                                   .generation = p->generation,
-                                                   .record = *record};
-  __atomic_store_n(&p->pending_count, p->pending_count + 1, __ATOMIC_RELAXED);
+  const uint32_t count = atomic_load_explicit(&p->pending_count, memory_order_relaxed);
+  if (p->pending == NULL || count == PROFILE_PENDING) return false;
+  p->pending[count] = (profile_pending){.queue = mark->queue,
+                                        .device = mark->queue->device,
+                                        .timer = {mark->timer, end},
+                                        .generation = p->generation,
+                                        .record = *record};
+  atomic_store_explicit(&p->pending_count, count + 1, memory_order_relaxed);
   return true;
 }
 
@@ -328,7 +330,7 @@ void profile_end(profile_mark *mark, compute_status status, uint32_t entry, prof
     profile_store(p, &record, false);
   }
   pthread_mutex_unlock(&p->mutex);
-  if (timed) __atomic_sub_fetch(&p->timing, 1, __ATOMIC_RELAXED);
+  if (timed) atomic_fetch_sub_explicit(&p->timing, 1, memory_order_relaxed);
   if (!kept) {
     drop_timer(queue->device, mark->timer);
     drop_timer(queue->device, end);
@@ -346,14 +348,15 @@ static uint32_t take_pending(profile_collector *p, const compute_queue *queue,
                              profile_pending *batch) {
   uint32_t taken = 0, kept = 0;
   pthread_mutex_lock(&p->mutex);
-  for (uint32_t i = 0; i < p->pending_count; i++) {
+  const uint32_t count = atomic_load_explicit(&p->pending_count, memory_order_relaxed);
+  for (uint32_t i = 0; i < count; i++) {
     const profile_pending *one = &p->pending[i];
     if (taken < BATCH && (queue == NULL || one->queue == queue) && !device_hangs(one->device))
       batch[taken++] = *one;
     else
       p->pending[kept++] = *one;
   }
-  __atomic_store_n(&p->pending_count, kept, __ATOMIC_RELAXED);
+  atomic_store_explicit(&p->pending_count, kept, memory_order_relaxed);
   pthread_mutex_unlock(&p->mutex);
   return taken;
 }
@@ -371,7 +374,7 @@ static bool read_timers(const profile_pending *pending, profile_record *record) 
 
 void profile_collect(compute_context *context, const compute_queue *queue) {
   profile_collector *p = context->profile;
-  if (p == NULL || __atomic_load_n(&p->pending_count, __ATOMIC_RELAXED) == 0) return;
+  if (p == NULL || atomic_load_explicit(&p->pending_count, memory_order_relaxed) == 0) return;
   profile_pending batch[BATCH];
   bool good[BATCH];
   uint32_t taken;
@@ -429,7 +432,7 @@ void fallback_note(compute_context *context, const compute_device *device, fallb
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  __atomic_add_fetch(&context->fallbacks[kind], 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&context->fallbacks[kind], 1, memory_order_relaxed);
   profile_event(context, device, kind, text);
   log_write(loud ? COMPUTE_LOG_WARNING : COMPUTE_LOG_INFO, "core", "%s%s%s",
             device ? device->info.name : "", device ? ": " : "", text);

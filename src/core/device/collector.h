@@ -13,6 +13,7 @@
 #ifndef DEVICE_COLLECTOR_H
 #define DEVICE_COLLECTOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -138,7 +139,7 @@ profile_collector *profile_create(compute_context *context);
 void profile_release(profile_collector *collector);
 
 static inline uint32_t watch_flags(const compute_context *context) {
-  return __atomic_load_n(&context->watch, __ATOMIC_RELAXED);
+  return atomic_load_explicit(&context->watch, memory_order_relaxed);
 }
 
 /* Returns false for NULL. */

@@ -4,6 +4,7 @@
 #define DEVICE_COLLECTOR_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/device/collector.h"
 
@@ -33,9 +34,9 @@ struct profile_collector {
   uint32_t capacity;
   uint64_t written, dropped; /* since the last clear */
   profile_pending *pending;
-  uint32_t pending_count; /* written under the lock, read without it */
-  uint32_t timing;        /* atomic: timers in use by intervals in progress */
-  uint64_t generation;    /* number of clears so far */
+  _Atomic uint32_t pending_count; /* written under the lock, read without it */
+  _Atomic uint32_t timing;        /* timers in use by intervals in progress */
+  uint64_t generation;            /* number of clears so far */
   int64_t on_since, on_time;
   profile_note *notes;
   uint32_t note_count;

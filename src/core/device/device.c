@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One device: opening, description, pool controls, and recovery after a loss. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -47,7 +48,7 @@ static int32_t rank_of(const compute_device_info *info) {
 static compute_status check_group(const compute_device *device, uint64_t bytes) {
   if (!device->group_limited || bytes < ASKED_FROM) return COMPUTE_OK;
   const control_group_memory group = control_group_memory_query(NULL);
-  const uint64_t taken = __atomic_load_n(&device->taken, __ATOMIC_RELAXED);
+  const uint64_t taken = atomic_load_explicit(&device->taken, memory_order_relaxed);
   const uint64_t untaken = group.limit - min_u64(group.limit, taken);
   const uint64_t left = min_u64(group.left, untaken), swap = min_u64(group.swap, UINT64_MAX - left);
   if (bytes <= left + swap) return COMPUTE_OK;
@@ -64,7 +65,7 @@ static compute_status pool_source_allocate(void *owner, uint64_t bytes, compute_
   compute_status status = device_check(device, ERROR_BACKEND);
   if (!status) status = check_group(device, bytes);
   if (!status) status = device->backend->memory_allocate(device->handle, bytes, memory);
-  if (!status) __atomic_fetch_add(&device->taken, memory->bytes, __ATOMIC_RELAXED);
+  if (!status) atomic_fetch_add_explicit(&device->taken, memory->bytes, memory_order_relaxed);
   return status;
 }
 
@@ -76,7 +77,7 @@ static void release_memory(compute_device *device, void *item) {
 static void pool_source_release(void *owner, compute_memory *memory) {
   compute_device *device = owner;
   compute_memory *copy = device_hangs(device) ? base_allocate(1, sizeof *copy) : NULL;
-  __atomic_fetch_sub(&device->taken, memory->bytes, __ATOMIC_RELAXED);
+  atomic_fetch_sub_explicit(&device->taken, memory->bytes, memory_order_relaxed);
   if (copy) {
     *copy = *memory;
     if (device_release_later(device, release_memory, copy)) return;
@@ -277,7 +278,7 @@ compute_status compute_build_query(const compute_device *device,
  * internal queue. The caller holds loss_mutex and internal_mutex. */
 static compute_status renew(compute_device *device, compute_queue **old) {
   compute_queue *fresh = NULL;
-  __atomic_add_fetch(&device->generation, 1, __ATOMIC_ACQ_REL);
+  atomic_fetch_add_explicit(&device->generation, 1, memory_order_acq_rel);
   device_set_loss(device, DEVICE_WORKS);
   pool_forget(device->pool);
   kernel_cache_forget(device->kernels);

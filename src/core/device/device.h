@@ -6,6 +6,7 @@
 #define DEVICE_DEVICE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/base/clock.h"
 #include "core/base/process.h"
@@ -24,20 +25,20 @@ struct compute_device {
   void *handle;                   /* the module's device */
   compute_device_info info;       /* as described when the device was opened */
   bool group_limited;             /* a control group limited its memory at opening */
-  uint64_t taken;                 /* atomic: bytes that the pool holds of the module's memory */
+  _Atomic uint64_t taken;         /* bytes that the pool holds of the module's memory */
   memory_pool *pool;
-  compute_queue *internal_queue;     /* for synchronous copies, and for runs without a queue */
-  pthread_mutex_t internal_mutex;    /* locked while internal_queue is in use */
-  struct kernel_cache *kernels;      /* src/core/device/kernel_cache.h */
-  pthread_mutex_t packed_mutex;      /* src/core/device/packed.h */
-  slot_table slots;                  /* data of higher rooms */
-  uint32_t queue_count;              /* atomic: queues created so far */
-  double peak_flops, peak_bytes;     /* atomic: measured, per second; 0: unknown */
-  int32_t loss;                      /* atomic: a device_loss (loss.c) */
-  uint32_t generation;               /* atomic: number of recoveries */
-  pthread_mutex_t loss_mutex;        /* guards the members below; locked during recovery */
-  compute_queue *hung;               /* hung queues, and queues released meanwhile */
-  struct device_leftover *leftovers; /* other items to release after the hung work has ended */
+  compute_queue *internal_queue;         /* for synchronous copies, and for runs without a queue */
+  pthread_mutex_t internal_mutex;        /* locked while internal_queue is in use */
+  struct kernel_cache *kernels;          /* src/core/device/kernel_cache.h */
+  pthread_mutex_t packed_mutex;          /* src/core/device/packed.h */
+  slot_table slots;                      /* data of higher rooms */
+  _Atomic uint32_t queue_count;          /* queues created so far */
+  _Atomic double peak_flops, peak_bytes; /* measured, per second; 0: unknown */
+  _Atomic int32_t loss;                  /* a device_loss (loss.c) */
+  _Atomic uint32_t generation;           /* number of recoveries */
+  pthread_mutex_t loss_mutex;            /* guards the members below; locked during recovery */
+  compute_queue *hung;                   /* hung queues, and queues released meanwhile */
+  struct device_leftover *leftovers;     /* other items to release after the hung work has ended */
 };
 
 struct compute_queue {
@@ -50,7 +51,7 @@ struct compute_queue {
   bool abandoned;                /* released while the device hung: to be freed later */
   struct queue_pending *pending; /* buffers to release after the next wait (queue.c) */
   uint32_t number;               /* index among the device's queues; 0: the internal queue */
-  uint16_t profile_row;          /* atomic; src/core/device/collector.c */
+  _Atomic uint16_t profile_row;  /* src/core/device/collector.c */
 };
 
 struct compute_event {
@@ -62,7 +63,7 @@ struct compute_event {
  * context. Each room has a static object_kind for each kind of its objects. */
 typedef struct object_kind {
   const char *name, *plural;
-  uint32_t number; /* initially 0; set by context_object_created */
+  _Atomic uint32_t number; /* initially 0; set by context_object_created */
 } object_kind;
 
 struct compute_context {
@@ -77,17 +78,17 @@ struct compute_context {
   char search_problem[192]; /* a folder that could not be searched, with the reason; or "" */
   compute_device **devices; /* best first */
   size_t device_count;
-  compute_device *default_device;       /* atomic; NULL: not chosen yet (registry_default_device) */
-  bool automatic;                       /* plans without a device place their steps by cost */
-  compute_device *cpu;                  /* fallback device; NULL only if no CPU module is loaded */
-  int64_t live_objects[NUMBERED_MOST];  /* atomic: number of unreleased objects, by kind */
-  struct object_backtraces *backtraces; /* backtraces.c; NULL: backtraces are not recorded */
-  slot_table slots;                     /* data of higher rooms */
-  pthread_mutex_t registry_mutex;       /* locked while deferred modules are opened */
-  bool modules_waiting;                 /* atomic: some candidates are not open yet */
-  uint64_t fallbacks[16];               /* atomic, by fallback_kind: src/core/device/collector.h */
+  compute_device *_Atomic default_device; /* NULL: not chosen yet (registry_default_device) */
+  bool automatic;                         /* plans without a device place their steps by cost */
+  compute_device *cpu; /* fallback device; NULL only if no CPU module is loaded */
+  _Atomic int64_t live_objects[NUMBERED_MOST]; /* number of unreleased objects, by kind */
+  struct object_backtraces *backtraces;        /* backtraces.c; NULL: backtraces are not recorded */
+  slot_table slots;                            /* data of higher rooms */
+  pthread_mutex_t registry_mutex;              /* locked while deferred modules are opened */
+  _Atomic bool modules_waiting;                /* some candidates are not open yet */
+  _Atomic uint64_t fallbacks[16];              /* by fallback_kind: src/core/device/collector.h */
   struct profile_collector *profile; /* src/core/device/collector.h; NULL in some tests' contexts */
-  uint32_t watch;                    /* atomic: WATCH_… of core/device/collector.h */
+  _Atomic uint32_t watch;            /* WATCH_… of core/device/collector.h */
   compute_context *next_open;        /* the process's list of open contexts (device_scope.c) */
 };
 
@@ -128,14 +129,14 @@ typedef enum device_loss {
 /* `true` if overdue work may still use the device's memory, queues and kernels. Then nothing that
  * belongs to them may be freed through the backend. */
 static inline bool device_hangs(const compute_device *device) {
-  return __atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) == DEVICE_HANGS;
+  return atomic_load_explicit(&device->loss, memory_order_acquire) == DEVICE_HANGS;
 }
 
 device_loss device_loss_of(const compute_device *device);
 void device_set_loss(compute_device *device, device_loss loss);
 
 static inline uint32_t device_generation(const compute_device *device) {
-  return __atomic_load_n(&device->generation, __ATOMIC_ACQUIRE);
+  return atomic_load_explicit(&device->generation, memory_order_acquire);
 }
 
 /* Returns COMPUTE_ERROR_DEVICE_LOST with a message while the device hangs. If the hung work has

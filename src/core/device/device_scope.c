@@ -4,6 +4,8 @@
  * One array per thread serves all contexts. Each entry stores the serial number of its context, and
  * serial numbers are never reused. If a context closes inside a scope, its entries match nothing
  * any more; they are removed when the array is full. */
+#include <stdatomic.h>
+
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/process.h"
@@ -104,8 +106,10 @@ compute_device *compute_default_device(const compute_context *context) {
   if (!context) return NULL;
   size_t position = depth > 0 ? innermost(context) : 0;
   if (position > 0) return stack[position - 1].device;
-  if (context_is_inherited(context))
-    return context->default_device ? context->default_device : context->cpu;
+  if (context_is_inherited(context)) {
+    compute_device *chosen = atomic_load_explicit(&context->default_device, memory_order_relaxed);
+    return chosen ? chosen : context->cpu;
+  }
   return registry_default_device((compute_context *)context); /* the registry has a lock */
 }
 

@@ -4,6 +4,7 @@
 #include "core/device/index_fault.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/base/alloc.h"
@@ -28,28 +29,29 @@ index_checks *index_checks_create(uint32_t count) {
     base_release(checks);
     return NULL;
   }
-  checks->references = 1;
+  atomic_init(&checks->references, 1);
   checks->count = count;
   return checks;
 }
 
 index_checks *index_checks_retain(index_checks *checks) {
-  __atomic_add_fetch(&checks->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&checks->references, 1, memory_order_relaxed);
   return checks;
 }
 
 void index_checks_release(index_checks *checks) {
-  if (checks == NULL || __atomic_sub_fetch(&checks->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (checks == NULL || atomic_fetch_sub_explicit(&checks->references, 1, memory_order_acq_rel) > 1)
+    return;
   for (uint32_t i = 0; i < checks->count; i++) base_release(checks->rows[i].names);
   base_release(checks->rows);
   base_release(checks);
 }
 
 uint32_t index_label_new(void) {
-  static uint32_t newest;
+  static _Atomic uint32_t newest;
   uint32_t label;
   do {
-    label = __atomic_add_fetch(&newest, 1, __ATOMIC_RELAXED);
+    label = atomic_fetch_add_explicit(&newest, 1, memory_order_relaxed) + 1;
   } while (label == 0);
   return label;
 }

@@ -7,6 +7,8 @@
 #ifndef DEVICE_INDEX_FAULT_H
 #define DEVICE_INDEX_FAULT_H
 
+#include <stdatomic.h>
+
 #include "compute/backend.h"
 
 /* The index check of one kernel. */
@@ -23,7 +25,7 @@ typedef struct index_check {
 
 /* The index checks of a plan. */
 typedef struct index_checks {
-  int32_t references; /* atomic */
+  _Atomic int32_t references;
   uint32_t count;
   index_check *rows;
 } index_checks;

@@ -7,6 +7,7 @@
  * driver for the device, neither for new work nor to free anything. Queues released meanwhile wait
  * in a list, with the buffers that they keep. When all hung queues have reached their events, the
  * device works again. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -17,11 +18,11 @@
 #include "core/device/collector.h"
 
 device_loss device_loss_of(const compute_device *device) {
-  return (device_loss)__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE);
+  return (device_loss)atomic_load_explicit(&device->loss, memory_order_acquire);
 }
 
 void device_set_loss(compute_device *device, device_loss loss) {
-  __atomic_store_n(&device->loss, (int32_t)loss, __ATOMIC_RELEASE);
+  atomic_store_explicit(&device->loss, (int32_t)loss, memory_order_release);
 }
 
 /* ---- Hung work ------------------------------------------------------------------------------- */
@@ -195,7 +196,7 @@ compute_status device_note(const compute_queue *queue, compute_status status) {
   compute_device *device = queue->device;
   int32_t works = DEVICE_WORKS;
   if (status == COMPUTE_ERROR_DEVICE_LOST && queue->generation == device_generation(device))
-    __atomic_compare_exchange_n(&device->loss, &works, DEVICE_FAILED, false, __ATOMIC_RELEASE,
-                                __ATOMIC_RELAXED);
+    atomic_compare_exchange_strong_explicit(&device->loss, &works, DEVICE_FAILED,
+                                            memory_order_release, memory_order_relaxed);
   return status;
 }

@@ -4,6 +4,7 @@
  * The device may still use a buffer that a run has finished with. queue_keep holds a reference
  * until the next wait, so that the pool cannot reuse the memory before. The CPU backend's queues
  * are synchronous, so nothing is pending there. */
+#include <stdatomic.h>
 #include <time.h>
 
 #include "core/base/alloc.h"
@@ -76,7 +77,7 @@ compute_status queue_create_internal(compute_device *device, compute_queue **res
   }
   queue->device = device;
   queue->generation = device_generation(device);
-  queue->number = __atomic_fetch_add(&device->queue_count, 1, __ATOMIC_RELAXED);
+  queue->number = atomic_fetch_add_explicit(&device->queue_count, 1, memory_order_relaxed);
   DRIVER_CALL(device->backend);
   compute_status status = device_check(device, "compute_queue_create");
   if (status == COMPUTE_OK) status = device->backend->queue_create(device->handle, &queue->handle);

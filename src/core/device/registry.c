@@ -3,6 +3,7 @@
 #include "core/device/registry.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,7 +84,7 @@ compute_status registry_open_modules(compute_context *context) {
     if (status == COMPUTE_OK && module->opened) status = add_module(context, module);
     waiting |= module->waiting;
   }
-  __atomic_store_n(&context->modules_waiting, waiting, __ATOMIC_RELEASE);
+  atomic_store_explicit(&context->modules_waiting, waiting, memory_order_release);
   return status;
 }
 
@@ -149,14 +150,14 @@ static compute_status open_waiting(compute_context *context, waiting_filter filt
       status = start_waiting(context, module);
     waiting |= module->waiting;
   }
-  __atomic_store_n(&context->modules_waiting, waiting, __ATOMIC_RELEASE);
+  atomic_store_explicit(&context->modules_waiting, waiting, memory_order_release);
   if (status == COMPUTE_OK) error_restore(NULL, &before);
   return status;
 }
 
 static compute_status open_waiting_locked(compute_context *context, waiting_filter filter,
                                           const void *user) {
-  if (!__atomic_load_n(&context->modules_waiting, __ATOMIC_ACQUIRE)) return COMPUTE_OK;
+  if (!atomic_load_explicit(&context->modules_waiting, memory_order_acquire)) return COMPUTE_OK;
   pthread_mutex_lock(&context->registry_mutex);
   const compute_status status = open_waiting(context, filter, user);
   pthread_mutex_unlock(&context->registry_mutex);
@@ -353,26 +354,32 @@ compute_status registry_choose_default(compute_context *context, const char *nam
     context->automatic = true;
     name = NULL;
   }
-  if (name) return look_up_or_fail(context, name, "compute_open", &context->default_device);
-  if (context->cpu && context->modules_waiting) return COMPUTE_OK;
-  const compute_status status = registry_complete(context);
-  if (status != COMPUTE_OK) return status;
-  context->default_device = best_device(context);
-  return context->default_device ? COMPUTE_OK : no_device_at_all(context);
+  compute_device *device = NULL;
+  compute_status status;
+  if (name) {
+    status = look_up_or_fail(context, name, "compute_open", &device);
+  } else {
+    if (context->cpu && atomic_load_explicit(&context->modules_waiting, memory_order_relaxed))
+      return COMPUTE_OK;
+    status = registry_complete(context);
+    if (status == COMPUTE_OK && !(device = best_device(context))) return no_device_at_all(context);
+  }
+  atomic_store_explicit(&context->default_device, device, memory_order_release);
+  return status;
 }
 
 compute_device *registry_default_device(compute_context *context) {
-  compute_device *device = __atomic_load_n(&context->default_device, __ATOMIC_ACQUIRE);
+  compute_device *device = atomic_load_explicit(&context->default_device, memory_order_acquire);
   if (device) return device;
   compute_error before;
   compute_error_get(NULL, &before);
   pthread_mutex_lock(&context->registry_mutex);
-  device = context->default_device;
+  device = atomic_load_explicit(&context->default_device, memory_order_relaxed);
   if (!device) {
     const compute_status status = open_waiting(context, may_be_best, NULL);
     device = best_device(context);
     if (status != COMPUTE_ERROR_OUT_OF_MEMORY)
-      __atomic_store_n(&context->default_device, device, __ATOMIC_RELEASE);
+      atomic_store_explicit(&context->default_device, device, memory_order_release);
     if (status != COMPUTE_OK)
       log_write(COMPUTE_LOG_ERROR, "core", "not all modules could be started: %s",
                 compute_status_text(status));

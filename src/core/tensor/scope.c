@@ -11,6 +11,7 @@
  * a scope that was never popped may outlive its context. */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/base/alloc.h"
 #include "core/base/error.h"
@@ -40,8 +41,8 @@ static compute_tensor *take_tensor(memory_scope *scope) {
     scope->tensors = tensor->scope_next;
     if (scope->tensors) scope->tensors->scope_previous = NULL;
     tensor->scope_next = NULL;
-    __atomic_store_n(&tensor->scope, NULL, __ATOMIC_RELAXED);
-  } while (__atomic_load_n(&tensor->references, __ATOMIC_ACQUIRE) == 0);
+    atomic_store_explicit(&tensor->scope, NULL, memory_order_relaxed);
+  } while (atomic_load_explicit(&tensor->references, memory_order_acquire) == 0);
   pthread_mutex_unlock(&chains_lock);
   return tensor;
 }
@@ -143,22 +144,23 @@ compute_status scope_register(compute_tensor *tensor) {
   tensor->scope_next = scope->tensors;
   if (scope->tensors) scope->tensors->scope_previous = tensor;
   scope->tensors = tensor;
-  __atomic_store_n(&tensor->scope, scope, __ATOMIC_RELAXED);
+  atomic_store_explicit(&tensor->scope, scope, memory_order_relaxed);
   pthread_mutex_unlock(&chains_lock);
   return COMPUTE_OK;
 }
 
 void scope_forget(compute_tensor *tensor) {
-  if (!__atomic_load_n(&tensor->scope, __ATOMIC_RELAXED)) return;
+  if (!atomic_load_explicit(&tensor->scope, memory_order_relaxed)) return;
   pthread_mutex_lock(&chains_lock);
-  if (tensor->scope) {
+  memory_scope *scope = atomic_load_explicit(&tensor->scope, memory_order_relaxed);
+  if (scope) {
     if (tensor->scope_previous) {
       tensor->scope_previous->scope_next = tensor->scope_next;
     } else {
-      tensor->scope->tensors = tensor->scope_next;
+      scope->tensors = tensor->scope_next;
     }
     if (tensor->scope_next) tensor->scope_next->scope_previous = tensor->scope_previous;
-    tensor->scope = NULL;
+    atomic_store_explicit(&tensor->scope, NULL, memory_order_relaxed);
   }
   pthread_mutex_unlock(&chains_lock);
 }

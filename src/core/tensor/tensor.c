@@ -4,6 +4,7 @@
 #include "core/tensor/tensor.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -62,7 +63,7 @@ static compute_tensor *new_tensor(compute_context *context, const char *operatio
               "not enough host memory for a tensor's record");
     return NULL;
   }
-  tensor->references = 1;
+  atomic_init(&tensor->references, 1);
   tensor->dtype = dtype;
   tensor->shape = shape_normalize(shape);
   return tensor;
@@ -276,13 +277,14 @@ void tensor_align(compute_tensor *tensor, void *data) {
 /* ---- References ---------------------------------------------------------------------------- */
 
 compute_tensor *compute_tensor_retain(compute_tensor *tensor) {
-  if (tensor) __atomic_add_fetch(&tensor->references, 1, __ATOMIC_RELAXED);
+  if (tensor) atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
   return tensor;
 }
 
 void compute_tensor_release(compute_tensor *tensor) {
   if (IS_INHERITED(tensor, buffer->device->context)) return;
-  if (!tensor || __atomic_sub_fetch(&tensor->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!tensor || atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) > 1)
+    return;
   compute_context *context = tensor->buffer->device->context;
   scope_forget(tensor);
   context_object_leaves(context, tensor);

@@ -3,18 +3,20 @@
 #ifndef TENSOR_TENSOR_H
 #define TENSOR_TENSOR_H
 
+#include <stdatomic.h>
+
 #include "compute/tensor.h"
 #include "core/device/device.h"
 
 struct compute_tensor {
-  int32_t references; /* atomic */
+  _Atomic int32_t references;
   compute_dtype dtype;
   compute_shape shape;               /* normalised */
   int64_t strides[COMPUTE_MAX_RANK]; /* in elements */
   int64_t offset;                    /* in bytes from the buffer's start */
   memory_buffer *buffer;
   bool read_only; /* a broadcast view, or wrapped memory that overlaps or must not be written */
-  struct memory_scope *scope; /* the scope that will release it, or NULL */
+  struct memory_scope *_Atomic scope; /* the scope that will release it, or NULL */
   compute_tensor *scope_next, *scope_previous;
 };
 

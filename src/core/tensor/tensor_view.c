@@ -3,6 +3,7 @@
 #include "core/tensor/tensor.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -35,7 +36,7 @@ static compute_status create_view(compute_tensor *tensor, const char *operation,
     return error_set(context_of(tensor), COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough host memory for a view's record");
   }
-  view->references = 1;
+  atomic_init(&view->references, 1);
   view->dtype = tensor->dtype;
   view->shape = shape_normalize(shape);
   memcpy(view->strides, strides, sizeof view->strides);

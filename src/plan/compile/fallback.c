@@ -6,6 +6,7 @@
  * earlier has not changed them; a later failure leaves them in an unknown state and is returned.
  * The memory of a lost device is inaccessible. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/base/alloc.h"
@@ -51,7 +52,7 @@ static compute_fallback policy_of(const compute_plan *plan, compute_fallback ask
 
 static bool is_out_of_reach(const compute_tensor *t) {
   return t->buffer->memory.bytes > 0 &&
-         __atomic_load_n(&t->buffer->device->loss, __ATOMIC_ACQUIRE) != DEVICE_WORKS;
+         atomic_load_explicit(&t->buffer->device->loss, memory_order_acquire) != DEVICE_WORKS;
 }
 
 /* Returns the reason why a repetition could be wrong, or NULL if it would be correct. */
@@ -124,7 +125,7 @@ static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings,
 /* Recovers a lost device for later runs; this run's data there stay lost. */
 static void bring_back(compute_device *device) {
   compute_error before;
-  if (__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) != DEVICE_FAILED ||
+  if (atomic_load_explicit(&device->loss, memory_order_acquire) != DEVICE_FAILED ||
       !device->backend->device_recover)
     return;
   compute_error_get(NULL, &before);

@@ -7,6 +7,7 @@
  * once. */
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -78,10 +79,10 @@ static double streaming_rate(const device_costs *costs) {
 /* Sets the peaks for the profile. Sizes too small to show a peak set none. */
 static void publish_peaks(compute_device *device, const device_costs *costs) {
   const cost_curve *gemm = &costs->curve[WORK_GEMM_F32], *stream = &costs->curve[WORK_STREAM];
-  double flops = gemm->count > 2 ? costs_curve_rate(gemm) : 0;
-  double bytes = stream->count > 2 ? streaming_rate(costs) : 0;
-  __atomic_store(&device->peak_flops, &flops, __ATOMIC_RELAXED);
-  __atomic_store(&device->peak_bytes, &bytes, __ATOMIC_RELAXED);
+  const double flops = gemm->count > 2 ? costs_curve_rate(gemm) : 0;
+  const double bytes = stream->count > 2 ? streaming_rate(costs) : 0;
+  atomic_store_explicit(&device->peak_flops, flops, memory_order_relaxed);
+  atomic_store_explicit(&device->peak_bytes, bytes, memory_order_relaxed);
 }
 
 static void look_up(compute_device *device, struct cost_cache *cache) {

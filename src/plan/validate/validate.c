@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,7 +84,7 @@ compute_status compute_validation_start(compute_context *context,
   if (v->options.tolerance == 0) v->options.tolerance = 1;
   if (v->options.most_operations == 0) v->options.most_operations = DEFAULT_OPERATIONS;
   pthread_mutex_unlock(&v->mutex);
-  __atomic_or_fetch(&context->watch, WATCH_VALIDATE, __ATOMIC_RELEASE);
+  atomic_fetch_or_explicit(&context->watch, WATCH_VALIDATE, memory_order_release);
   return COMPUTE_OK;
 }
 
@@ -92,7 +93,7 @@ compute_status compute_validation_stop(compute_context *context) {
   if (!context)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_validation_stop",
                      "context is NULL");
-  __atomic_and_fetch(&context->watch, ~(uint32_t)WATCH_VALIDATE, __ATOMIC_RELAXED);
+  atomic_fetch_and_explicit(&context->watch, ~(uint32_t)WATCH_VALIDATE, memory_order_relaxed);
   return COMPUTE_OK;
 }
 

@@ -8,6 +8,7 @@
  * optimal. */
 #include "plan/compile/lower/lower.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -379,7 +380,7 @@ static bool reaches_parameters(const lowering *l, const compute_device *candidat
 
 static bool is_candidate(const compute_device *device, const compute_device *only) {
   return device != device->context->cpu && (!only || device == only) &&
-         __atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) == DEVICE_WORKS &&
+         atomic_load_explicit(&device->loss, memory_order_acquire) == DEVICE_WORKS &&
          (device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
 }
 
