@@ -2,6 +2,7 @@
 /* Compiling a graph: runs the passes in order and builds the plan from their results. */
 #include "plan/compile/plan.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -323,7 +324,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "not enough memory for a plan");
   plan->context = context;
-  plan->references = 1;
+  atomic_init(&plan->references, 1);
   plan->thread_arenas = 1;
   plan->fallback = options->fallback ? options->fallback : COMPUTE_FALLBACK_WARN;
   plan->graph_serial = graph->serial;

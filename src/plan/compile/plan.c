@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A plan as an object: references, queries and tensors for its ports. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -10,7 +11,7 @@
 object_kind plan_object = {.name = "plan", .plural = "plans"};
 
 compute_plan *plan_retain(compute_plan *plan) {
-  __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&plan->references, 1, memory_order_relaxed);
   return plan;
 }
 
@@ -45,7 +46,7 @@ uint64_t plan_host_bytes(const compute_plan *plan) {
 
 void compute_plan_release(compute_plan *plan) {
   if (IS_INHERITED(plan, context)) return;
-  if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) > 1) return;
   cpu_plan_release(plan->cpu_plan);
   plan_runs_release(plan);
   for (uint32_t i = 0; i < plan->step_count; i++) {

@@ -8,6 +8,7 @@
 #define PLAN_PLAN_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "compute/plan.h"
 #include "core/device/device.h"
@@ -49,9 +50,9 @@ typedef struct plan_step {
   bool row_tile;     /* of a micro-batch: its items are rows of one image */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
-  kernel_work work;       /* of a kernel: input of the cost model */
-  uint64_t picoseconds;   /* atomic: the shortest time from compute_plan_measure, or 0 */
-  uint32_t profile_entry; /* atomic: its index in the profile, or 0 */
+  kernel_work work;               /* of a kernel: input of the cost model */
+  _Atomic uint64_t picoseconds;   /* the shortest time from compute_plan_measure, or 0 */
+  _Atomic uint32_t profile_entry; /* its index in the profile, or 0 */
 } plan_step;
 
 /* Computes the addresses of a step's operands, in order. `memory` and `offset` describe the
@@ -108,12 +109,12 @@ struct compute_plan {
   plan_step *steps;
   uint32_t step_count;
   uint32_t most_operands;
-  index_checks *checks;      /* or NULL */
-  bool assigns;              /* the plan writes parameters */
-  compute_fallback fallback; /* not DEFAULT */
-  uint32_t generation;       /* the device's generation when the kernels were built (device.h) */
-  struct cpu_plan *cpu_plan; /* run.h; NULL if a failed run cannot be repeated on the CPU */
-  int32_t references;        /* atomic: the caller's and the jobs' */
+  index_checks *checks;       /* or NULL */
+  bool assigns;               /* the plan writes parameters */
+  compute_fallback fallback;  /* not DEFAULT */
+  uint32_t generation;        /* the device's generation when the kernels were built (device.h) */
+  struct cpu_plan *cpu_plan;  /* run.h; NULL if a failed run cannot be repeated on the CPU */
+  _Atomic int32_t references; /* the caller's and the jobs' */
   compute_plan_info info;
   pthread_mutex_t idle_mutex;
   struct plan_run *idle; /* run.c: scratch memory of finished runs, for reuse */

@@ -6,6 +6,7 @@
  * The builders' rules check the operands, so an eager call fails with the same message as a
  * graph. */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -88,7 +89,7 @@ static compute_status create_plan(const eager_call *call, const key_writer *key,
                                   eager_plan **result) {
   eager_plan *plan = base_allocate(1, sizeof *plan);
   if (!plan) return no_memory(call);
-  plan->references = 1;
+  atomic_init(&plan->references, 1);
   plan->hash = hash;
   plan->key_bytes = key->length;
   plan->key = base_allocate(key->length, 1);

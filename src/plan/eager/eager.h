@@ -5,6 +5,8 @@
 #ifndef EAGER_EAGER_H
 #define EAGER_EAGER_H
 
+#include <stdatomic.h>
+
 #include "compute/eager.h"
 #include "compute/plan.h"
 #include "graph/node/graph.h"
@@ -61,7 +63,7 @@ extern room_slot eager_slot;
 
 /* A plan that computes one operation; it has one input per operand. */
 typedef struct eager_plan {
-  int32_t references; /* atomic; the cache has one */
+  _Atomic int32_t references; /* the cache has one */
   compute_plan *plan;
   compute_node *inputs; /* {0} for an omitted operand; owned */
   compute_node output;

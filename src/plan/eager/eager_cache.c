@@ -4,6 +4,7 @@
 #include "plan/eager/eager.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -20,7 +21,7 @@ struct eager_cache {
 };
 
 void eager_plan_release(eager_plan *plan) {
-  if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) > 1) return;
   compute_plan_release(plan->plan);
   base_release(plan->inputs);
   base_release(plan->key);
@@ -28,7 +29,7 @@ void eager_plan_release(eager_plan *plan) {
 }
 
 static void retain(eager_plan *plan) {
-  __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&plan->references, 1, memory_order_relaxed);
 }
 
 static void release(void *content) {

@@ -2,6 +2,7 @@
 /* Operations on a job: run, wait, poll, cancel, release. */
 #include "plan/job/job.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/base/alloc.h"
@@ -165,7 +166,7 @@ void life_drop_inputs(compute_job *job) {
 
 /* The context may close as soon as it stops counting the object, so that call comes last. */
 void life_unreference(compute_job *job) {
-  if (__atomic_sub_fetch(&job->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (atomic_fetch_sub_explicit(&job->references, 1, memory_order_acq_rel) > 1) return;
   compute_context *context = job->context;
   context_object_leaves(context, job);
   base_release(job->links);

@@ -8,6 +8,8 @@
 #ifndef JOB_JOB_H
 #define JOB_JOB_H
 
+#include <stdatomic.h>
+
 #include "compute/job.h"
 #include "plan/compile/run/run.h"
 
@@ -22,7 +24,7 @@ typedef struct job_link {
 
 struct compute_job {
   job_runners *runners;
-  int32_t references; /* atomic: the caller's, one until the job ends, one per link */
+  _Atomic int32_t references; /* the caller's, one until the job ends, one per link */
   /* Constant after submission. */
   compute_plan *plan; /* NULL after the end */
   compute_binding *bindings;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates jobs. Everything that can fail happens before the job becomes visible. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -57,7 +58,7 @@ static compute_status make(const compute_plan *plan, const compute_binding *bind
     return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      "not enough memory for a job");
   }
-  job->references = 1;
+  atomic_init(&job->references, 1);
   job->context = plan->context;
   job->plan = plan_retain((compute_plan *)plan); /* only the reference count changes */
   job->steps = plan->step_count;
@@ -88,7 +89,7 @@ static void follow(compute_job *job, const compute_submit_options *options) {
     link->next = before->successors;
     before->successors = link;
     job->blockers++;
-    __atomic_add_fetch(&job->references, 1, __ATOMIC_RELAXED);
+    atomic_fetch_add_explicit(&job->references, 1, memory_order_relaxed);
   }
 }
 
@@ -118,7 +119,7 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
   }
   if (result != NULL) {
     *result = job; /* before the job can run, as its callback may read this */
-    __atomic_add_fetch(&job->references, 1, __ATOMIC_RELAXED);
+    atomic_fetch_add_explicit(&job->references, 1, memory_order_relaxed);
   }
   follow(job, options);
   bool ends_now = job->status != COMPUTE_OK;

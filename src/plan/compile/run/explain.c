@@ -2,6 +2,7 @@
 /* compute_explain: a plan as a readable table. */
 #include "plan/compile/run/explain.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -69,7 +70,7 @@ static double predicted_seconds(const plan_step *s, const device_costs *costs) {
 }
 
 static void print_times(text_buffer *t, const plan_step *s, const device_costs *costs) {
-  uint64_t measured = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
+  uint64_t measured = atomic_load_explicit(&s->picoseconds, memory_order_relaxed);
   text_add(t, "      predicted ");
   print_time(t, predicted_seconds(s, costs));
   if (measured > 0) {

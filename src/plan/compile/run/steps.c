@@ -3,6 +3,7 @@
  *
  * One load of the context's watch word shows whether a run must be profiled or validated. If not,
  * this load is the only cost. */
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/base/error.h"
@@ -211,12 +212,12 @@ static compute_status run_step(const compute_plan *plan, const plan_step *s, con
 
 /* Returns the profile entry of a step; the search runs once per step of a plan. */
 static uint32_t entry_of(const compute_plan *plan, plan_step *s, const compute_device *device) {
-  uint32_t entry = __atomic_load_n(&s->profile_entry, __ATOMIC_RELAXED);
+  uint32_t entry = atomic_load_explicit(&s->profile_entry, memory_order_relaxed);
   if (entry != 0) return entry;
   entry =
       profile_entry_of(plan->context, device, s->kernel != NULL ? PROFILE_KERNEL : PROFILE_TRANSFER,
                        s->text, s->shape);
-  __atomic_store_n(&s->profile_entry, entry, __ATOMIC_RELAXED);
+  atomic_store_explicit(&s->profile_entry, entry, memory_order_relaxed);
   return entry;
 }
 
@@ -288,9 +289,9 @@ static compute_status run_step_timed(const compute_plan *plan, plan_step *s, con
   compute_status status = run_step(plan, s, run, thread);
   if (status == COMPUTE_OK) status = queue_wait_until(thread->queue, run->deadline);
   const uint64_t taken = (uint64_t)(clock_now() - begin) * 1000;
-  const uint64_t before = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
+  const uint64_t before = atomic_load_explicit(&s->picoseconds, memory_order_relaxed);
   if (status == COMPUTE_OK && (before == 0 || taken < before))
-    __atomic_store_n(&s->picoseconds, taken > 0 ? taken : 1, __ATOMIC_RELAXED);
+    atomic_store_explicit(&s->picoseconds, taken > 0 ? taken : 1, memory_order_relaxed);
   return status;
 }
 
