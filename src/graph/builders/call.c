@@ -6,6 +6,7 @@
  * arguments of such a function. */
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,8 +187,8 @@ typedef struct call_state {
   const graph_host_call *call;
   const compute_call_tensor *tensors; /* inputs, then outputs */
   int32_t parts;
-  pthread_mutex_t mutex; /* guards the fields below */
-  int32_t failed;        /* lowest part that failed; `parts` if none did (also read atomically) */
+  pthread_mutex_t mutex;  /* guards the fields below */
+  _Atomic int32_t failed; /* lowest part that failed; `parts` if none did; read without the lock */
   compute_status status;
   char message[MESSAGE_BYTES];
 } call_state;
@@ -223,8 +224,8 @@ static bool is_status(compute_status status) {
 static void note_failure(call_state *state, int32_t part, compute_status status,
                          const char *message) {
   pthread_mutex_lock(&state->mutex);
-  if (part < state->failed) {
-    __atomic_store_n(&state->failed, part, __ATOMIC_RELAXED);
+  if (part < atomic_load_explicit(&state->failed, memory_order_relaxed)) {
+    atomic_store_explicit(&state->failed, part, memory_order_relaxed);
     state->status = is_status(status) ? status : COMPUTE_ERROR_LAUNCH;
     if (message[0])
       snprintf(state->message, sizeof state->message, "%s", message);
@@ -242,7 +243,7 @@ static void run_part(void *argument, int64_t task, int32_t worker) {
   call_state *state = argument;
   const graph_host_call *call = state->call;
   (void)worker;
-  if (__atomic_load_n(&state->failed, __ATOMIC_RELAXED) < state->parts) return;
+  if (atomic_load_explicit(&state->failed, memory_order_relaxed) < state->parts) return;
   call_part part = {.arguments = {.inputs = state->tensors,
                                   .outputs = state->tensors + call->input_count,
                                   .input_count = call->input_count,
@@ -259,8 +260,9 @@ static void run_part(void *argument, int64_t task, int32_t worker) {
 static compute_status fail(const call_state *state) {
   const char *name = state->call->key.name;
   char which[48] = "";
+  const int32_t part = atomic_load_explicit(&state->failed, memory_order_relaxed);
   if (state->parts > 1)
-    snprintf(which, sizeof which, " (part %d of %d)", (int)state->failed + 1, (int)state->parts);
+    snprintf(which, sizeof which, " (part %d of %d)", (int)part + 1, (int)state->parts);
   return error_set(state->call->context, state->status, operation, "%s%s%s%s: %s%s", operation,
                    name[0] ? " '" : "", name, name[0] ? "'" : "", state->message, which);
 }
@@ -272,7 +274,7 @@ compute_status graph_call_run(const void *block, void *const *operands) {
   call_state state = {.call = call, .tensors = tensors, .parts = call->key.parts};
   if (state.parts == COMPUTE_CALL_PARTS_AUTOMATIC)
     state.parts = thread_pool_count(call->context->threads);
-  state.failed = state.parts;
+  atomic_init(&state.failed, state.parts);
   memcpy(tensors, call->inputs, inputs * sizeof *tensors);
   memcpy(tensors + inputs, call->outputs, outputs * sizeof *tensors);
   for (uint32_t i = 0; i < inputs + outputs; i++) tensors[i].data = operands[i];
@@ -282,5 +284,6 @@ compute_status graph_call_run(const void *block, void *const *operands) {
   else
     thread_pool_run(call->context->threads, state.parts, run_part, &state);
   pthread_mutex_destroy(&state.mutex);
-  return state.failed < state.parts ? fail(&state) : COMPUTE_OK;
+  const bool failed = atomic_load_explicit(&state.failed, memory_order_relaxed) < state.parts;
+  return failed ? fail(&state) : COMPUTE_OK;
 }

@@ -7,6 +7,7 @@
 #include "graph/node/graph.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/base/alloc.h"
@@ -18,10 +19,10 @@ static object_kind graph_object = {.name = "graph", .plural = "graphs"};
 /* Serial numbers are unique in the process, so a node of one graph is never mistaken for a node of
  * another graph. 0 is reserved for "not a node". */
 static uint32_t next_serial(void) {
-  static uint32_t last;
+  static _Atomic uint32_t last;
   uint32_t serial;
   do {
-    serial = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+    serial = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
   } while (serial == 0);
   return serial;
 }
@@ -31,7 +32,7 @@ static uint32_t next_serial(void) {
 #define CONSTANT_HEADER 64
 
 typedef struct constant_head {
-  int32_t references;
+  _Atomic int32_t references;
   void (*finish)(void *constant); /* or NULL */
 } constant_head;
 
@@ -41,7 +42,7 @@ void *graph_constant_create(size_t count, size_t size) {
   if (size != 0 && count > (SIZE_MAX - CONSTANT_HEADER) / size) return NULL;
   constant_head *head = base_allocate(1, CONSTANT_HEADER + count * size);
   if (!head) return NULL;
-  head->references = 1;
+  atomic_init(&head->references, 1);
   return (unsigned char *)head + CONSTANT_HEADER;
 }
 
@@ -54,14 +55,15 @@ void graph_constant_on_release(void *constant, void (*finish)(void *constant)) {
 }
 
 void *graph_constant_retain(void *constant) {
-  if (constant) __atomic_add_fetch(&constant_head_of(constant)->references, 1, __ATOMIC_RELAXED);
+  if (constant)
+    atomic_fetch_add_explicit(&constant_head_of(constant)->references, 1, memory_order_relaxed);
   return constant;
 }
 
 void graph_constant_release(void *constant) {
   if (!constant) return;
   constant_head *head = constant_head_of(constant);
-  if (__atomic_sub_fetch(&head->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (atomic_fetch_sub_explicit(&head->references, 1, memory_order_acq_rel) > 1) return;
   if (head->finish) head->finish(constant);
   base_release(head);
 }
