@@ -2,6 +2,7 @@
 /* Carries out requests on the group's thread. First the ranks compare their requests; then the
  * elements follow in pieces. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -324,9 +325,10 @@ static compute_status perform(request *r) {
 
 compute_status group_perform(request *r) {
   compute_process_group *group = r->group;
-  if (group->broken) {
+  const compute_status broken = atomic_load_explicit(&group->broken, memory_order_relaxed);
+  if (broken) {
     error_restore(group->context, &group->reason);
-    return group->broken;
+    return broken;
   }
   r->call.direct = group_direct_suits(r);
   const compute_status status =

@@ -174,10 +174,10 @@ static compute_status check_options(compute_context *context, compute_group_opti
 }
 
 void group_unreference(compute_process_group *group) {
-  if (__atomic_sub_fetch(&group->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1) return;
   compute_context *context = group->context;
   context_object_leaves(context, group);
-  if (group->broken) {
+  if (atomic_load_explicit(&group->broken, memory_order_relaxed)) {
     group_abandon(group->outgoing);
     group_abandon(group->incoming);
   } else {
@@ -208,7 +208,7 @@ compute_status group_open_with(compute_context *context, const compute_transport
   if (!made)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      "not enough memory for a group: %zu bytes", sizeof *made);
-  made->references = 1;
+  atomic_init(&made->references, 1);
   made->context = context;
   made->transport = transport;
   made->argument = argument;
@@ -269,7 +269,7 @@ compute_status compute_group_open(compute_context *context, const compute_group_
 
 /* compute_group_close returns nothing, so its failure is logged. */
 static void note_close_failed(const compute_process_group *group) {
-  if (!__atomic_load_n(&group->broken, __ATOMIC_ACQUIRE))
+  if (!atomic_load_explicit(&group->broken, memory_order_acquire))
     log_write(COMPUTE_LOG_WARNING, "group", "rank %d closes without a word to the others: %s",
               (int)group->rank, compute_error_message(group->context));
 }
@@ -308,7 +308,7 @@ compute_status compute_group_query(const compute_process_group *group, compute_g
                                .timeout = group->timeout};
   memcpy(info->host, group->members[group->rank].host, sizeof info->host);
   memcpy(info->transport, group->about, sizeof info->transport);
-  info->broken = __atomic_load_n(&group->broken, __ATOMIC_ACQUIRE) != COMPUTE_OK;
+  info->broken = atomic_load_explicit(&group->broken, memory_order_acquire) != COMPUTE_OK;
   return COMPUTE_OK;
 }
 

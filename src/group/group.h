@@ -14,6 +14,7 @@
 #define GROUP_GROUP_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -46,7 +47,7 @@ typedef struct group_direct group_direct; /* direct.c */
 
 struct compute_group_request {
   compute_process_group *group;
-  int32_t references; /* atomic: the caller's, and one until the request has ended */
+  _Atomic int32_t references; /* the caller's, and one until the request has ended */
   group_call call;
   const char *operation;
   compute_tensor *input, *output; /* retained */
@@ -70,7 +71,7 @@ typedef struct group_record {
 } group_record;
 
 struct compute_process_group {
-  int32_t references; /* atomic: the caller's, and one for each request */
+  _Atomic int32_t references; /* the caller's, and one for each request */
   compute_context *context;
   const compute_transport *transport;
   void *argument; /* for transport->open */
@@ -100,7 +101,7 @@ struct compute_process_group {
   pthread_cond_t work, ended;
   compute_group_request *first, *last;
   bool opened, closing;
-  compute_status broken; /* atomic; the status of the failure; only the thread writes it */
+  _Atomic compute_status broken; /* the status of the failure; only the thread writes it */
   compute_error reason;
 };
 

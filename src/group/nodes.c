@@ -8,6 +8,7 @@
  *
  * A failed run skips the calls that it does not reach. A collective that has not begun then fails
  * on the other ranks. A collective that has begun is left to end by itself. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ typedef enum node_gradient {
 
 /* State that both calls of a node share. */
 typedef struct collective {
-  int32_t references;           /* atomic: one per call */
+  _Atomic int32_t references;   /* one per call */
   compute_process_group *group; /* a reference */
   group_kind kind;
   compute_group_reduction reduction;
@@ -45,7 +46,7 @@ typedef struct collective {
 
 static void unreference(void *user) {
   collective *c = user;
-  if (__atomic_sub_fetch(&c->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1) return;
   compute_group_request_release(c->request);
   compute_tensor_release(c->result);
   pthread_mutex_destroy(&c->mutex);
@@ -248,7 +249,7 @@ static collective *create(const builder *b, compute_shape shape) {
                     .gradient = b->gradient,
                     .dtype = b->dtype,
                     .shape = shape};
-  __atomic_add_fetch(&b->group->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&b->group->references, 1, memory_order_relaxed);
   pthread_mutex_init(&c->mutex, NULL);
   return c;
 }
@@ -258,7 +259,7 @@ static compute_node record(const builder *b, compute_node x, compute_shape shape
   char name[48];
   collective *c = create(b, shape);
   if (!c) return BUILD_NONE;
-  c->references = 2;
+  atomic_init(&c->references, 2);
   snprintf(name, sizeof name, "begin %s", b->operation);
   const compute_node begun =
       compute_call(b->graph, begin, c, &x, 1, &(compute_call_output){COMPUTE_U8, COMPUTE_SHAPE(1)},

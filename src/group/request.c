@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests, and the group's thread, which carries them out in order of submission. */
+#include <stdatomic.h>
 
 #include "core/base/alloc.h"
 #include "core/base/error.h"
@@ -9,7 +10,7 @@
 #include "group/group.h"
 
 static void unreference(compute_group_request *request) {
-  if (__atomic_sub_fetch(&request->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (atomic_fetch_sub_explicit(&request->references, 1, memory_order_acq_rel) > 1) return;
   group_unreference(request->group);
   base_release(request);
 }
@@ -71,7 +72,7 @@ compute_status group_thread_start(compute_process_group *group) {
                             "compute_group_open", NULL, "cannot start the group's thread");
   pthread_mutex_lock(&group->mutex);
   while (!group->opened) pthread_cond_wait(&group->ended, &group->mutex);
-  const compute_status status = group->broken;
+  const compute_status status = atomic_load_explicit(&group->broken, memory_order_relaxed);
   pthread_mutex_unlock(&group->mutex);
   if (!status) return COMPUTE_OK;
   group_thread_end(group);
@@ -90,10 +91,9 @@ void group_thread_end(compute_process_group *group) {
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 static compute_status enqueue(compute_process_group *group, compute_group_request *request) {
-  compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&group->mutex);
-  if (group->broken) {
-    status = group->broken;
+  compute_status status = atomic_load_explicit(&group->broken, memory_order_relaxed);
+  if (status) {
     error_restore(group->context, &group->reason);
   } else if (group->closing) { /* a graph may have kept the group */
     status = error_set(group->context, COMPUTE_ERROR_INVALID_STATE, request->operation,
@@ -117,8 +117,8 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
                      "not enough memory for a request: %zu bytes", sizeof *made);
   *made = *draft;
   made->group = group;
-  made->references = 2;
-  __atomic_add_fetch(&group->references, 1, __ATOMIC_RELAXED);
+  atomic_init(&made->references, 2);
+  atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
   made->input = compute_tensor_retain(draft->input);
   made->output = compute_tensor_retain(draft->output);
   compute_status status = enqueue(group, made);

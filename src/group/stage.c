@@ -5,6 +5,7 @@
  * through page-locked host memory. There are two pieces each way, so the bus and the network work
  * at the same time. If the transport reaches the device's memory and elements are only moved, the
  * pieces are in device memory. */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -110,17 +111,18 @@ static compute_status take_host_memory(compute_process_group *group, group_stage
 /* After a failure the transport may still write to the memory, so it is kept, like the group's
  * memory. */
 void group_stages_release(compute_process_group *group) {
+  const bool broken = atomic_load_explicit(&group->broken, memory_order_relaxed);
   for (group_stage *stage = group->stages, *next; stage; stage = next) {
     next = stage->next;
     if (stage->locked)
       stage->device->backend->host_unregister(stage->device->handle, stage->memory);
     for (int i = 0; i < 2 * TURNS; i++) {
-      if (group->broken)
+      if (broken)
         group_abandon(stage->pieces[i]);
       else
         buffer_release(stage->pieces[i]);
     }
-    if (group->broken)
+    if (broken)
       group_abandon(stage->memory);
     else
       base_release(stage->memory);

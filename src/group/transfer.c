@@ -16,7 +16,7 @@ compute_status group_break(compute_process_group *group, compute_status status) 
   pthread_mutex_lock(&group->mutex);
   if (group->broken == COMPUTE_OK) {
     compute_error_get(group->context, &group->reason);
-    __atomic_store_n(&group->broken, status, __ATOMIC_RELEASE);
+    atomic_store_explicit(&group->broken, status, memory_order_release);
   }
   pthread_mutex_unlock(&group->mutex);
   return status;
@@ -38,7 +38,7 @@ static abandoned *_Atomic abandoned_first;
 void group_abandon(void *memory) {
   abandoned *entry = memory ? base_allocate(1, sizeof *entry) : NULL;
   if (!entry) return;
-  *entry = (abandoned){.next = abandoned_first, .memory = memory};
+  *entry = (abandoned){.next = atomic_load(&abandoned_first), .memory = memory};
   while (!atomic_compare_exchange_weak(&abandoned_first, &entry->next, entry)) continue;
 }
 
