@@ -3,6 +3,7 @@
 #include "compute/model.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -201,8 +202,8 @@ static compute_status load(compute_context *context, const char *operation,
   if (!status && !model->storage)
     status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   if (!status) {
-    model->storage->references = 1; /* storage_release also frees the empty storage of a failed
-                                     * open */
+    /* storage_release also frees the empty storage of a failed open */
+    atomic_init(&model->storage->references, 1);
     status = source->path
                  ? onnx_open(context, operation, source->path, model->options.files,
                              &model->storage->file)

@@ -11,6 +11,7 @@
 #define MODEL_MODEL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/device/device.h"
 #include "model/record.h"
@@ -96,7 +97,7 @@ typedef struct weight_entry {
 
 /* The file. Tensors that point into it hold a reference. */
 typedef struct model_storage {
-  int64_t references; /* atomic */
+  _Atomic int64_t references;
   onnx_file file;
 } model_storage;
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +72,7 @@ compute_status dataset_create(compute_context *context, const char *operation,
                   : error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                               "not enough memory for a dataset");
   }
-  data->references = 1;
+  atomic_init(&data->references, 1);
   set_part(data, DATASET_INPUT, inputs);
   set_part(data, DATASET_TARGET, targets);
   *dataset = (compute_dataset){.context = context, .data = data, .count = inputs->shape.size[0]};
@@ -119,7 +120,7 @@ compute_status compute_dataset_from_tensors(compute_context *context, const comp
 void compute_dataset_release(compute_dataset *dataset) {
   if (IS_INHERITED(dataset, context)) return;
   if (!dataset) return;
-  if (__atomic_sub_fetch(&dataset->data->references, 1, __ATOMIC_ACQ_REL) == 0) {
+  if (atomic_fetch_sub_explicit(&dataset->data->references, 1, memory_order_acq_rel) == 1) {
     compute_tensor_release(dataset->data->part[DATASET_INPUT].tensor);
     compute_tensor_release(dataset->data->part[DATASET_TARGET].tensor);
     base_release(dataset->data);
@@ -214,7 +215,7 @@ static compute_status split(compute_dataset *dataset, const char *operation, int
   base_release(dataset->items);
   dataset->items = kept;
   dataset->count = kept_count;
-  __atomic_add_fetch(&dataset->data->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&dataset->data->references, 1, memory_order_relaxed);
   *made = (compute_dataset){
       .context = dataset->context, .data = dataset->data, .count = taken_count, .items = taken};
   *second = made;

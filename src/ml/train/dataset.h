@@ -3,13 +3,15 @@
 #ifndef TRAIN_DATASET_H
 #define TRAIN_DATASET_H
 
+#include <stdatomic.h>
+
 #include "compute/train.h"
 
 typedef enum dataset_part { DATASET_INPUT = 0, DATASET_TARGET = 1 } dataset_part;
 
 /* The data shared by the parts of a split dataset. */
 typedef struct dataset_data {
-  int32_t references; /* atomic */
+  _Atomic int32_t references;
   struct {
     compute_tensor *tensor; /* dense, [items, item…], on the CPU; in no memory scope */
     const char *bytes;      /* its elements */

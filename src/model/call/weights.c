@@ -2,6 +2,7 @@
 /* The model's weights as tensors, in place if the device and the alignment allow it. Protocol
  * Buffers align nothing, so weights in the file often have addresses that are invalid for their
  * type. */
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 void storage_release(void *user, void *data) {
   (void)data;
   model_storage *storage = user;
-  if (__atomic_sub_fetch(&storage->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (atomic_fetch_sub_explicit(&storage->references, 1, memory_order_acq_rel) > 1) return;
   onnx_release(&storage->file);
   base_release(storage);
 }
@@ -80,11 +81,11 @@ enum { LEAST_PACKED = 4096 };
 
 static compute_status wrap_unaligned(compute_model *model, const onnx_tensor *tensor,
                                      compute_tensor **result) {
-  __atomic_add_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&model->storage->references, 1, memory_order_relaxed);
   const compute_status status = tensor_wrap_unaligned(
       model_device(model), onnx_dtype(tensor->type), tensor->shape, (void *)(uintptr_t)tensor->data,
       storage_release, model->storage, result);
-  if (status) __atomic_sub_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+  if (status) atomic_fetch_sub_explicit(&model->storage->references, 1, memory_order_relaxed);
   return status;
 }
 
@@ -102,11 +103,11 @@ static compute_status make_tensor(compute_model *model, const char *operation,
   const bool ours = data == tensor->aligned || !tensor->in_file ||
                     external_place_of(&model->storage->file, tensor->data) != EXTERNAL_NONE;
   if (device == model->context->cpu && ours) {
-    __atomic_add_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+    atomic_fetch_add_explicit(&model->storage->references, 1, memory_order_relaxed);
     if (!compute_tensor_wrap(device, dtype, tensor->shape, NULL, data, storage_release,
                              model->storage, result))
       return COMPUTE_OK;
-    __atomic_sub_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+    atomic_fetch_sub_explicit(&model->storage->references, 1, memory_order_relaxed);
   }
   return compute_tensor_from_host(device, dtype, tensor->shape, data, result);
 }
