@@ -6,6 +6,7 @@
 #include "fit/fitter.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -148,7 +149,9 @@ static compute_status place_scratch(fit_delivery *d, int64_t count) {
 
 compute_status delivery_begin(fit_delivery *d, int64_t count) {
   d->to = d->options->results;
-  d->counts = (delivery_counts){0};
+  atomic_store_explicit(&d->iterations, 0, memory_order_relaxed);
+  for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++)
+    atomic_store_explicit(&d->of_status[i], 0, memory_order_relaxed);
   for (int i = 0; i < OUTPUTS; i++) {
     char *array = array_of(&d->to, i);
     if (array) set_array(&d->to, i, array + bytes_of(d->fit, i) * (size_t)d->summary.count);
@@ -194,6 +197,10 @@ static bool stream_columns(float *to, const float *from, int64_t step, int32_t w
   return false;
 }
 #endif
+
+typedef struct delivery_counts {
+  int64_t of_status[COMPUTE_FIT_STATUS_COUNT], iterations;
+} delivery_counts;
 
 /* In the record, statuses and iterations are small whole numbers stored as floats. */
 static void count_block(const fit_delivery *d, const float *records, int64_t count,
@@ -252,9 +259,9 @@ static void take_task(void *argument, int64_t task, int32_t worker) {
 #ifdef __SSE2__
   if (d->streams) _mm_sfence(); /* before the callback */
 #endif
-  __atomic_fetch_add(&d->counts.iterations, counts.iterations, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&d->iterations, counts.iterations, memory_order_relaxed);
   for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++)
-    __atomic_fetch_add(&d->counts.of_status[i], counts.of_status[i], __ATOMIC_RELAXED);
+    atomic_fetch_add_explicit(&d->of_status[i], counts.of_status[i], memory_order_relaxed);
 }
 
 void delivery_take(fit_delivery *d, int64_t place, int64_t count, const float *records) {
@@ -280,7 +287,8 @@ compute_status delivery_end(fit_delivery *d, int64_t count, const int32_t *corne
   if (status) return status;
   sum->count += count;
   sum->frames = frames;
-  sum->iterations += d->counts.iterations;
-  for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++) sum->of_status[i] += d->counts.of_status[i];
+  sum->iterations += atomic_load_explicit(&d->iterations, memory_order_relaxed);
+  for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++)
+    sum->of_status[i] += atomic_load_explicit(&d->of_status[i], memory_order_relaxed);
   return COMPUTE_OK;
 }

@@ -112,10 +112,6 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
                              const compute_batch_run_options *options,
                              struct fit_delivery *delivery);
 
-typedef struct delivery_counts {
-  int64_t of_status[COMPUTE_FIT_STATUS_COUNT], iterations;
-} delivery_counts;
-
 /* The delivery of one run: from records to the caller's arrays and function. All calls come from
  * the thread that runs the fitter. */
 typedef struct fit_delivery {
@@ -129,7 +125,7 @@ typedef struct fit_delivery {
 
   /* State of the current batch: */
   compute_fit_results to; /* addresses of its results; NULL: not stored */
-  delivery_counts counts;
+  _Atomic int64_t of_status[COMPUTE_FIT_STATUS_COUNT], iterations;
 
   void *scratch; /* results that only the caller's function gets */
   size_t scratch_bytes;

@@ -3,6 +3,7 @@
  * begins. Without the checks, a corner outside its frame at the end of ten million ROIs could cost
  * an hour. */
 #include <inttypes.h>
+#include <stdatomic.h>
 
 #include "core/base/error.h"
 #include "fit/fitter.h"
@@ -104,7 +105,7 @@ typedef struct corner_check {
   const compute_fit *fit;
   const int32_t *corners;
   int64_t count, frames;
-  int64_t first_bad; /* atomic: index of the first invalid ROI, or INT64_MAX */
+  _Atomic int64_t first_bad; /* index of the first invalid ROI, or INT64_MAX */
 } corner_check;
 
 enum { PIECE = 1 << 16 };
@@ -130,9 +131,9 @@ static void check_piece(void *argument, int64_t task, int32_t worker) {
   if (end > c->count) end = c->count;
   for (int64_t i = task * PIECE; i < end; i++) {
     if (is_inside(c, i) && is_in_order(c, i)) continue;
-    int64_t least = __atomic_load_n(&c->first_bad, __ATOMIC_RELAXED);
-    while (i < least && !__atomic_compare_exchange_n(&c->first_bad, &least, i, true,
-                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    int64_t least = atomic_load_explicit(&c->first_bad, memory_order_relaxed);
+    while (i < least && !atomic_compare_exchange_weak_explicit(
+                            &c->first_bad, &least, i, memory_order_relaxed, memory_order_relaxed)) {
     }
     return;
   }
@@ -146,8 +147,8 @@ static compute_status check_corners(const compute_fit *fit,
                     .frames = options->frames,
                     .first_bad = INT64_MAX};
   thread_pool_run(fit->context->threads, (c.count + PIECE - 1) / PIECE, check_piece, &c);
-  if (c.first_bad == INT64_MAX) return COMPUTE_OK;
-  const int64_t i = c.first_bad;
+  const int64_t i = atomic_load_explicit(&c.first_bad, memory_order_relaxed);
+  if (i == INT64_MAX) return COMPUTE_OK;
   const int32_t *at = c.corners + 3 * i;
   if (!is_inside(&c, i))
     return refuse(fit,

@@ -3,6 +3,7 @@
  * identified by its ROI or frame and its pixel. */
 #include "fit/simulate.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -71,7 +72,7 @@ typedef struct movie_work {
   const int64_t *begins;    /* index of each frame's first spot in `truth` */
   void *pixels;
   float *truth;
-  int32_t short_of_memory; /* atomic */
+  _Atomic bool short_of_memory;
 } movie_work;
 
 static int64_t spots_of_frame(const simulation *s, int64_t frame) {
@@ -100,7 +101,7 @@ static void band_task(void *argument, int64_t task, int32_t worker) {
   const float background = simulation_background(s, &source);
   double *expected = base_allocate((size_t)(rows * s->columns), sizeof *expected);
   if (!expected) {
-    __atomic_store_n(&work->short_of_memory, 1, __ATOMIC_RELAXED);
+    atomic_store_explicit(&work->short_of_memory, true, memory_order_relaxed);
     return;
   }
   for (int64_t i = 0; i < rows * s->columns; i++) expected[i] = (double)background;
@@ -157,7 +158,7 @@ compute_status compute_simulate_movie(compute_context *context, const compute_si
   work.bands = (s.rows - 1) / work.band_rows + 1;
   thread_pool_run(context->threads, count * work.bands, band_task, &work);
   base_release(begins);
-  if (work.short_of_memory != 0)
+  if (atomic_load_explicit(&work.short_of_memory, memory_order_relaxed))
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a part of a frame's expected image");
   return COMPUTE_OK;
