@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -96,6 +97,12 @@ typedef struct builder_driver {
                       const builder_entry *entry, build_problem *problem);
 } builder_driver;
 
+/* Like compute_build_statistics. */
+typedef struct builder_counters {
+  _Atomic uint64_t programs_compiled, programs_from_disk, programs_from_driver, programs_shared,
+      programs_failed, build_nanoseconds;
+} builder_counters;
+
 typedef struct builder {
   const builder_driver *driver;
   const compute_services *services;
@@ -110,7 +117,7 @@ typedef struct builder {
   uint32_t bucket_count, program_count;
   builder_program *newest, *oldest; /* unreferenced programs, in order of last use */
   uint32_t unreferenced;
-  compute_build_statistics statistics; /* every field is atomic */
+  builder_counters counters;
 } builder;
 
 /* The caller fills in the six fields before the mutex. */

@@ -5,6 +5,7 @@
  * A program comes from the table, the disk cache or the compiler, in this order. A source that the
  * compiler refused stays in the table: the next request returns the same log without compiling
  * again. Unreferenced programs are kept for a while, because kernels often come back. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,8 +31,8 @@ char *builder_duplicate(const builder *b, const char *text, size_t bytes) {
   return copy;
 }
 
-static void count(uint64_t *counter, uint64_t more) {
-  __atomic_add_fetch(counter, more, __ATOMIC_RELAXED);
+static void count(_Atomic uint64_t *counter, uint64_t more) {
+  atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
 /* ---- Problems ------------------------------------------------------------------------------ */
@@ -275,7 +276,7 @@ static void *load(builder *b, const builder_program *program, const compute_cach
 /* Fills in `program->handle`, or leaves it NULL and fills in the problem. */
 static void build(builder *b, builder_program *program, build_problem *problem) {
   const compute_services *services = b->services;
-  compute_build_statistics *statistics = &b->statistics;
+  builder_counters *counters = &b->counters;
   const size_t needed = offsetof(compute_services, cache_store) + sizeof services->cache_store;
   const bool cached =
       services->struct_size >= needed && services->cache_load && services->cache_store;
@@ -285,7 +286,7 @@ static void build(builder *b, builder_program *program, build_problem *problem) 
   bool known = false;
   if (cached) program->handle = load(b, program, parts, part_count, &known);
   if (program->handle) {
-    count(&statistics->programs_from_disk, 1);
+    count(&counters->programs_from_disk, 1);
   } else {
     void *binary = NULL;
     size_t bytes = 0;
@@ -295,9 +296,9 @@ static void build(builder *b, builder_program *program, build_problem *problem) 
     program->handle =
         b->driver->compile(b->device, program, cached && !known ? &binary : NULL, &bytes, problem);
     if (!program->handle)
-      count(&statistics->programs_failed, 1);
+      count(&counters->programs_failed, 1);
     else
-      count(known ? &statistics->programs_from_driver : &statistics->programs_compiled, 1);
+      count(known ? &counters->programs_from_driver : &counters->programs_compiled, 1);
     if (program->handle && binary)
       services->cache_store(services->host, parts, part_count, binary, bytes);
     builder_free(b, binary);
@@ -305,7 +306,7 @@ static void build(builder *b, builder_program *program, build_problem *problem) 
   const uint64_t taken = (uint64_t)(builder_now() - start);
   services->log(services->host, taken > SLOW_NANOSECONDS ? COMPUTE_LOG_INFO : COMPUTE_LOG_DEBUG,
                 b->driver->module, "the program took %.3f s", (double)taken * 1e-9);
-  count(&statistics->build_nanoseconds, taken);
+  count(&counters->build_nanoseconds, taken);
 }
 
 builder_program *builder_get(builder *b, const char *source, size_t source_bytes,
@@ -321,7 +322,7 @@ builder_program *builder_get(builder *b, const char *source, size_t source_bytes
     build(b, program, &program->problem);
     publish(b, program, !program->handle && !program->problem.final);
   } else if (program->handle) {
-    count(&b->statistics.programs_shared, 1);
+    count(&b->counters.programs_shared, 1);
   }
   if (program->handle) return program;
   *problem = program->problem;
@@ -375,11 +376,15 @@ void builder_close(builder *b) {
 }
 
 void builder_count(const builder *b, compute_build_statistics *statistics) {
-  const compute_build_statistics *own = &b->statistics;
-  statistics->programs_compiled += __atomic_load_n(&own->programs_compiled, __ATOMIC_RELAXED);
-  statistics->programs_from_disk += __atomic_load_n(&own->programs_from_disk, __ATOMIC_RELAXED);
-  statistics->programs_from_driver += __atomic_load_n(&own->programs_from_driver, __ATOMIC_RELAXED);
-  statistics->programs_shared += __atomic_load_n(&own->programs_shared, __ATOMIC_RELAXED);
-  statistics->programs_failed += __atomic_load_n(&own->programs_failed, __ATOMIC_RELAXED);
-  statistics->build_nanoseconds += __atomic_load_n(&own->build_nanoseconds, __ATOMIC_RELAXED);
+  const builder_counters *own = &b->counters;
+  statistics->programs_compiled +=
+      atomic_load_explicit(&own->programs_compiled, memory_order_relaxed);
+  statistics->programs_from_disk +=
+      atomic_load_explicit(&own->programs_from_disk, memory_order_relaxed);
+  statistics->programs_from_driver +=
+      atomic_load_explicit(&own->programs_from_driver, memory_order_relaxed);
+  statistics->programs_shared += atomic_load_explicit(&own->programs_shared, memory_order_relaxed);
+  statistics->programs_failed += atomic_load_explicit(&own->programs_failed, memory_order_relaxed);
+  statistics->build_nanoseconds +=
+      atomic_load_explicit(&own->build_nanoseconds, memory_order_relaxed);
 }

@@ -23,6 +23,7 @@
 #define CUDA_CUDA_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "common/builder.h"
@@ -58,7 +59,7 @@ typedef struct cuda_device {
   cuda_memory_pool pool; /* NULL if the driver or the device has none */
   cuda_stream memory_stream;
 
-  int32_t lost;         /* atomic: the code that ended the device, or 0 */
+  _Atomic int32_t lost; /* the code that ended the device, or 0 */
   char lost_where[160]; /* the action at that time; written once, before `lost` */
   pthread_mutex_t lost_mutex;
 
@@ -66,7 +67,7 @@ typedef struct cuda_device {
   pthread_cond_t staging_returned;
   cuda_staging *staging; /* created at the first transfer */
 
-  uint64_t peers; /* atomic, one bit per device index: access to that GPU was requested */
+  _Atomic uint64_t peers; /* one bit per device index: access to that GPU was requested */
 
   pthread_mutex_t clock_mutex;
   cuda_mark *mark; /* created at the first timer */
@@ -233,8 +234,8 @@ void cuda_host_unregister(void *device, void *data);
 
 typedef struct cuda_kernel {
   builder_kernel shared;
-  int32_t references;     /* atomic: one of the core, and one for each recording */
-  cuda_product *product;  /* by a vendor library, before the launches; NULL if none */
+  _Atomic int32_t references; /* one of the core, and one for each recording */
+  cuda_product *product;      /* by a vendor library, before the launches; NULL if none */
   uint64_t product_bytes; /* of its result, at the start of the workspace; 0: it is written to the
                            * output */
   cuda_flip *flip;        /* flips the product's filter before it; NULL if none */

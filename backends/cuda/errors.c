@@ -8,6 +8,7 @@
 #include "cuda.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -83,9 +84,9 @@ const char *cuda_code_remedy(cuda_result code) {
 /* Stores the first cause. */
 static void lose(cuda_device *device, cuda_result code, const char *what) {
   pthread_mutex_lock(&device->lost_mutex);
-  if (device->lost == CUDA_OK) {
+  if (atomic_load_explicit(&device->lost, memory_order_relaxed) == CUDA_OK) {
     snprintf(device->lost_where, sizeof device->lost_where, "%s", what);
-    __atomic_store_n(&device->lost, code, __ATOMIC_RELEASE);
+    atomic_store_explicit(&device->lost, code, memory_order_release);
   }
   pthread_mutex_unlock(&device->lost_mutex);
 }
@@ -129,7 +130,7 @@ static compute_status fail_forked(const cuda_device *device) {
 
 compute_status cuda_enter(cuda_device *device) {
   if (getpid() != device->process) return fail_forked(device);
-  const cuda_result lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE);
+  const cuda_result lost = atomic_load_explicit(&device->lost, memory_order_acquire);
   if (lost != CUDA_OK) return fail_lost(device, lost);
   cuda_context current = NULL;
   cuda_result code = device->driver->context_get(&current);
@@ -146,7 +147,7 @@ compute_status cuda_tell_lost(cuda_device *device, compute_status status) {
 
 bool cuda_enter_to_release(cuda_device *device) {
   if (getpid() != device->process) return false;
-  if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != CUDA_OK) return false;
+  if (atomic_load_explicit(&device->lost, memory_order_acquire) != CUDA_OK) return false;
   const cuda_result code = device->driver->context_set(device->context);
   cuda_notice(device, code, "entering the context");
   return code == CUDA_OK;

@@ -4,6 +4,7 @@
  *
  * A tensor's pointer is advanced to its first element, so the offsets in the shape stay zero and
  * the shape never changes: a launch copies only addresses. */
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "cuda.h"
@@ -30,7 +31,7 @@ static compute_status begin(cuda_device *device, cuda_kernel **kernel) {
                           device->no_compiler);
   *kernel = builder_allocate(&device->builder, sizeof **kernel);
   if (!*kernel) return cuda_fail_memory(services, "a kernel");
-  (*kernel)->references = 1;
+  atomic_init(&(*kernel)->references, 1);
   return COMPUTE_OK;
 }
 
@@ -100,13 +101,13 @@ compute_status cuda_kernel_prepare_tuned(void *handle, const compute_kernel_desc
 }
 
 void cuda_kernel_retain(cuda_kernel *kernel) {
-  __atomic_add_fetch(&kernel->references, 1, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&kernel->references, 1, memory_order_relaxed);
 }
 
 void cuda_kernel_destroy(void *handle, void *destroyed) {
   cuda_device *device = handle;
   cuda_kernel *kernel = destroyed;
-  if (__atomic_sub_fetch(&kernel->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (atomic_fetch_sub_explicit(&kernel->references, 1, memory_order_acq_rel) > 1) return;
   cuda_vendor_destroy(device, kernel);
   builder_kernel_clear(&device->builder, &kernel->shared);
   builder_free(&device->builder, kernel);

@@ -10,6 +10,7 @@
  * the driver copies. */
 #include "cuda.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define LANES       8
@@ -119,8 +120,8 @@ typedef struct transfer {
   cuda_pointer there;
   unsigned char *here;
   uint64_t bytes, piece_bytes;
-  uint64_t next; /* atomic: the start of the next part for any lane */
-  int32_t code;  /* atomic: the first failure, or 0 */
+  _Atomic uint64_t next; /* the start of the next part for any lane */
+  _Atomic int32_t code;  /* the first failure, or 0 */
   bool caller_served;
   lane *lanes[LANES];
 } transfer;
@@ -131,8 +132,8 @@ typedef struct part {
 
 /* The next part of the copy; false if there is none, or after a failure. */
 static bool take_part(transfer *t, part *p) {
-  if (__atomic_load_n(&t->code, __ATOMIC_RELAXED) != CUDA_OK) return false;
-  p->start = __atomic_fetch_add(&t->next, t->piece_bytes, __ATOMIC_RELAXED);
+  if (atomic_load_explicit(&t->code, memory_order_relaxed) != CUDA_OK) return false;
+  p->start = atomic_fetch_add_explicit(&t->next, t->piece_bytes, memory_order_relaxed);
   if (p->start >= t->bytes) return false;
   const uint64_t left = t->bytes - p->start;
   p->bytes = left < t->piece_bytes ? left : t->piece_bytes;
@@ -142,7 +143,8 @@ static bool take_part(transfer *t, part *p) {
 static void note(transfer *t, cuda_result code) {
   int32_t none = CUDA_OK;
   if (code != CUDA_OK)
-    __atomic_compare_exchange_n(&t->code, &none, code, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    atomic_compare_exchange_strong_explicit(&t->code, &none, code, memory_order_relaxed,
+                                            memory_order_relaxed);
 }
 
 static cuda_result upload_part(const transfer *t, const lane *l, uint64_t number, part p) {
@@ -163,7 +165,7 @@ static void upload_by(transfer *t, const lane *l) {
   for (part p; count < ROUND_PARTS && take_part(t, &p); count++)
     note(t, upload_part(t, l, count, p));
   for (uint64_t i = count < PIECES ? 0 : count - PIECES; i < count; i++)
-    if (__atomic_load_n(&t->code, __ATOMIC_RELAXED) == CUDA_OK)
+    if (atomic_load_explicit(&t->code, memory_order_relaxed) == CUDA_OK)
       note(t, driver->event_wait(l->done[i % PIECES]));
 }
 
@@ -184,7 +186,7 @@ static void download_by(transfer *t, const lane *l) {
       parts[asked % PIECES] = p;
       note(t, ask_part(t, l, asked, p));
     }
-    if (taken == asked || __atomic_load_n(&t->code, __ATOMIC_RELAXED) != CUDA_OK) return;
+    if (taken == asked || atomic_load_explicit(&t->code, memory_order_relaxed) != CUDA_OK) return;
     const part p = parts[taken % PIECES];
     const cuda_result code = driver->event_wait(l->done[taken % PIECES]);
     if (code == CUDA_OK) memcpy(t->here + p.start, l->data + taken % PIECES * PIECE_BYTES, p.bytes);
@@ -210,18 +212,22 @@ static cuda_result move_by_lanes(transfer *t, int count) {
   const cuda_device *device = t->queue->device;
   const cuda_driver *driver = device->driver;
   const compute_services *services = device->services;
-  uint64_t before = 1;
+  uint64_t before = 1, next = 0;
   /* Threads of the shared pool must not wait for a kernel. */
-  if (count > 1) t->code = driver->stream_wait(t->queue->stream);
-  for (t->next = 0; t->code == CUDA_OK && t->next < t->bytes && t->next != before;) {
-    before = t->next;
+  cuda_result code = count > 1 ? driver->stream_wait(t->queue->stream) : CUDA_OK;
+  atomic_init(&t->code, code);
+  atomic_init(&t->next, 0);
+  while (code == CUDA_OK && next < t->bytes && next != before) {
+    before = next;
     t->caller_served = false;
     services->parallel(services->host, count, run_lane, t);
+    code = atomic_load_explicit(&t->code, memory_order_relaxed);
+    next = atomic_load_explicit(&t->next, memory_order_relaxed);
   }
-  if (t->code == CUDA_OK && t->next < t->bytes) t->code = CUDA_UNKNOWN; /* no thread could enter */
-  if (t->code != CUDA_OK && !cuda_is_fatal(t->code))
+  if (code == CUDA_OK && next < t->bytes) code = CUDA_UNKNOWN; /* no thread could enter */
+  if (code != CUDA_OK && !cuda_is_fatal(code))
     driver->stream_wait(t->queue->stream); /* running copies use the lanes */
-  return t->code;
+  return code;
 }
 
 /* ---- Choosing the path --------------------------------------------------------------------- */
@@ -306,7 +312,7 @@ static void reach(cuda_device *device, const cuda_device *peer) {
   const cuda_driver *driver = device->driver;
   const uint64_t bit = (uint64_t)1 << (peer->index % 64);
   int32_t possible = 0;
-  if (__atomic_fetch_or(&device->peers, bit, __ATOMIC_ACQ_REL) & bit) return;
+  if (atomic_fetch_or_explicit(&device->peers, bit, memory_order_acq_rel) & bit) return;
   if (!driver->peer_possible || !driver->peer_enable ||
       driver->peer_possible(&possible, device->id, peer->id) != CUDA_OK || !possible)
     return;

@@ -8,6 +8,7 @@
 #include "opencl.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -234,7 +235,7 @@ compute_status opencl_clblast_prepare(opencl_device *device,
   opencl_gemm *gemm = builder_allocate(&device->builder, sizeof *gemm);
   if (!gemm) return opencl_fail_memory(device->services, "a kernel");
   (void)translate(descriptor, gemm); /* cannot fail: `serves` has checked it */
-  __atomic_store_n(&device->clblast_used, true, __ATOMIC_RELAXED);
+  atomic_store_explicit(&device->clblast_used, true, memory_order_relaxed);
   const compute_status status = warm_up(device, gemm);
   if (status == COMPUTE_OK)
     *result = gemm;

@@ -24,7 +24,7 @@ compute_status opencl_custom_build(void *handle, const char *source, const char 
     builder_free(&device->builder, kernel);
     return opencl_fail_memory(device->services, "a kernel of the program");
   }
-  kernel->generation = device->generation;
+  kernel->generation = opencl_generation(device);
   kernel->program = builder_get(&device->builder, source, strlen(source), options, &problem);
   if (kernel->program)
     kernel->entry =

@@ -5,6 +5,7 @@
  * on them. */
 #include "opencl.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,7 +287,7 @@ static cl_context context_create(const opencl_device *device, cl_int *code) {
 
 /* Releases the device's cached objects of the old context. */
 static void forget(opencl_device *device) {
-  if (device->clblast_used) opencl_clblast_forget();
+  if (atomic_load_explicit(&device->clblast_used, memory_order_relaxed)) opencl_clblast_forget();
   builder_forget(&device->builder);
   opencl_staging_release(device);
   opencl_clock_release(device);
@@ -297,7 +298,7 @@ static void forget(opencl_device *device) {
 compute_status opencl_device_recover(void *handle) {
   opencl_device *device = handle;
   const compute_services *services = device->services;
-  if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) == CL_SUCCESS) return COMPUTE_OK;
+  if (atomic_load_explicit(&device->lost, memory_order_acquire) == CL_SUCCESS) return COMPUTE_OK;
   opencl_past *past = builder_allocate(&device->builder, sizeof *past);
   if (!past) return opencl_fail_memory(services, "a context");
   cl_int code = CL_SUCCESS;
@@ -315,8 +316,8 @@ compute_status opencl_device_recover(void *handle) {
   *past = (opencl_past){.next = device->past, .context = device->context};
   device->past = past;
   device->context = made;
-  __atomic_add_fetch(&device->generation, 1, __ATOMIC_RELEASE);
-  __atomic_store_n(&device->lost, CL_SUCCESS, __ATOMIC_RELEASE);
+  atomic_fetch_add_explicit(&device->generation, 1, memory_order_release);
+  atomic_store_explicit(&device->lost, CL_SUCCESS, memory_order_release);
   return COMPUTE_OK;
 }
 
@@ -391,7 +392,7 @@ static void context_wait_idle(const opencl_device *device) {
 
 void opencl_device_close(void *handle) {
   opencl_device *device = handle;
-  if (device->clblast_used) opencl_clblast_forget();
+  if (atomic_load_explicit(&device->clblast_used, memory_order_relaxed)) opencl_clblast_forget();
   builder_close(&device->builder);
   opencl_staging_release(device);
   opencl_clock_release(device);
@@ -431,7 +432,7 @@ static uint64_t memory_free(const opencl_device *device) {
         got >= sizeof *free_kib && free_kib[0] <= all / KIB)
       return (uint64_t)free_kib[0] * KIB;
   }
-  const uint64_t taken = __atomic_load_n(&device->allocated, __ATOMIC_RELAXED);
+  const uint64_t taken = atomic_load_explicit(&device->allocated, memory_order_relaxed);
   return taken < all ? all - taken : 0;
 }
 

@@ -7,6 +7,7 @@
 #include "opencl.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* ---- Codes ----------------------------------------------------------------------------------- */
@@ -145,9 +146,9 @@ compute_status opencl_fail_memory(const compute_services *services, const char *
 
 void opencl_lose(opencl_device *device, cl_int code, const char *what) {
   pthread_mutex_lock(&device->loss_mutex);
-  if (device->lost == CL_SUCCESS) {
+  if (atomic_load_explicit(&device->lost, memory_order_relaxed) == CL_SUCCESS) {
     snprintf(device->lost_where, sizeof device->lost_where, "%.159s", what);
-    __atomic_store_n(&device->lost, code, __ATOMIC_RELEASE);
+    atomic_store_explicit(&device->lost, code, memory_order_release);
   }
   pthread_mutex_unlock(&device->loss_mutex);
 }
@@ -166,7 +167,7 @@ compute_status opencl_fail_stale(const opencl_device *device, const char *what) 
 }
 
 compute_status opencl_enter(opencl_device *device) {
-  const cl_int lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE);
+  const cl_int lost = atomic_load_explicit(&device->lost, memory_order_acquire);
   return lost == CL_SUCCESS ? COMPUTE_OK : fail_lost(device, lost);
 }
 

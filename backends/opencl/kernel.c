@@ -64,7 +64,7 @@ compute_status opencl_kernel_prepare(void *handle, const compute_kernel_descript
   if (status != COMPUTE_OK) return status;
   opencl_kernel *kernel = builder_allocate(&device->builder, sizeof *kernel);
   if (!kernel) return opencl_fail_memory(services, "a kernel");
-  kernel->generation = device->generation;
+  kernel->generation = opencl_generation(device);
   compute_tuning tuning;
   const compute_tuning_source source = builder_tuning(&device->builder, descriptor, &tuning);
   status = COMPUTE_ERROR_UNSUPPORTED;
@@ -95,7 +95,7 @@ compute_status opencl_kernel_prepare_tuned(void *handle,
   if (status != COMPUTE_OK) return status;
   opencl_kernel *kernel = builder_allocate(&device->builder, sizeof *kernel);
   if (!kernel) return opencl_fail_memory(device->services, "a kernel");
-  kernel->generation = device->generation;
+  kernel->generation = opencl_generation(device);
   status = tuning->implementation == 1
                ? clblast_prepare(device, descriptor, kernel)
                : builder_kernel_build(&device->builder, descriptor, tuning, &kernel->shared);

@@ -13,6 +13,7 @@
  * the host (transfer.c). */
 #include "opencl.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -137,7 +138,7 @@ compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memo
   opencl_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(services, "a buffer's record");
   made->bytes = bytes;
-  made->generation = device->generation;
+  made->generation = opencl_generation(device);
   cl_int code = CL_SUCCESS;
   bool shared = device->shared_memory && allocate_shared(device, bytes, made, &code);
   if (!shared) code = allocate_plain(device, bytes, made);
@@ -153,7 +154,7 @@ compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memo
                           "opencl: device %u does not have enough memory for %llu bytes (%s)",
                           device->index, (unsigned long long)bytes, opencl_error_name(code));
   }
-  __atomic_add_fetch(&device->allocated, bytes, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&device->allocated, bytes, memory_order_relaxed);
   *memory = (compute_memory){.handle = made, .host = made->shared, .bytes = bytes};
   return COMPUTE_OK;
 }
@@ -164,7 +165,7 @@ void opencl_memory_release(void *handle, compute_memory *memory) {
   if (released) {
     if (released->buffer) device->cl->clReleaseMemObject(released->buffer);
     if (released->shared) device->cl->clSVMFree(released->context, released->shared);
-    __atomic_sub_fetch(&device->allocated, released->bytes, __ATOMIC_RELAXED);
+    atomic_fetch_sub_explicit(&device->allocated, released->bytes, memory_order_relaxed);
     builder_free(&device->builder, released);
   }
   *memory = (compute_memory){0};
@@ -199,13 +200,13 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
   if (!made) return opencl_fail_memory(device->services, "a buffer's record");
   cl_int code = CL_SUCCESS;
   made->bytes = bytes;
-  made->generation = device->generation;
+  made->generation = opencl_generation(device);
   made->buffer = buffer_over(device, data, bytes, &code);
   if (!made->buffer) {
     builder_free(&device->builder, made);
     return cannot_wrap(device, code, opencl_error_name(code));
   }
-  __atomic_add_fetch(&device->allocated, bytes, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit(&device->allocated, bytes, memory_order_relaxed);
   *memory = (compute_memory){.handle = made, .host = data, .bytes = bytes};
   return COMPUTE_OK;
 }
@@ -252,7 +253,7 @@ compute_status opencl_memory_adopt(void *handle, const compute_foreign_memory *f
     builder_free(&device->builder, made);
     return opencl_fail(device, code, "retaining a buffer of another library");
   }
-  *made = (opencl_memory){.buffer = buffer, .generation = device->generation};
+  *made = (opencl_memory){.buffer = buffer, .generation = opencl_generation(device)};
   *memory = (compute_memory){.handle = made, .bytes = bytes};
   return COMPUTE_OK;
 }
@@ -272,27 +273,31 @@ struct opencl_host_memory {
 
 static opencl_host_memory *overlapping(const opencl_device *device, const unsigned char *data,
                                        uint64_t bytes) {
-  opencl_host_memory *m = device->host_memories;
+  opencl_host_memory *m = atomic_load_explicit(&device->host_memories, memory_order_relaxed);
   while (m && !(data < m->data + m->bytes && m->data < data + bytes)) m = m->next;
   return m;
 }
 
 static void remember(opencl_device *device, opencl_host_memory *memory) {
-  memory->next = device->host_memories;
-  __atomic_store_n(&device->host_memories, memory, __ATOMIC_RELEASE);
+  memory->next = atomic_load_explicit(&device->host_memories, memory_order_relaxed);
+  atomic_store_explicit(&device->host_memories, memory, memory_order_release);
 }
 
 /* Removes the entry that starts at `data`; NULL if there is none. */
 static opencl_host_memory *forget(opencl_device *device, const void *data) {
-  opencl_host_memory **link = &device->host_memories;
-  while (*link && (*link)->data != data) link = &(*link)->next;
-  opencl_host_memory *found = *link;
-  if (found) __atomic_store_n(link, found->next, __ATOMIC_RELEASE);
-  return found;
+  opencl_host_memory *m = atomic_load_explicit(&device->host_memories, memory_order_relaxed);
+  opencl_host_memory *previous = NULL;
+  for (; m && m->data != data; m = m->next) previous = m;
+  if (!m) return NULL;
+  if (previous)
+    previous->next = m->next;
+  else
+    atomic_store_explicit(&device->host_memories, m->next, memory_order_release);
+  return m;
 }
 
 bool opencl_host_is_known(opencl_device *device, const void *data, uint64_t bytes) {
-  if (!__atomic_load_n(&device->host_memories, __ATOMIC_ACQUIRE)) return false;
+  if (!atomic_load_explicit(&device->host_memories, memory_order_acquire)) return false;
   pthread_mutex_lock(&device->host_mutex);
   const opencl_host_memory *m = overlapping(device, data, 1);
   const bool known = m && (const unsigned char *)data + bytes <= m->data + m->bytes;
@@ -353,7 +358,7 @@ compute_status opencl_host_allocate(void *handle, uint64_t bytes, void **data) {
   opencl_host_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(services, "host memory's record");
   made->bytes = bytes;
-  made->generation = device->generation;
+  made->generation = opencl_generation(device);
   if (!device->two_queues || lock(device, NULL, bytes, made) != CL_SUCCESS) {
     made->data =
         bytes <= SIZE_MAX / 2 ? services->allocate(services->host, (size_t)bytes, 4096) : NULL;
@@ -389,7 +394,7 @@ compute_status opencl_host_register(void *handle, void *data, uint64_t bytes) {
   opencl_host_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(services, "host memory's record");
   made->bytes = bytes;
-  made->generation = device->generation;
+  made->generation = opencl_generation(device);
   cl_int code = CL_SUCCESS;
   if (device->two_queues) code = lock(device, data, bytes, made);
   made->data = data;

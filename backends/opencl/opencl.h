@@ -21,6 +21,7 @@
 #define OPENCL_OPENCL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define CL_TARGET_OPENCL_VERSION          300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS /* clCreateCommandQueue: the only way in 1.2 drivers */
@@ -171,10 +172,10 @@ typedef struct opencl_device {
   uint32_t index;
   cl_device_id id;
   cl_context context;
-  opencl_past *past;    /* contexts from before a device loss */
-  uint32_t generation;  /* atomic: counts the contexts */
-  int32_t lost;         /* atomic: the code that ended the context, or 0 */
-  char lost_where[160]; /* the action at that time; written once, before `lost` */
+  opencl_past *past;           /* contexts from before a device loss */
+  _Atomic uint32_t generation; /* counts the contexts */
+  _Atomic int32_t lost;        /* the code that ended the context, or 0 */
+  char lost_where[160];        /* the action at that time; written once, before `lost` */
   pthread_mutex_t loss_mutex;
   compute_target target;
   char options[96]; /* for the compiler of generated kernels */
@@ -184,15 +185,15 @@ typedef struct opencl_device {
   bool shared_memory;   /* fine-grained buffers: `host` of every memory is set */
   bool system_memory;   /* the device can use any host memory */
   bool two_queues;      /* transfers have a separate queue */
-  bool clblast_used;    /* atomic */
+  _Atomic bool clblast_used;
   uint64_t memory_bytes, allocation_limit, argument_limit, base_alignment;
   uint32_t address_bits;
 
   pthread_mutex_t memory_mutex; /* protects the three fields below */
   cl_command_queue memory_queue;
   bool sharing_tried, sharing_works; /* wrapped host memory */
-  uint64_t allocated;                /* atomic: bytes of live memories */
-  uint64_t tickets;                  /* atomic: commands submitted so far */
+  _Atomic uint64_t allocated;        /* bytes of live memories */
+  _Atomic uint64_t tickets;          /* commands submitted so far */
 
   builder builder; /* programs; its mutex also guards their idle kernels */
 
@@ -201,7 +202,7 @@ typedef struct opencl_device {
   opencl_staging *staging; /* for a device with two queues; created at the first transfer */
 
   pthread_mutex_t host_mutex;
-  opencl_host_memory *host_memories; /* allocated and registered memories; the head is atomic */
+  opencl_host_memory *_Atomic host_memories; /* allocated and registered memories */
 
   pthread_mutex_t clock_mutex; /* protects the clock data of event.c */
   cl_command_queue clock_queue;
@@ -235,8 +236,13 @@ compute_status opencl_enter_queue(opencl_queue *queue);
 compute_status opencl_enter_memory(opencl_device *device, const compute_memory *memory);
 compute_status opencl_fail_stale(const opencl_device *device, const char *what);
 
+/* For a new object. */
+static inline uint32_t opencl_generation(const opencl_device *device) {
+  return atomic_load_explicit(&device->generation, memory_order_relaxed);
+}
+
 static inline bool opencl_is_stale(const opencl_device *device, uint32_t generation) {
-  return generation != __atomic_load_n(&device->generation, __ATOMIC_ACQUIRE);
+  return generation != atomic_load_explicit(&device->generation, memory_order_acquire);
 }
 
 compute_status opencl_device_recover(void *device);
@@ -249,9 +255,9 @@ typedef struct opencl_memory {
   cl_mem buffer;
   void *shared; /* fine-grained shared memory under the buffer, or NULL */
   uint64_t bytes;
-  uint64_t used[LANES]; /* atomic: the highest ticket of a command that uses it */
-  cl_context context;   /* the context that owns `shared` */
-  uint32_t generation;  /* the device's generation at creation */
+  _Atomic uint64_t used[LANES]; /* the highest ticket of a command that uses it */
+  cl_context context;           /* the context that owns `shared` */
+  uint32_t generation;          /* the device's generation at creation */
 } opencl_memory;
 
 /* Tests whether the shared memory that the driver offers really is shared. */

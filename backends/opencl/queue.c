@@ -10,6 +10,7 @@
  * belong to another queue; then the wait is unnecessary but harmless. */
 #include "opencl.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,7 +82,7 @@ uint32_t opencl_lane_enter(opencl_queue *queue, int which, opencl_memory *const 
   if (!sister->queue || sister->count == 0 || sister->last <= own->seen) return 0;
   bool used = false;
   for (uint32_t i = 0; i < count; i++)
-    used |= __atomic_load_n(&memories[i]->used[1 - which], __ATOMIC_ACQUIRE) > own->seen;
+    used |= atomic_load_explicit(&memories[i]->used[1 - which], memory_order_acquire) > own->seen;
   if (!used) return 0;
   keep_failure(queue, queue->device->cl->clFlush(sister->queue));
   *wait = sister->pending[sister->count - 1];
@@ -90,17 +91,18 @@ uint32_t opencl_lane_enter(opencl_queue *queue, int which, opencl_memory *const 
 }
 
 /* Several queues may mark one memory at once; the highest ticket wins. */
-static void mark(uint64_t *used, uint64_t ticket) {
-  uint64_t before = __atomic_load_n(used, __ATOMIC_RELAXED);
-  while (before < ticket && !__atomic_compare_exchange_n(used, &before, ticket, true,
-                                                         __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+static void mark(_Atomic uint64_t *used, uint64_t ticket) {
+  uint64_t before = atomic_load_explicit(used, memory_order_relaxed);
+  while (before < ticket &&
+         !atomic_compare_exchange_weak_explicit(used, &before, ticket, memory_order_release,
+                                                memory_order_relaxed)) {
   }
 }
 
 void opencl_lane_submitted(opencl_queue *queue, opencl_lane *lane, cl_event event,
                            opencl_memory *const *memories, uint32_t count) {
   make_room(queue, lane); /* a kernel may be several commands */
-  lane->last = __atomic_add_fetch(&queue->device->tickets, 1, __ATOMIC_RELAXED);
+  lane->last = atomic_fetch_add_explicit(&queue->device->tickets, 1, memory_order_relaxed) + 1;
   if (lane->seen < lane->entering) lane->seen = lane->entering;
   if (event) lane->pending[lane->count++] = event;
   const int which = lane == &queue->lanes[LANE_TRANSFER] ? LANE_TRANSFER : LANE_COMPUTE;
@@ -220,7 +222,7 @@ compute_status opencl_queue_create(void *handle, void **result) {
   opencl_queue *queue = builder_allocate(&device->builder, sizeof *queue);
   if (!queue) return opencl_fail_memory(device->services, "a queue");
   queue->device = device;
-  queue->generation = device->generation;
+  queue->generation = opencl_generation(device);
   status = lanes_make(queue, 0);
   if (status == COMPUTE_OK)
     *result = queue;

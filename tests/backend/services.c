@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/services.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +9,8 @@ static const compute_services *core_of(void *host) {
   return ((watched_services *)host)->core;
 }
 
-static int64_t count(int64_t *counter, int64_t change) {
-  return __atomic_add_fetch(counter, change, __ATOMIC_RELAXED);
+static int64_t count(_Atomic int64_t *counter, int64_t change) {
+  return atomic_fetch_add_explicit(counter, change, memory_order_relaxed) + change;
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #define BACKEND_SERVICES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "compute/backend.h"
 
@@ -13,11 +14,11 @@ enum { SERVICES_WORDS = 400 };
 typedef struct watched_services {
   compute_services services; /* passed to the module; its host is this struct */
   const compute_services *core;
-  int64_t live, requests, failures; /* atomic; of allocate */
-  int64_t fail_at;                  /* number of the failing request; 0: none */
-  bool onward;                      /* and all later ones */
-  int64_t fails;                    /* atomic: calls of fail and fail_index */
-  pthread_mutex_t mutex;            /* protects the last of those calls, below */
+  _Atomic int64_t live, requests, failures; /* of allocate */
+  int64_t fail_at;                          /* number of the failing request; 0: none */
+  bool onward;                              /* and all later ones */
+  _Atomic int64_t fails;                    /* calls of fail and fail_index */
+  pthread_mutex_t mutex;                    /* protects the last of those calls, below */
   compute_status status;
   char words[SERVICES_WORDS];
   uint32_t label;

@@ -103,7 +103,10 @@ static bool order_one(const char *text) {
     int64_t number = strtoll(value, &end, 10);
     if (*end == 'K' || *end == 'M' || *end == 'G')
       number <<= *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
-    memcpy((char *)&stand_in_machine + settings[i].offset, &number, sizeof number);
+    if (settings[i].offset == offsetof(machine, hold_kernels))
+      atomic_store(&stand_in_machine.hold_kernels, number);
+    else
+      memcpy((char *)&stand_in_machine + settings[i].offset, &number, sizeof number);
     return *end == '\0' && end != value;
   }
   return false;

@@ -62,7 +62,8 @@ void stand_in_misused(const char *format, ...) __attribute__((format(printf, 1, 
 /* The machine described by the orders. */
 typedef struct machine {
   int64_t device_count, memory, capability, driver_version, init, no_pools, no_peers, no_register,
-      no_map, unified, delay_copies, copy_rate, delay_kernels, hold_kernels;
+      no_map, unified, delay_copies, copy_rate, delay_kernels;
+  _Atomic int64_t hold_kernels; /* orders change it while kernels wait */
 } machine;
 extern machine stand_in_machine;
 

@@ -37,7 +37,7 @@ static const char cuda_words[] =
     "#define __shared__ static _Thread_local\n"
     "#define __syncthreads() BARRIER()\n"
     "#define __ffs(word) __builtin_ffs(word)\n"
-    "#define atomicAdd(pointer, value) __atomic_fetch_add(pointer, value, __ATOMIC_RELAXED)\n";
+    "#define atomicAdd(pointer, value) ATOMIC_ADD(pointer, value)\n";
 
 static const char *const flags[] = {"-std=gnu11",
                                     "-O1",

@@ -106,8 +106,7 @@ void engine_work(int device, int engine, int64_t nanoseconds) {
 }
 
 void engine_hold(int device) {
-  while (__atomic_load_n(&stand_in_machine.hold_kernels, __ATOMIC_RELAXED) &&
-         stand_in_lost(device) == CUDA_OK)
+  while (atomic_load(&stand_in_machine.hold_kernels) && stand_in_lost(device) == CUDA_OK)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 

@@ -6,6 +6,8 @@
 #ifndef CPU_CORE_CPU_H
 #define CPU_CORE_CPU_H
 
+#include <stdatomic.h>
+
 #include "compute/backend.h"
 #include "isa.h"
 
@@ -18,8 +20,8 @@ typedef struct cpu_device {
   uint64_t memory_bytes;       /* of the machine */
   bool huge_pages;             /* large blocks get huge pages on request */
   struct cpu_workspaces *workspaces;
-  struct cpu_blas *blas; /* gemm/gemm.h; opened at the first GEMM */
-  int32_t describes;     /* atomic: calls of cpu_device_describe so far */
+  struct cpu_blas *blas;     /* gemm/gemm.h; opened at the first GEMM */
+  _Atomic int32_t describes; /* calls of cpu_device_describe so far */
 } cpu_device;
 
 typedef struct cpu_kernel cpu_kernel;

@@ -215,7 +215,7 @@ static void add_note(compute_device_info *info, const char *format, ...) {
 /* The core describes a device when it opens it, and that must not wait for OpenBLAS to load. Later
  * calls are real queries. */
 static void describe_blas(cpu_device *device, compute_device_info *info) {
-  if (__atomic_fetch_add(&device->describes, 1, __ATOMIC_RELAXED) == 0) {
+  if (atomic_fetch_add_explicit(&device->describes, 1, memory_order_relaxed) == 0) {
     snprintf(info->driver, sizeof info->driver, "BLAS not opened yet");
     return;
   }

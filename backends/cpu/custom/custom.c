@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +112,7 @@ typedef struct launch {
   uint32_t groups[3], group[3];
   uint64_t total; /* number of groups */
   int64_t tasks;
-  int32_t status; /* atomic: the first compute_status that is not COMPUTE_OK */
+  _Atomic int32_t status; /* the first compute_status that is not COMPUTE_OK */
   _Alignas(64) unsigned char arguments[MOST_BYTES];
 } launch;
 
@@ -119,15 +120,16 @@ static void run_items(launch *l, uint64_t first, uint64_t end) {
   const uint32_t items = l->group[0] * l->group[1] * l->group[2];
   custom_stacks *stacks = take_stacks(l->kernel, items);
   if (!stacks) {
-    __atomic_store_n(&l->status, COMPUTE_ERROR_OUT_OF_MEMORY, __ATOMIC_RELAXED);
+    atomic_store_explicit(&l->status, COMPUTE_ERROR_OUT_OF_MEMORY, memory_order_relaxed);
     return;
   }
-  for (uint64_t n = first; n < end && !__atomic_load_n(&l->status, __ATOMIC_RELAXED); n++) {
+  for (uint64_t n = first; n < end && !atomic_load_explicit(&l->status, memory_order_relaxed);
+       n++) {
     const uint32_t id[3] = {(uint32_t)(n % l->groups[0]),
                             (uint32_t)(n / l->groups[0] % l->groups[1]),
                             (uint32_t)(n / l->groups[0] / l->groups[1])};
     if (!custom_run_group(stacks, l->kernel->item, l->arguments, l->groups, l->group, id))
-      __atomic_store_n(&l->status, COMPUTE_ERROR_LAUNCH, __ATOMIC_RELAXED);
+      atomic_store_explicit(&l->status, COMPUTE_ERROR_LAUNCH, memory_order_relaxed);
   }
   return_stacks(l->kernel, stacks);
 }
@@ -193,8 +195,9 @@ static compute_status put_argument(const custom_kernel *kernel, uint32_t index,
 }
 
 static compute_status report(const custom_kernel *kernel, const launch *l) {
-  if (l->status == COMPUTE_OK) return COMPUTE_OK;
-  if (l->status == COMPUTE_ERROR_OUT_OF_MEMORY)
+  const int32_t status = atomic_load_explicit(&l->status, memory_order_relaxed);
+  if (status == COMPUTE_OK) return COMPUTE_OK;
+  if (status == COMPUTE_ERROR_OUT_OF_MEMORY)
     return REFUSE(kernel, COMPUTE_ERROR_OUT_OF_MEMORY,
                   "cpu: kernel '%s': not enough memory for the stacks of a group", kernel->name);
   return REFUSE(kernel, COMPUTE_ERROR_LAUNCH,
