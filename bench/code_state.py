@@ -14,6 +14,8 @@ import re
 import subprocess
 from typing import Any, Iterable
 
+import c_source
+
 # A room's folders: the present ones first, then earlier names, which old commits have.
 ROOMS = {
     "core": "src/core src/base src/type src/kernel src/device src/tensor src/memory",
@@ -46,7 +48,6 @@ DEVICES = {
     "opencl": ("kernels", "codegen", "opencl"),
 }
 ENDINGS = (".c", ".h", ".def", ".cl", ".cu", ".inc")
-TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*$", re.M)
 
 
@@ -60,8 +61,7 @@ def rooms_of(suites: Iterable[str], device: str) -> list[str]:
 
 def digest(text: str) -> str:
     """The hash of one source without comments, includes and blanks."""
-    code = TOKEN.sub(lambda token: " " if token.group()[0] == "/" else token.group(), text)
-    code = " ".join(INCLUDE.sub("", code).split())
+    code = " ".join(INCLUDE.sub("", c_source.code(text)).split())
     return hashlib.sha256(code.encode()).hexdigest()
 
 

@@ -11,10 +11,13 @@ import os
 import re
 import sys
 
+TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TREE, "bench"))
+import c_source
+
 TREES = ("src", "backends", "kernels", "include", "bench", "tests", "docs")
 SOURCES = (".c", ".h", ".def", ".cpp", ".hpp", ".cl", ".cu", ".py", ".sh", ".cmake", ".txt")
 NAME = re.compile(r'(?<![\w/<".*{$-])((?:[A-Za-z0-9_-]+/)*[A-Za-z][A-Za-z0-9_-]*\.(?:c|h|def|md|py|sh|cmake|hpp|cl|cu))\b(?![\w(/*{-])')
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 HASH_COMMENT = re.compile(r"^\s*#[^\n]*|\"\"\".*?\"\"\"", re.S | re.M)
 BANNER = re.compile(r"^\s*/\* -{2,}.*-{4,}\s*\n\s*\*/", re.M)
 
@@ -43,8 +46,11 @@ def prose(path, text):
     if path.endswith(".md"):
         yield 0, re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), text, flags=re.S | re.M)
         return
-    for piece in (HASH_COMMENT if path.endswith((".py", ".sh", ".cmake", ".txt")) else COMMENT).finditer(text):
-        yield piece.start(), piece.group()
+    if path.endswith((".py", ".sh", ".cmake", ".txt")):
+        for piece in HASH_COMMENT.finditer(text):
+            yield piece.start(), piece.group()
+    else:
+        yield from c_source.comments(text)
 
 
 def main(root):

@@ -17,6 +17,10 @@ import os
 import re
 import sys
 
+TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TREE, "bench"))
+import c_source
+
 # (regular expression, replacement); ignores case
 PATTERNS = [
     (r"\b(?<!there )(is|are|was) no (dtype|shape|name|number|numbers|model|file|files|\.\w+ file|device|nodes?|kind|flags?|error"
@@ -63,28 +67,24 @@ MOST = 2.0
 TREES = ("src", "backends", "kernels", "include", "bench", "tests", "docs")
 SOURCES = (".c", ".h", ".def", ".cpp", ".hpp", ".cl", ".cu", ".inc")
 
-TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 JOINT = re.compile(r"(?:\s|\\\n|PRI[a-zA-Z0-9]+)*")
 
 
 def literals(text):
     """[(offset, content)] of the string literals; adjacent ones count as one."""
     found, end = [], None
-    for token in TOKEN.finditer(text):
-        if not token.group().startswith('"'):
-            continue
-        if end is not None and JOINT.fullmatch(text, end, token.start()):
-            found[-1][1] += token.group()[1:-1]
+    for offset, content in c_source.literals(text):
+        if end is not None and JOINT.fullmatch(text, end, offset):
+            found[-1][1] += content
         else:
-            found.append([token.start(), token.group()[1:-1]])
-        end = token.end()
+            found.append([offset, content])
+        end = offset + len(content) + 2
     return found
 
 
 def comments(text):
-    for token in TOKEN.finditer(text):
-        if token.group()[:2] in ("/*", "//"):
-            yield token.start(), re.sub(r"\s*\n\s*\*?\s*", " ", token.group().strip("/* \n"))
+    for offset, comment in c_source.comments(text):
+        yield offset, re.sub(r"\s*\n\s*\*?\s*", " ", comment.strip("/* \n"))
 
 
 def check(path, find):
