@@ -18,7 +18,7 @@
 
 static object_kind batch_object = {.name = "batch", .plural = "batches"};
 
-static const char HERE[] = "compute_batch_create";
+static const char operation_create[] = "compute_batch_create";
 
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes) {
   if (batch->name)
@@ -29,7 +29,7 @@ const char *batch_label(const compute_batch *batch, char *text, size_t bytes) {
 }
 
 static compute_status refuse(compute_context *context, const char *what) {
-  return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE, "%s", what);
+  return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_create, "%s", what);
 }
 
 /* ---- Checks -------------------------------------------------------------------------------- */
@@ -41,9 +41,9 @@ static compute_status check_counts(compute_context *context, const compute_batch
       o->output_count == 0)
     return refuse(context, "there must be 0 to 32 inputs and 1 to 32 outputs");
   if (o->input_count > 0 && !o->inputs)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "inputs is NULL");
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_create, "inputs is NULL");
   if (o->step && !o->outputs)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE,
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_create,
                      "outputs is NULL; with a step, it must describe the outputs");
   if (o->batch < 0 || o->slots > COMPUTE_BATCH_MAX_SLOTS)
     return refuse(context, "the batch must not be negative, and slots at most 16");
@@ -53,27 +53,27 @@ static compute_status check_counts(compute_context *context, const compute_batch
     return refuse(context, "devices and the flag for all devices cannot be combined");
   if ((o->devices == NULL) != (o->device_count == 0) || o->device_count > 64)
     return refuse(context, "devices and device_count do not match");
-  return error_if_reserved(context, HERE, "options", o->reserved);
+  return error_if_reserved(context, operation_create, "options", o->reserved);
 }
 
 static compute_status take_port(compute_context *context, const compute_batch_port *from,
                                 batch_port *to, const char *role, size_t index) {
   int64_t count, bytes;
   if (!dtype_is_valid(from->dtype))
-    return error_set(context, COMPUTE_ERROR_DTYPE, HERE, "%s %zu: invalid dtype %d", role, index,
-                     (int)from->dtype);
+    return error_set(context, COMPUTE_ERROR_DTYPE, operation_create, "%s %zu: invalid dtype %d",
+                     role, index, (int)from->dtype);
   if (from->item.rank >= COMPUTE_MAX_RANK)
-    return error_set(context, COMPUTE_ERROR_SHAPE, HERE,
+    return error_set(context, COMPUTE_ERROR_SHAPE, operation_create,
                      "%s %zu: items of rank %d leave no axis for the batch", role, index,
                      (int)from->item.rank);
   const compute_status status = shape_validate(from->item, &count);
   if (status)
-    return error_set(context, status, HERE, "%s %zu: invalid item shape: %s", role, index,
-                     shape_problem(from->item, status));
+    return error_set(context, status, operation_create, "%s %zu: invalid item shape: %s", role,
+                     index, shape_problem(from->item, status));
   if (!checked_multiply(count, (int64_t)compute_dtype_size(from->dtype), &bytes) ||
       bytes > INT64_MAX / (2 * COMPUTE_BATCH_MAX_PORTS))
-    return error_set(context, COMPUTE_ERROR_OVERFLOW, HERE, "%s %zu: one item is too large", role,
-                     index);
+    return error_set(context, COMPUTE_ERROR_OVERFLOW, operation_create,
+                     "%s %zu: one item is too large", role, index);
   *to = (batch_port){
       .dtype = from->dtype, .item = shape_normalize(from->item), .bytes = (uint64_t)bytes};
   return COMPUTE_OK;
@@ -98,7 +98,7 @@ static compute_status check_batch(const compute_batch *batch) {
   if (checked_multiply(bytes, batch->given, &all) &&
       checked_multiply(all, 4 * COMPUTE_BATCH_MAX_SLOTS, &all))
     return COMPUTE_OK;
-  return error_set(batch->context, COMPUTE_ERROR_OVERFLOW, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_OVERFLOW, operation_create,
                    "a batch of %lld items of %lld bytes is too large", (long long)batch->given,
                    (long long)bytes);
 }
@@ -154,14 +154,15 @@ static compute_status look_at_memory(batch_pipeline *pipeline) {
 static compute_status open_pipeline(compute_batch *batch, batch_pipeline *pipeline,
                                     compute_device *device) {
   if (!device)
-    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "a device is NULL");
+    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, operation_create,
+                     "a device is NULL");
   if (device->context != batch->context)
-    return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, operation_create,
                      "a device belongs to another context");
   pipeline->batch = batch;
   pipeline->slots = base_allocate(batch->slot_count, sizeof *pipeline->slots);
   if (!pipeline->slots)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
                      "not enough memory for slots");
   for (uint32_t i = 0; i < batch->slot_count; i++) pipeline->slots[i].pipeline = pipeline;
   const compute_status status = work_for(batch, device, &pipeline->work);
@@ -171,11 +172,12 @@ static compute_status open_pipeline(compute_batch *batch, batch_pipeline *pipeli
 static compute_status open_pipelines(compute_batch *batch, const compute_batch_options *o) {
   const size_t count = count_devices(batch, o);
   if (count == 0)
-    return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, HERE, "no device can run kernels");
+    return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, operation_create,
+                     "no device can run kernels");
   batch->pipelines = base_allocate(count, sizeof *batch->pipelines);
   batch->works = base_allocate(count + 1, sizeof *batch->works);
   if (!batch->pipelines || !batch->works)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
                      "not enough memory for devices");
   batch->pipeline_count = (uint32_t)count;
   compute_status status = flow_open(batch);
@@ -212,7 +214,7 @@ static compute_status fill(compute_batch *batch, const compute_batch_options *o)
   batch->fallback = o->fallback ? o->fallback : COMPUTE_FALLBACK_WARN;
   batch->flags = o->flags;
   if (o->name && (batch->name = base_duplicate(o->name)) == NULL)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
                      "not enough memory for a name");
   if (!status) status = open_pipelines(batch, o);
   if (!status && batch->build) status = work_probe(batch);
@@ -226,7 +228,7 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
   REFUSE_INHERITED_CONTEXT(context);
   if (result) *result = NULL;
   if (!context || !options || !result)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_create, "%s is NULL",
                      !context   ? "context"
                      : !options ? "options"
                                 : "batch");
@@ -234,7 +236,7 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
   if (status) return status;
   compute_batch *batch = base_allocate(1, sizeof *batch);
   if (!batch)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
                      "not enough memory for an iterator");
   batch->context = context;
   for (int i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++)

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char HERE[] = "compute_batch_run";
+static const char operation[] = "compute_batch_run";
 
 #define PROGRESS_SECONDS 0.1
 #define RATE_SECONDS     2.0 /* time window of the displayed rate */
@@ -157,7 +157,7 @@ static compute_status start_thread(const compute_batch *batch, pthread_t *thread
                                    void *(*work)(void *), void *argument) {
   const int code = thread_start(thread, "compute-batch", work, argument);
   if (code == 0) return COMPUTE_OK;
-  return error_set_native(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, HERE, NULL,
+  return error_set_native(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, operation, NULL,
                           "cannot start a thread: %s", strerror(code));
 }
 
@@ -189,17 +189,17 @@ static void run_threads(delivery *d, pthread_t *threads) {
 static compute_status check_options(const compute_batch *batch,
                                     const compute_batch_run_options *options) {
   if (!options)
-    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "options is NULL");
+    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, operation, "options is NULL");
   const compute_status reserved =
-      error_if_reserved(batch->context, HERE, "options", options->reserved);
+      error_if_reserved(batch->context, operation, "options", options->reserved);
   if (reserved) return reserved;
   compute_group_info info;
   if (options->group && !compute_group_query(options->group, &info) &&
       compute_device_context(info.device) != batch->context)
-    return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the group belongs to another context");
   if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
-    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "progress_seconds is %g; it must be at least 0 and less than 1e6",
                      options->progress_seconds);
   return COMPUTE_OK;
@@ -214,7 +214,7 @@ static compute_status begin(compute_batch *batch) {
   batch->running = true;
   pthread_mutex_unlock(&batch->run_mutex);
   if (free) return COMPUTE_OK;
-  return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, operation,
                    "a run of this iterator is in progress");
 }
 
@@ -232,14 +232,14 @@ static compute_status outcome(const compute_batch *batch, const delivery *d) {
   batch_label(batch, label, sizeof label);
   if (f->status) {
     const bool known = f->error.status == f->status;
-    return error_set_native(batch->context, f->status, known ? f->error.native_code : 0, HERE,
+    return error_set_native(batch->context, f->status, known ? f->error.native_code : 0, operation,
                             known ? f->error.remedy : NULL, "%s: %.380s; %lld items are complete",
                             label, known ? error_text(&f->error) : compute_status_text(f->status),
                             items);
   }
   const bool all = f->all_read && f->delivered == f->next_sequence;
   if (!atomic_load(&batch->cancelled) || all) return COMPUTE_OK;
-  return error_set(batch->context, COMPUTE_ERROR_CANCELLED, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_CANCELLED, operation,
                    "%s: the run was cancelled; %lld items are complete", label, items);
 }
 
@@ -249,7 +249,7 @@ static compute_status run(delivery *d) {
   flow_start(batch); /* first, because a run that fails early also returns the counts */
   pthread_t *threads = base_allocate(2 * (size_t)batch->pipeline_count + 1, sizeof *threads);
   if (!threads)
-    status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                        "not enough memory for threads");
   for (uint32_t i = 0; !status && i < batch->work_count; i++)
     status = work_refresh(&batch->works[i]);
@@ -267,7 +267,7 @@ static compute_status run(delivery *d) {
   if (status && closed != COMPUTE_OK) error_restore(batch->context, &error);
   base_release(threads);
   if (!status) status = closed;
-  return d->joined ? compute_group_check(d->options->group, HERE, status) : status;
+  return d->joined ? compute_group_check(d->options->group, operation, status) : status;
 }
 
 compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_options *options,
@@ -275,11 +275,12 @@ compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_o
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(batch, context);
   if (result) *result = (compute_batch_result){0};
-  if (!batch) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "batch is NULL");
+  if (!batch) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "batch is NULL");
   compute_status status = check_options(batch, options);
   if (!status) status = begin(batch);
   if (status && options && options->group)
-    return compute_group_check(options->group, HERE, status); /* the others wait for this rank */
+    return compute_group_check(options->group, operation,
+                               status); /* the others wait for this rank */
   if (status) return status;
   delivery d = {.batch = batch, .options = options, .start = clock_now()};
   d.last_report = d.start;

@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
 
-static const char HERE[] = "compute_batch_run";
+static const char operation[] = "compute_batch_run";
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
@@ -98,7 +98,7 @@ compute_status flow_open(compute_batch *batch) {
            make_condition(&batch->pipelines[i].submitted_changed) &&
            make_condition(&batch->pipelines[i].device_changed);
   return made ? COMPUTE_OK
-              : error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+              : error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                           "not enough memory for locks");
 }
 

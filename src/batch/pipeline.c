@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 #include "core/device/collector.h"
 
-static const char HERE[] = "compute_batch_run";
+static const char operation[] = "compute_batch_run";
 
 static bool is_loud(const compute_batch *batch) {
   return batch->fallback == COMPUTE_FALLBACK_WARN;
@@ -212,7 +212,7 @@ static compute_status finish(batch_slot *slot) {
   if (!status) return status;
   slot->began = 0; /* its time is no measure of the device's speed */
   if (status == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != status && slot->status == status)
-    (void)error_set(batch->context, status, HERE, "%s was lost earlier",
+    (void)error_set(batch->context, status, operation, "%s was lost earlier",
                     slot->pipeline->work->device->info.name);
   return repeat_on_cpu(slot, status);
 }

@@ -18,13 +18,13 @@
 
 #define PIECE ((uint64_t)1 << 20) /* bytes that one task copies */
 
-static const char HERE[] = "compute_batch_run";
+static const char operation[] = "compute_batch_run";
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
 static compute_status refuse(const compute_batch *batch, const char *whose, uint32_t index,
                              const char *why) {
-  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE, "the %s %u %s", whose,
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "the %s %u %s", whose,
                    index, why);
 }
 
@@ -34,7 +34,7 @@ static compute_status check_source(const compute_batch *batch, const compute_bat
   if ((s->array != NULL) + (s->path != NULL) + (s->read != NULL) != 1)
     return refuse(batch, "source of input", i, "must have one of array, path and read");
   snprintf(what, sizeof what, "options.sources[%u]", i);
-  return error_if_reserved(batch->context, HERE, what, s->reserved);
+  return error_if_reserved(batch->context, operation, what, s->reserved);
 }
 
 static compute_status check_sink(const compute_batch *batch, const compute_batch_sink *s,
@@ -43,7 +43,7 @@ static compute_status check_sink(const compute_batch *batch, const compute_batch
   if ((s->array != NULL) + (s->path != NULL) + (s->write != NULL) + s->discard != 1)
     return refuse(batch, "sink of output", i, "must have one of array, path, write and discard");
   snprintf(what, sizeof what, "options.sinks[%u]", i);
-  return error_if_reserved(batch->context, HERE, what, s->reserved);
+  return error_if_reserved(batch->context, operation, what, s->reserved);
 }
 
 /* True if the source determines its end. A file of items without bytes has no end. */
@@ -55,10 +55,10 @@ static compute_status check(const compute_batch *batch, const compute_batch_run_
   bool ends = options->items != COMPUTE_BATCH_UNTIL_END;
   compute_status status = COMPUTE_OK;
   if (options->items < COMPUTE_BATCH_UNTIL_END)
-    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "invalid number of items: %lld", (long long)options->items);
   if ((!options->sources && batch->input_count > 0) || !options->sinks)
-    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      !options->sinks ? "sinks" : "sources");
   for (uint32_t i = 0; !status && i < batch->input_count; i++) {
     status = check_source(batch, &options->sources[i], i);
@@ -67,7 +67,7 @@ static compute_status check(const compute_batch *batch, const compute_batch_run_
   for (uint32_t i = 0; !status && i < batch->output_count; i++)
     status = check_sink(batch, &options->sinks[i], i);
   if (status || ends) return status;
-  return error_set_native(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE, "set items",
+  return error_set_native(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation, "set items",
                           "the number of items is not set, and no source has an end of its own");
 }
 
@@ -75,8 +75,8 @@ static compute_status check(const compute_batch *batch, const compute_batch_run_
 
 static compute_status file_failed(const compute_batch *batch, const char *what, const char *path,
                                   int code) {
-  return error_set_native(batch->context, file_status(code), code, HERE, NULL, "%s %s: %s", what,
-                          path, strerror(code));
+  return error_set_native(batch->context, file_status(code), code, operation, NULL, "%s %s: %s",
+                          what, path, strerror(code));
 }
 
 static compute_status open_files(compute_batch *batch) {
@@ -128,7 +128,7 @@ static compute_status open_ports(compute_batch *batch, const compute_batch_run_o
   batch->flow.total =
       options->items != COMPUTE_BATCH_UNTIL_END ? options->items : total_items(batch);
   if (status || !options->group || batch->flow.total != COMPUTE_BATCH_UNTIL_END) return status;
-  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                    "a group cannot divide an unknown number of items");
 }
 
@@ -137,9 +137,9 @@ static compute_status take_part(compute_batch *batch, compute_process_group *gro
                                 compute_status status) {
   char text[32];
   compute_group_info info;
-  status = compute_group_check(group, HERE, status);
+  status = compute_group_check(group, operation, status);
   snprintf(text, sizeof text, "%lld items", (long long)batch->flow.total);
-  if (!status) status = compute_group_agree(group, HERE, text);
+  if (!status) status = compute_group_agree(group, operation, text);
   if (!status) status = compute_group_query(group, &info);
   if (status) return status;
   batch_flow *f = &batch->flow;
@@ -195,7 +195,7 @@ static compute_status callback_failed(const compute_batch *batch, compute_status
   compute_error error;
   compute_error_get(batch->context, &error);
   const bool known = error.status == status && error.message[0] != '\0';
-  return error_set_native(batch->context, status, known ? error.native_code : 0, HERE,
+  return error_set_native(batch->context, status, known ? error.native_code : 0, operation,
                           known ? error.remedy : NULL, "the %s %u failed at item %lld: %s", whose,
                           index, (long long)item,
                           known ? error.message : compute_status_text(status));
@@ -219,7 +219,7 @@ static compute_status read_file(const compute_batch *batch, const batch_slot *sl
   if (done == wanted) return COMPUTE_OK;
   *count = (int64_t)(done / bytes);
   if (done % bytes == 0) return COMPUTE_OK;
-  return error_set(batch->context, COMPUTE_ERROR_FILE, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_FILE, operation,
                    "%s ends in the middle of item %lld of %llu bytes", batch->sources[i].path,
                    (long long)(slot->first + *count), (unsigned long long)bytes);
 }
@@ -234,17 +234,17 @@ static compute_status read_callback(const compute_batch *batch, const batch_slot
   *count = got < 0 ? 0 : got > wanted ? wanted : got;
   if (status) return callback_failed(batch, status, "source of input", i, slot->first + *count);
   if (got == *count) return COMPUTE_OK;
-  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                    "the source of input %u returned %lld items; at most %lld were requested", i,
                    (long long)got, (long long)wanted);
 }
 
 static compute_status ended_early(const compute_batch *batch, uint32_t i, int64_t items) {
   if (batch->flow.total != COMPUTE_BATCH_UNTIL_END)
-    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the source of input %u ended after %lld of %lld items", i, (long long)items,
                      (long long)batch->flow.total);
-  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                    "the source of input %u ended after %lld items, but another source has more", i,
                    (long long)items);
 }

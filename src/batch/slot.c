@@ -22,7 +22,7 @@
 #include "core/device/transfer.h"
 #include "core/tensor/tensor.h"
 
-static const char HERE[] = "compute_batch_run";
+static const char operation[] = "compute_batch_run";
 
 /* ---- Buffers ------------------------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ static compute_status make_staging(const batch_pipeline *pipeline, batch_buffer 
   }
   buffer->staged = buffer->host != NULL;
   return buffer->staged ? COMPUTE_OK
-                        : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                        : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                                     "not enough host memory for the %llu bytes of a batch",
                                     (unsigned long long)bytes);
 }

@@ -15,11 +15,11 @@
 #include "core/type/shape.h"
 #include "core/tensor/tensor.h"
 
-static const char HERE[] = "compute_batch_create";
+static const char operation[] = "compute_batch_create";
 
 compute_status work_open(batch_work *work, compute_batch *batch, compute_device *device) {
   if (pthread_mutex_init(&work->mutex, NULL) != 0)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a mutex");
   work->batch = batch;
   work->device = device;
@@ -71,7 +71,7 @@ static compute_status copy_of(batch_work *work, compute_tensor *original, comput
       base_grow(&copies, &work->copy_capacity, work->copy_count + 1, sizeof *work->copies);
   work->copies = copies;
   if (grown != 0)
-    return error_set(work->batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(work->batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a parameter's record");
   const compute_status s = make_copy(work, original, copy);
   if (s == COMPUTE_OK)
@@ -126,19 +126,19 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
   char have[96], want[96];
   if (dtype == COMPUTE_DTYPE_NONE)
     return error_set_native(
-        batch->context, COMPUTE_ERROR_WRONG_GRAPH, 0, HERE,
+        batch->context, COMPUTE_ERROR_WRONG_GRAPH, 0, operation,
         "have the builder set every output to a node with a value",
         "the builder did not set output %u to a node of its graph that has a value", index);
   if (shape.rank < 1 || shape_at(shape, 0) != items)
     return error_set_native(
-        batch->context, COMPUTE_ERROR_SHAPE, 0, HERE,
+        batch->context, COMPUTE_ERROR_SHAPE, 0, operation,
         "give each item its own result along the first axis",
         "for %lld items, output %u has shape %s; its first axis must be the items",
         (long long)items, index, compute_shape_text(shape, have, sizeof have));
   if (port->dtype == COMPUTE_DTYPE_NONE) return COMPUTE_OK;
   const compute_shape expected = batch_shape(port->item, items);
   if (dtype == port->dtype && compute_shape_equal(shape, expected)) return COMPUTE_OK;
-  return error_set(batch->context, COMPUTE_ERROR_SHAPE, HERE,
+  return error_set(batch->context, COMPUTE_ERROR_SHAPE, operation,
                    "output %u of the graph is %s %s; it must be %s %s", index,
                    compute_dtype_name(dtype), compute_shape_text(shape, have, sizeof have),
                    compute_dtype_name(port->dtype),
@@ -187,7 +187,7 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
                                         .name = batch->name != NULL ? batch->name : "batch"};
   batch_plan *made = base_allocate(1, sizeof *made);
   if (made == NULL)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a plan");
   made->items = items;
   compute_graph *graph = record(batch, items, made->inputs, made->outputs);
@@ -198,7 +198,7 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
   compute_graph_release(graph);
   if (s == COMPUTE_OK && made->plan->assigns)
     s = error_set_native(
-        batch->context, COMPUTE_ERROR_UNSUPPORTED, 0, HERE,
+        batch->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
         "run the plan with compute_run, one batch at a time",
         "the graph assigns to a parameter, which overlapping batches do not allow");
   if (s == COMPUTE_OK)

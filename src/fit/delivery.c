@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/device/registry.h"
 
-static const char HERE[] = "compute_fit_run";
+static const char operation[] = "compute_fit_run";
 
 enum { BLOCK = 256, OUTPUTS = 9, PIECE = 1 << 18 };
 
@@ -134,7 +134,7 @@ static compute_status place_scratch(fit_delivery *d, int64_t count) {
     d->scratch_bytes = 0;
     d->scratch = base_allocate_aligned(bytes > 0 ? bytes : 1, 64);
     if (!d->scratch)
-      return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+      return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                        "not enough memory for the results of %lld ROIs", (long long)count);
     d->scratch_bytes = bytes;
   }
@@ -281,7 +281,7 @@ compute_status delivery_end(fit_delivery *d, int64_t count, const int32_t *corne
   compute_fit_summary *sum = &d->summary;
   compute_status status = COMPUTE_OK;
   if (atomic_load(&d->fit->cancelled))
-    return error_set(d->fit->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
+    return error_set(d->fit->context, COMPUTE_ERROR_CANCELLED, operation, "the run was cancelled");
   if (options->write)
     status = options->write(options->write_user, sum->count, count, &d->to, corners, frames);
   if (status) return status;

@@ -11,12 +11,12 @@
 #include "core/device/transfer.h"
 #include "core/tensor/tensor.h"
 
-static const char HERE[] = "compute_fit_run";
+static const char operation[] = "compute_fit_run";
 
 enum { LEAST_ROWS = 256, MOST_ROWS = 1 << 17, ALIGNMENT = 64 };
 
 static compute_status short_of_memory(const compute_fit *fit) {
-  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a batch's ROIs");
 }
 

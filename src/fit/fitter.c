@@ -14,12 +14,12 @@
 
 static object_kind fitter_object = {.name = "fitter", .plural = "fitters"};
 
-static const char HERE[] = "compute_fit_create";
+static const char operation[] = "compute_fit_create";
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
 static compute_status refuse(const compute_fit *fit, const char *what) {
-  return error_set(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE, "%s", what);
+  return error_set(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s", what);
 }
 
 static compute_status check_frames(compute_fit *fit, const compute_fit_options *o) {
@@ -35,7 +35,7 @@ static compute_status check_frames(compute_fit *fit, const compute_fit_options *
   if (o->frame_rows == 0) return COMPUTE_OK;
   if (o->frame_rows < p->rows || o->frame_columns < p->columns || o->frame_rows > INT32_MAX ||
       o->frame_columns > INT32_MAX)
-    return error_set(fit->context, COMPUTE_ERROR_SHAPE, HERE,
+    return error_set(fit->context, COMPUTE_ERROR_SHAPE, operation,
                      "frame_rows, frame_columns: frames of %" PRId64 " × %" PRId64
                      " hold no ROI of %d × %d",
                      o->frame_rows, o->frame_columns, (int)p->rows, (int)p->columns);
@@ -43,14 +43,16 @@ static compute_status check_frames(compute_fit *fit, const compute_fit_options *
 }
 
 static compute_status check_options(compute_fit *fit, const compute_fit_options *o) {
-  compute_status status = error_if_reserved(fit->context, HERE, "options", o->reserved);
-  if (!status) status = error_if_reserved(fit->context, HERE, "options.spots", o->spots.reserved);
+  compute_status status = error_if_reserved(fit->context, operation, "options", o->reserved);
+  if (!status)
+    status = error_if_reserved(fit->context, operation, "options.spots", o->spots.reserved);
   if (status) return status;
   if (o->problem.inputs != 0)
     return refuse(fit, "problem.inputs: must be 0; it follows from the other options");
   fit->dtype = o->dtype == COMPUTE_DTYPE_NONE ? COMPUTE_F32 : o->dtype;
   if (fit->dtype != COMPUTE_F32 && fit->dtype != COMPUTE_U16)
-    return error_set(fit->context, COMPUTE_ERROR_DTYPE, HERE, "dtype: pixels must be f32 or u16");
+    return error_set(fit->context, COMPUTE_ERROR_DTYPE, operation,
+                     "dtype: pixels must be f32 or u16");
   return check_frames(fit, o);
 }
 
@@ -65,7 +67,7 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
       fit->context->cpu ? fit->context->cpu : registry_default_device(fit->context);
   if (!values) return COMPUTE_OK;
   if (rows != want_rows || columns != want_columns)
-    return error_set(fit->context, COMPUTE_ERROR_SHAPE, HERE,
+    return error_set(fit->context, COMPUTE_ERROR_SHAPE, operation,
                      "%s: a map of %" PRId64 " × %" PRId64 "; the %s have %" PRId64 " × %" PRId64,
                      fit_input_name(1 + index), rows, columns, large ? "frames" : "ROIs", want_rows,
                      want_columns);
@@ -81,7 +83,7 @@ static compute_status take_spline(compute_fit *fit, const float *values) {
   compute_device *device =
       fit->context->cpu ? fit->context->cpu : registry_default_device(fit->context);
   if (fit->problem.model != COMPUTE_FIT_SPLINE) return COMPUTE_OK;
-  const compute_status status = spline_check(fit->context, HERE, &fit->problem, values);
+  const compute_status status = spline_check(fit->context, operation, &fit->problem, values);
   if (status) return status;
   return compute_tensor_from_host(device, COMPUTE_F32,
                                   COMPUTE_SHAPE(count, COMPUTE_FIT_SPLINE_COEFFICIENTS), values,
@@ -106,7 +108,7 @@ static compute_status take_problem(compute_fit *fit, const compute_fit_options *
   if (o->variance.values) problem.inputs |= COMPUTE_FIT_WITH_VARIANCE;
   if (o->mask) problem.inputs |= COMPUTE_FIT_WITH_MASK;
   if (!fit->frames) problem.flags |= COMPUTE_FIT_STACK & o->problem.flags;
-  const compute_status status = fit_problem_take(fit->context, HERE, &problem, &fit->problem);
+  const compute_status status = fit_problem_take(fit->context, operation, &problem, &fit->problem);
   if (status) return status;
   fit->wanted = fit->problem.outputs;
   fit->problem.flags = problem.flags; /* used when corners exist */
@@ -136,7 +138,7 @@ static compute_status take_devices(compute_fit *fit, const compute_fit_options *
   return COMPUTE_OK;
 
 short_of_memory:
-  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a fitter");
 }
 
@@ -146,13 +148,14 @@ compute_status compute_fit_create(compute_context *context, const compute_fit_op
   REFUSE_INHERITED_CONTEXT(context);
   if (result) *result = NULL;
   if (!context || !options || !result)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      !context   ? "context"
                      : !options ? "options"
                                 : "fit");
   compute_fit *fit = base_allocate(1, sizeof *fit);
   if (!fit)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a fitter");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory for a fitter");
   fit->context = context;
   pthread_mutex_init(&fit->mutex, NULL);
   pthread_mutex_init(&fit->parts_mutex, NULL);

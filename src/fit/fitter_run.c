@@ -8,7 +8,7 @@
 #include "core/base/thread.h"
 #include "fit/fitter.h"
 
-static const char HERE[] = "compute_fit_run";
+static const char operation_run[] = "compute_fit_run";
 
 /* Runs leave a plan in the iterator for each size of a last batch, so the iterator is recreated
  * after this many runs. */
@@ -35,7 +35,7 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
   if (!status) return status;
   compute_error_get(fit->context, &error);
   if (status == COMPUTE_ERROR_CANCELLED && atomic_load(&fit->cancelled))
-    return error_set(fit->context, status, HERE,
+    return error_set(fit->context, status, operation_run,
                      "%s: the run was cancelled; %lld fits are complete", fit->name,
                      (long long)delivery->summary.count);
   return status;
@@ -123,7 +123,7 @@ static compute_status begin(compute_fit *fit, fit_state state) {
   }
   pthread_mutex_unlock(&fit->mutex);
   if (free) return COMPUTE_OK;
-  return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, HERE,
+  return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, operation_run,
                    "a run of this fitter is in progress, or has not been waited for");
 }
 
@@ -147,7 +147,7 @@ compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *
   compute_fit_summary none = {0};
   if (!summary) summary = &none;
   *summary = none;
-  compute_status status = check_call(fit, HERE, options);
+  compute_status status = check_call(fit, operation_run, options);
   if (!status) status = begin(fit, FIT_RUNNING);
   if (status) return status;
   status = run(fit, options, summary);

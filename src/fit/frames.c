@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "fit/fitter.h"
 
-static const char HERE[] = "compute_fit_run";
+static const char operation[] = "compute_fit_run";
 
 #define MIB              ((int64_t)1 << 20)
 #define BATCH_BYTES      (32 * MIB) /* of frames: usually some thousand ROIs */
@@ -157,7 +157,7 @@ static compute_status step(void *user, const compute_batch_step *step) {
   compute_fit *fit = user;
   fit_part *part = base_allocate(1, sizeof *part);
   if (!part)
-    return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a batch");
   drop_parts(take_parts(fit, step->first, step->items));
   part->first = step->first;
@@ -191,7 +191,7 @@ static compute_status collect_corners(fit_delivery *d, const fit_part *parts, in
   *made = base_allocate((size_t)rois + 1, 3 * sizeof **made);
   *corners = *made;
   if (*made == NULL)
-    return error_set(d->fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(d->fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for corners");
   int64_t done = 0;
   for (const fit_part *p = parts; p != NULL; done += p->rois, p = p->next)
@@ -219,7 +219,7 @@ static compute_status deliver(void *user, int64_t first, int64_t items, const vo
   fit_part *parts = take_parts(d->fit, first, items);
   (void)data;
   if (!parts)
-    return error_set(d->fit->context, COMPUTE_ERROR_INTERNAL, HERE,
+    return error_set(d->fit->context, COMPUTE_ERROR_INTERNAL, operation,
                      "the fits of frame %" PRId64 " are lost", first);
   const compute_status status = deliver_parts(d, parts, first + items);
   drop_parts(parts);
@@ -276,7 +276,7 @@ compute_status frames_open(compute_fit *fit) {
 static compute_status check_end(const compute_fit *fit, const fit_delivery *d) {
   const compute_fit_run_options *options = d->options;
   if (fit->find || d->summary.count == options->count) return COMPUTE_OK;
-  return error_set(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+  return error_set(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                    "corners[%" PRId64 "]: frame %d, but the source ended after %" PRId64 " frames",
                    d->summary.count, (int)options->corners[3 * d->summary.count],
                    d->summary.frames);

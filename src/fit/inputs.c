@@ -60,14 +60,15 @@ compute_batch_options fit_batch_options(compute_fit *fit) {
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
-static const char HERE[] = "compute_fit_run";
+static const char operation[] = "compute_fit_run";
 
 COMPUTE_PRINTF(2, 3)
 static compute_status refuse(const compute_fit *fit, const char *format, ...) {
   va_list list;
   va_start(list, format);
-  const compute_status status = error_record_list(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0,
-                                                  HERE, NULL, __FILE__, __LINE__, format, list);
+  const compute_status status =
+      error_record_list(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation, NULL, __FILE__,
+                        __LINE__, format, list);
   va_end(list);
   return status;
 }
@@ -211,10 +212,12 @@ static compute_status check_arrays(const compute_fit *fit, const compute_fit_run
 
 compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_options *options) {
   const compute_batch_source *pixels = &options->pixels;
-  compute_status status = error_if_reserved(fit->context, HERE, "options", options->reserved);
-  if (!status) status = error_if_reserved(fit->context, HERE, "options.pixels", pixels->reserved);
+  compute_status status = error_if_reserved(fit->context, operation, "options", options->reserved);
   if (!status)
-    status = error_if_reserved(fit->context, HERE, "options.results", options->results.reserved);
+    status = error_if_reserved(fit->context, operation, "options.pixels", pixels->reserved);
+  if (!status)
+    status =
+        error_if_reserved(fit->context, operation, "options.results", options->results.reserved);
   if (status) return status;
   if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
     return refuse(fit, "progress_seconds: %g; must be at least 0 and less than 1e6",

@@ -8,13 +8,14 @@
 #include "core/tensor/tensor.h"
 #include "fit/frames.h"
 
-static const char HERE[] = "compute_fit_run";
+static const char operation[] = "compute_fit_run";
 
 #define FIRST_ROOM 1024               /* spots in the first attempt, before their number is known */
 #define CPU_PIXELS ((int64_t)1 << 21) /* pixels per search */
 
 static compute_status short_of_memory(const compute_fit *fit) {
-  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for spots");
+  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                   "not enough memory for spots");
 }
 
 /* The marks that a device has found, in host memory. */

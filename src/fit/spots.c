@@ -523,7 +523,7 @@ compute_node compute_find_spots(compute_graph *graph, compute_node frames,
 
 /* ---- Corners of ROIs from marked pixels ---------------------------------------------------- */
 
-static const char corners_operation[] = "compute_spot_corners";
+static const char operation_corners[] = "compute_spot_corners";
 
 /* From marked pixels to corners of ROIs, on the host. Most bytes are zero, so memchr makes the pass
  * at memory speed. */
@@ -617,30 +617,30 @@ static compute_status check(compute_context *context, const compute_spot_options
   const char *refusal = spot_options_refusal(options);
   if (refusal)
     return error_set(context, options ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER,
-                     corners_operation, "%s", refusal);
+                     operation_corners, "%s", refusal);
   compute_status status =
-      error_if_reserved(context, corners_operation, "options", options->reserved);
+      error_if_reserved(context, operation_corners, "options", options->reserved);
   if (status) return status;
   if (!spots || (!corners && capacity > 0))
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, corners_operation, "%s is NULL",
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_corners, "%s is NULL",
                      spots ? "corners" : "spots");
   if (options->limit > 0 && !response)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, corners_operation,
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_corners,
                      "response is NULL, but the limit of %lld spots needs it to find the brightest",
                      (long long)options->limit);
   int64_t pixels;
   status = compute_shape_count(COMPUTE_SHAPE(frames, height, width), &pixels);
   if (status) return status;
   if (rows < 1 || columns < 1 || rows > height || columns > width)
-    return error_set(context, COMPUTE_ERROR_SHAPE, corners_operation,
+    return error_set(context, COMPUTE_ERROR_SHAPE, operation_corners,
                      "ROIs of %d × %d pixels do not fit into frames of %lld × %lld", (int)rows,
                      (int)columns, (long long)height, (long long)width);
   if (capacity < 0)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, corners_operation,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_corners,
                      "capacity is %lld; it must not be negative", (long long)capacity);
   if (height > INT32_MAX || width > INT32_MAX || first_frame < 0 ||
       first_frame > INT32_MAX - frames)
-    return error_set(context, COMPUTE_ERROR_OVERFLOW, corners_operation,
+    return error_set(context, COMPUTE_ERROR_OVERFLOW, operation_corners,
                      "frame %lld + %lld of %lld × %lld pixels exceeds the i32 of the corners",
                      (long long)first_frame, (long long)frames, (long long)height,
                      (long long)width);
@@ -655,7 +655,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED_CONTEXT(context);
   if (!count)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, corners_operation, "count is NULL");
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_corners, "count is NULL");
   *count = 0;
   const compute_status status = check(context, options, spots, response, frames, height, width,
                                       rows, columns, first_frame, corners, capacity);
@@ -671,7 +671,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
   if (list.limit > 0) {
     list.kept = base_allocate((size_t)list.limit, sizeof *list.kept);
     if (!list.kept)
-      return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, corners_operation,
+      return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_corners,
                        "not enough memory to choose %lld spots of a frame", (long long)list.limit);
   }
   for (int64_t i = 0; i < frames; i++) {
@@ -686,7 +686,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
   base_release(list.kept);
   *count = list.count;
   if (list.count > capacity)
-    return error_set(context, COMPUTE_ERROR_OVERFLOW, corners_operation,
+    return error_set(context, COMPUTE_ERROR_OVERFLOW, operation_corners,
                      "%lld spots, but the capacity is %lld", (long long)list.count,
                      (long long)capacity);
   return COMPUTE_OK;

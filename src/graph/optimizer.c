@@ -461,29 +461,29 @@ OPTIMIZER(rmsprop)
 
 /* ---- Clipping by the norm of all gradients together ------------------------------------------ */
 
-static const char clip_operation[] = "clip_gradients";
+static const char operation_clip[] = "clip_gradients";
 
 static bool check_gradients(compute_graph *graph, const compute_node *gradients, size_t count,
                             double limit, compute_dtype *work) {
-  if (!build_start(graph, clip_operation)) return false;
+  if (!build_start(graph, operation_clip)) return false;
   if (count == 0 || !gradients) {
     return graph_refuse(graph, count ? COMPUTE_ERROR_NULL_POINTER : COMPUTE_ERROR_INVALID_ARGUMENT,
-                        clip_operation,
+                        operation_clip,
                         count ? "gradients is NULL" : "needs at least one gradient");
   }
   if (!(limit > 0) || isinf(limit)) {
-    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, clip_operation,
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation_clip,
                         "limit is %g; it must be finite and larger than 0", limit);
   }
   *work = COMPUTE_F32;
   for (size_t i = 0; i < count; i++) {
     uint32_t index;
-    if (!build_operands(graph, clip_operation, &gradients[i], 1, &index)) return false;
+    if (!build_operands(graph, operation_clip, &gradients[i], 1, &index)) return false;
     const compute_dtype dtype = build_at(graph, index)->dtype;
-    if (!build_domain(graph, clip_operation, DOMAIN_FLOAT, dtype)) return false;
+    if (!build_domain(graph, operation_clip, DOMAIN_FLOAT, dtype)) return false;
     if (dtype == COMPUTE_F64) *work = COMPUTE_F64;
   }
-  return build_number(graph, clip_operation, "limit", *work, limit);
+  return build_number(graph, operation_clip, "limit", *work, limit);
 }
 
 static compute_node clip_cast(compute_graph *graph, compute_node x, compute_dtype dtype) {
@@ -524,7 +524,7 @@ void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_
   if (!check_gradients(graph, gradients, count, limit, &work)) return;
   compute_node *scaled = base_allocate(count, sizeof *scaled);
   if (!scaled) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, clip_operation,
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation_clip,
                "not enough memory for %zu gradients", count);
     return;
   }

@@ -19,7 +19,7 @@
 #include "core/type/dtype.h"
 #include "group/group.h"
 
-#define HERE          "compute_group_open"
+static const char operation[] = "compute_group_open";
 #define ABORT_SECONDS 10 /* limit for the kernels of an aborted communicator to end */
 
 struct group_direct {
@@ -114,7 +114,7 @@ static compute_status share_step(compute_process_group *group, step *own, comput
   if (!all) return group_no_memory(group, (size_t)group->size * sizeof *all);
   own->failed = status != COMPUTE_OK;
   if (status) copy_reason(group, own->why);
-  status = group_gather_now(group, HERE, own, (int32_t)sizeof *own, all);
+  status = group_gather_now(group, operation, own, (int32_t)sizeof *own, all);
   *good = true;
   for (int32_t r = 0; !status && *good && r < group->size; r++) {
     if (!all[r].failed) continue;
@@ -155,7 +155,7 @@ static compute_status connect_devices(compute_process_group *group, group_direct
                                                 &direct->communicator);
   status = share_step(group, &own, status, &good);
   if (status || !good) return status;
-  status = group_await(group, HERE, group->timeout / 2,
+  status = group_await(group, operation, group->timeout / 2,
                        &(group_wait){ask_communicator, explain_devices, direct});
   status = share_step(group, &own, status, &good);
   if (!status && good) {
@@ -177,7 +177,7 @@ compute_status group_direct_join(compute_process_group *group) {
     status = group_no_memory(group, (size_t)group->size * sizeof *offers + sizeof *direct);
   if (!status) {
     make_offer(group, &own);
-    status = group_gather_now(group, HERE, &own, (int32_t)sizeof own, offers);
+    status = group_gather_now(group, operation, &own, (int32_t)sizeof own, offers);
   }
   if (!status && can_connect(group, offers)) {
     snprintf(group->direct_name, sizeof group->direct_name, "%s", own.of.library);

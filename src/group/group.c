@@ -22,7 +22,7 @@
 
 static object_kind group_object = {.name = "group", .plural = "groups"};
 
-#define HERE        "compute_group_open"
+static const char operation_open[] = "compute_group_open";
 #define MAGIC       "compute group 1"
 #define PIECE_BYTES (4 << 20)
 #define LIMIT       600 /* seconds */
@@ -77,7 +77,7 @@ static compute_status check_versions(compute_process_group *group) {
     m->device[sizeof m->device - 1] = m->magic[sizeof m->magic - 1] = '\0';
     const group_record *first = &group->members[0];
     if (strcmp(m->magic, first->magic) == 0 && strcmp(m->version, first->version) == 0) continue;
-    return error_set_native(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE,
+    return error_set_native(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation_open,
                             "install the same version on all hosts",
                             "rank %d on %s has libcompute %s, rank 0 on %s has %s", (int)r, m->host,
                             m->version, first->host, first->version);
@@ -121,7 +121,7 @@ static compute_status meet(compute_process_group *group) {
   compute_status status = COMPUTE_OK;
   for (int round = 0; !status && round < 2; round++) {
     describe_self(group, &self);
-    status = group_gather_now(group, HERE, &self, (int32_t)sizeof self, group->members);
+    status = group_gather_now(group, operation_open, &self, (int32_t)sizeof self, group->members);
     if (!status) status = check_versions(group);
     if (!status) status = group_count_hosts(group);
     if (!status && !group->device) group->device = choose_device(group);
@@ -134,7 +134,7 @@ static compute_status not_opened(compute_context *context, const compute_transpo
                                  int code) {
   char text[256];
   transport->error_text(NULL, code, text, sizeof text);
-  return error_set_native(context, COMPUTE_ERROR_TRANSFER, code, HERE, NULL, "%s: %s",
+  return error_set_native(context, COMPUTE_ERROR_TRANSFER, code, operation_open, NULL, "%s: %s",
                           transport->name, text);
 }
 
@@ -146,9 +146,9 @@ compute_status group_join(compute_process_group *group) {
   group->size = size;
   group->rank = rank;
   if (size < 1 || size > MOST_RANKS || rank < 0 || rank >= size)
-    return error_set(group->context, COMPUTE_ERROR_TRANSFER, HERE, "%s: rank %d of %d",
+    return error_set(group->context, COMPUTE_ERROR_TRANSFER, operation_open, "%s: rank %d of %d",
                      group->transport->name, (int)rank, (int)size);
-  compute_status status = group_finish(group, HERE, 0);
+  compute_status status = group_finish(group, operation_open, 0);
   if (!status && group->transport != &group_alone) status = group_check_size(group->context, size);
   if (!status) status = create_memory(group);
   if (!status) status = meet(group);
@@ -159,13 +159,14 @@ compute_status group_join(compute_process_group *group) {
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 static compute_status check_options(compute_context *context, compute_group_options *o) {
-  const compute_status reserved = error_if_reserved(context, HERE, "options", o->reserved);
+  const compute_status reserved =
+      error_if_reserved(context, operation_open, "options", o->reserved);
   if (reserved) return reserved;
   if (!(o->timeout >= 0) || !isfinite(o->timeout))
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_open,
                      "timeout is %g; it must be finite and not negative", o->timeout);
   if (o->device && compute_device_context(o->device) != context)
-    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation_open,
                      "the device belongs to another context");
   if (o->timeout == 0)
     o->timeout = (double)variable_integer("COMPUTE_GROUP_TIMEOUT", 1, INT32_MAX, LIMIT);
@@ -206,7 +207,7 @@ compute_status group_open_with(compute_context *context, const compute_transport
   if (code != 0) return not_opened(context, transport, code);
   compute_process_group *made = base_allocate(1, sizeof *made);
   if (!made)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_open,
                      "not enough memory for a group: %zu bytes", sizeof *made);
   atomic_init(&made->references, 1);
   made->context = context;
@@ -241,8 +242,8 @@ static compute_status open_only(compute_context *context, const compute_transpor
                                 compute_process_group **group) {
   const uint32_t here = process_forks + 1;
   if (atomic_exchange(&only_open, here) == here)
-    return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, HERE, "close it first",
-                            "this process has an open group");
+    return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, operation_open,
+                            "close it first", "this process has an open group");
   const compute_status status = group_open_with(context, transport, NULL, options, group);
   if (status)
     atomic_store(&only_open, 0);
@@ -256,7 +257,7 @@ compute_status compute_group_open(compute_context *context, const compute_group_
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED_CONTEXT(context);
   if (group) *group = NULL;
-  compute_status status = error_if_null(context, HERE, context, group);
+  compute_status status = error_if_null(context, operation_open, context, group);
   if (status) return status;
   compute_group_options o = options ? *options : (compute_group_options){.transport = NULL};
   const compute_transport *transport = NULL;

@@ -14,7 +14,7 @@
 #include "core/device/registry.h"
 #include "group/group.h"
 
-#define HERE "compute_group_open"
+static const char operation[] = "compute_group_open";
 
 /* ---- By the launcher's variables ------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ static compute_status name_by_environment(compute_context *context, const char *
   *name = group_alone.name;
   const int64_t tasks = variable_integer("SLURM_STEP_NUM_TASKS", 0, INT32_MAX, 0);
   if (tasks <= 1) return COMPUTE_OK;
-  return error_set_native(context, COMPUTE_ERROR_BACKEND_LOAD, 0, HERE,
+  return error_set_native(context, COMPUTE_ERROR_BACKEND_LOAD, 0, operation,
                           "start it with srun --mpi=pmix or --mpi=pmi2, or set "
                           "COMPUTE_TRANSPORT=none for separate processes",
                           "srun has started %d processes without a way for MPI to connect them",
@@ -49,7 +49,7 @@ compute_status group_check_size(compute_context *context, int32_t size) {
   const int64_t tasks = variable_integer("SLURM_STEP_NUM_TASKS", 0, INT32_MAX, 0);
   if (tasks <= 1 || size > 1) return COMPUTE_OK;
   return error_set_native(
-      context, COMPUTE_ERROR_BACKEND_LOAD, 0, HERE,
+      context, COMPUTE_ERROR_BACKEND_LOAD, 0, operation,
       "set COMPUTE_TRANSPORT to openmpi or mpich, whichever fits the option "
       "--mpi of srun",
       "srun has started %d processes, but MPI connects this one to none of them", (int)tasks);
@@ -58,7 +58,7 @@ compute_status group_check_size(compute_context *context, int32_t size) {
 /* ---- Modules --------------------------------------------------------------------------------- */
 
 static compute_status no_module(compute_context *context, const char *name, const char *why) {
-  return error_set_native(context, COMPUTE_ERROR_BACKEND_LOAD, 0, HERE,
+  return error_set_native(context, COMPUTE_ERROR_BACKEND_LOAD, 0, operation,
                           "install libcompute's package for this MPI, or start the program with "
                           "another launcher",
                           "no transport '%.40s': %.300s", name, why);
@@ -120,7 +120,7 @@ compute_status group_find_transport(compute_context *context, const char *name,
     return COMPUTE_OK;
   }
   if (!names_backend_is_valid(name))
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "invalid transport '%.40s': a name has lower-case letters, digits and '_'",
                      name);
   snprintf(file, sizeof file, "libcompute-transport-%s.so", name);

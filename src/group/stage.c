@@ -19,7 +19,7 @@
 #include "core/tensor/tensor.h"
 #include "group/group.h"
 
-#define HERE "compute_group_open"
+static const char operation[] = "compute_group_open";
 #define PAGE 4096
 
 enum { TURNS = 2 };
@@ -52,7 +52,7 @@ typedef struct side {
 /* ---- Stages ---------------------------------------------------------------------------------- */
 
 static compute_status no_memory(const compute_process_group *group, size_t bytes) {
-  return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+  return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory to exchange elements of a device: %zu bytes", bytes);
 }
 

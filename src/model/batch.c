@@ -8,7 +8,7 @@
 #include "graph/node/graph.h"
 #include "model/model.h"
 
-#define OPERATION "compute_model_batch"
+static const char operation[] = "compute_model_batch";
 
 /* The required input number `index`; NULL past the end. */
 static const onnx_value_info *input_at(const compute_model *model, size_t index) {
@@ -29,13 +29,13 @@ static size_t input_count(const compute_model *model) {
 static compute_status check_item(const compute_model *model, const onnx_value_info *info,
                                  const compute_batch_port *port) {
   if (onnx_dtype(info->type) != port->dtype && info->type != ONNX_UNDEFINED)
-    return error_set(model->context, COMPUTE_ERROR_DTYPE, OPERATION, "input '%s' is %s, not %s",
+    return error_set(model->context, COMPUTE_ERROR_DTYPE, operation, "input '%s' is %s, not %s",
                      info->name, onnx_type_name(info->type), compute_dtype_name(port->dtype));
   bool fits = info->rank < 0 || info->rank == port->item.rank + 1;
   for (int32_t i = 1; fits && i < info->rank; i++)
     fits = info->size[i] < 0 || info->size[i] == port->item.size[i - 1];
   return fits ? COMPUTE_OK
-              : error_set(model->context, COMPUTE_ERROR_SHAPE, OPERATION,
+              : error_set(model->context, COMPUTE_ERROR_SHAPE, operation,
                           "the items of input '%s' do not match the file", info->name);
 }
 
@@ -58,13 +58,13 @@ static compute_status take_inputs(const compute_model *model, compute_batch_opti
   for (size_t i = 0; !status && i < options->input_count; i++) {
     const onnx_value_info *info = input_at(model, i);
     if (info->kind == ONNX_IS_TENSOR && info->rank == 0)
-      status = error_set(model->context, COMPUTE_ERROR_SHAPE, OPERATION,
+      status = error_set(model->context, COMPUTE_ERROR_SHAPE, operation,
                          "input '%s' has no axis for the items", info->name);
     else if (given)
       status = check_item(model, info, &options->inputs[i]);
     else if (!item_of(info, &ports[i]))
       status =
-          error_set_native(model->context, COMPUTE_ERROR_SHAPE, 0, OPERATION, "give options.inputs",
+          error_set_native(model->context, COMPUTE_ERROR_SHAPE, 0, operation, "give options.inputs",
                            "the file leaves the shape of an item of input '%s' open", info->name);
   }
   if (!given) options->inputs = ports;
@@ -87,7 +87,7 @@ static compute_status take_batch(const compute_model *model, compute_batch_optio
     const onnx_value_info *info = input_at(model, i);
     if (info->kind != ONNX_IS_TENSOR || info->rank < 1 || info->size[0] < 0) continue;
     if (info->size[0] != 1 || options->batch > 1)
-      return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+      return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, operation,
                        "input '%s' accepts exactly %lld items at a time", info->name,
                        (long long)info->size[0]);
     options->batch = 1;
@@ -108,27 +108,27 @@ static void record_items(void *user, compute_graph *graph, int64_t items,
     in[i] = (compute_model_value){input_at(model, i)->name, inputs[i]};
   for (size_t i = 0; i < out_count; i++) out[i] = (compute_model_value){main->outputs[i].name, {0}};
   const compute_status status =
-      record_into(model, OPERATION, graph, in, in_count, out, out_count, false);
+      record_into(model, operation, graph, in, in_count, out, out_count, false);
   for (size_t i = 0; !status && i < out_count; i++) outputs[i] = out[i].node;
   if (!status) return;
   compute_error error;
   compute_error_get(model->context, &error);
-  graph_fail(graph, status, OPERATION, "%s", error.message);
+  graph_fail(graph, status, operation, "%s", error.message);
 }
 
 static compute_status check(const compute_model *model, const compute_batch_options *options) {
   const compute_context *context = model->context;
   const size_t inputs = input_count(model), outputs = model_graph(model)->output_count;
   if (options->build || options->step || options->user)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the model defines the work: build, step and user must be NULL");
   if (inputs > COMPUTE_BATCH_MAX_PORTS || outputs > COMPUTE_BATCH_MAX_PORTS)
-    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, operation,
                      "the model has %zu inputs and %zu outputs, more than %d", inputs, outputs,
                      COMPUTE_BATCH_MAX_PORTS);
   if ((options->inputs && options->input_count != inputs) ||
       (options->outputs && options->output_count != outputs))
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the model has %zu inputs and %zu outputs", inputs, outputs);
   return COMPUTE_OK;
 }
@@ -139,7 +139,7 @@ compute_status compute_model_batch(compute_model *model, const compute_batch_opt
   REFUSE_INHERITED(model, context);
   compute_batch_port inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
   compute_batch_options own = options ? *options : (compute_batch_options){0};
-  compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model, batch);
+  compute_status status = error_if_null(model ? model->context : NULL, operation, model, batch);
   if (!status) status = check(model, &own);
   if (status) return status;
   own.build = record_items;

@@ -14,7 +14,7 @@
 #include "core/type/shape.h"
 #include "model/export/export.h"
 
-#define OPERATION "compute_graph_save_onnx"
+static const char operation[] = "compute_graph_save_onnx";
 
 /* A hash table with open addressing. It does not own the names. */
 typedef struct name_set {
@@ -34,12 +34,12 @@ typedef struct request {
 } request;
 
 static compute_status fail_memory(const request *r) {
-  return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+  return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
 }
 
 static compute_status fail_argument(const request *r, const char *what, size_t index,
                                     const char *why) {
-  return error_set(r->graph->context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION, "%s[%zu] %s", what,
+  return error_set(r->graph->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s[%zu] %s", what,
                    index, why);
 }
 
@@ -165,7 +165,7 @@ static compute_status resolve(const request *r, const char *what, size_t index, 
   *result = (size_t)node.id - 1;
   if (node.graph == r->graph->serial && node.id >= 1 && node.id <= r->graph->count)
     return COMPUTE_OK;
-  return error_set(r->graph->context, COMPUTE_ERROR_WRONG_GRAPH, OPERATION,
+  return error_set(r->graph->context, COMPUTE_ERROR_WRONG_GRAPH, operation,
                    "%s[%zu] is not a node of the graph", what, index);
 }
 
@@ -230,8 +230,8 @@ static compute_status check_operations(const request *r) {
   compute_status status = COMPUTE_OK;
   if (text.failed) status = fail_memory(r);
   if (!status && count) {
-    log_write(COMPUTE_LOG_ERROR, "core", OPERATION ": without a form in ONNX: %s", text.data);
-    status = error_set(r->graph->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+    log_write(COMPUTE_LOG_ERROR, "core", "%s: without a form in ONNX: %s", operation, text.data);
+    status = error_set(r->graph->context, COMPUTE_ERROR_UNSUPPORTED, operation,
                        "%zu operation%s no form in ONNX: %s", count, count == 1 ? " has" : "s have",
                        text.data);
   }
@@ -280,17 +280,17 @@ static compute_status check_arguments(const compute_graph *graph, const compute_
                                       size_t output_count, const char *path,
                                       const compute_model_export_options *options) {
   compute_context *context = graph ? graph->context : NULL;
-  const compute_status status = error_if_null(context, OPERATION, graph, outputs, path);
+  const compute_status status = error_if_null(context, operation, graph, outputs, path);
   if (status) return status;
   if (graph->status) {
     error_restore(context, &graph->error);
     return graph->status;
   }
   if (input_count && !inputs)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION, "inputs is NULL");
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "inputs is NULL");
   if (output_count == 0)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION, "there are no outputs");
-  return options ? error_if_reserved(context, OPERATION, "options", options->reserved) : COMPUTE_OK;
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "there are no outputs");
+  return options ? error_if_reserved(context, operation, "options", options->reserved) : COMPUTE_OK;
 }
 
 static compute_status allocate(request *r, size_t input_count, size_t output_count) {
@@ -327,7 +327,7 @@ compute_status compute_graph_save_onnx(const compute_graph *graph,
   if (!status) status = emit_all(&r);
   if (!status) status = name_all(&r);
   const export_ports ports = {r.ports, r.ports + r.input_count, r.input_count, r.output_count};
-  if (!status) status = export_write(&r.to, &ports, OPERATION, path, options ? options : &usual);
+  if (!status) status = export_write(&r.to, &ports, operation, path, options ? options : &usual);
   base_release(r.taken.names);
   export_release(&r.to);
   return status;

@@ -8,7 +8,7 @@
 #include "graph/node/graph.h"
 #include "model/stage.h"
 
-#define OPERATION "compute_model_record"
+static const char operation_record[] = "compute_model_record";
 
 static int32_t find_name(const onnx_graph *graph, const char *name) {
   for (size_t i = 0; i < graph->value_count; i++)
@@ -156,12 +156,13 @@ compute_status compute_model_record(compute_model *model, compute_graph *graph,
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(model, context);
   compute_status status =
-      error_if_null(model ? model->context : NULL, OPERATION, model, graph, outputs);
-  if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);
+      error_if_null(model ? model->context : NULL, operation_record, model, graph, outputs);
+  if (!status && input_count) status = error_if_null(model->context, operation_record, inputs);
   if (!status) status = compute_graph_status(graph);
   if (status) return status;
   if (compute_graph_context(graph) != model->context)
-    return error_set(model->context, COMPUTE_ERROR_WRONG_CONTEXT, OPERATION,
+    return error_set(model->context, COMPUTE_ERROR_WRONG_CONTEXT, operation_record,
                      "the graph belongs to another context");
-  return record_into(model, OPERATION, graph, inputs, input_count, outputs, output_count, true);
+  return record_into(model, operation_record, graph, inputs, input_count, outputs, output_count,
+                     true);
 }

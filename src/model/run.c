@@ -11,7 +11,7 @@
 #include "model/loop.h"
 #include "model/stage.h"
 
-#define OPERATION "compute_model_run"
+static const char operation[] = "compute_model_run";
 
 typedef struct model_run {
   compute_model *model;
@@ -28,7 +28,7 @@ typedef struct model_run {
 } model_run;
 
 static compute_status no_memory(const model_run *run) {
-  return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+  return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
 }
 
 /* ---- Bindings ------------------------------------------------------------------------------ */
@@ -47,10 +47,10 @@ static compute_status check_input(const model_run *run, const onnx_value_info *p
   char text[160];
   if (port->kind != ONNX_IS_TENSOR && port->kind != ONNX_IS_UNKNOWN &&
       port->kind != ONNX_IS_OPTIONAL)
-    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, OPERATION, "input '%s' is not a tensor",
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, operation, "input '%s' is not a tensor",
                      port->name);
   if (port->type != ONNX_UNDEFINED && dtype != compute_tensor_dtype(tensor))
-    return error_set(context, COMPUTE_ERROR_DTYPE, OPERATION, "input '%s' is %s, not %s",
+    return error_set(context, COMPUTE_ERROR_DTYPE, operation, "input '%s' is %s, not %s",
                      port->name, onnx_type_name(port->type),
                      compute_dtype_name(compute_tensor_dtype(tensor)));
   bool fits = port->rank < 0 || port->rank == shape.rank;
@@ -66,7 +66,7 @@ static compute_status check_input(const model_run *run, const onnx_value_info *p
       text_add(&wanted, "%s%lld", i ? "," : "", (long long)port->size[i]);
   }
   const compute_status status =
-      error_set(context, COMPUTE_ERROR_SHAPE, OPERATION, "input '%s' is [%s], not %s", port->name,
+      error_set(context, COMPUTE_ERROR_SHAPE, operation, "input '%s' is [%s], not %s", port->name,
                 wanted.data ? wanted.data : "", compute_shape_text(shape, text, sizeof text));
   text_release(&wanted);
   return status;
@@ -78,17 +78,17 @@ static compute_status bind_inputs(model_run *run, const compute_model_binding *i
   const compute_context *context = run->model->context;
   for (size_t i = 0; i < count; i++) {
     if (!inputs[i].name || !inputs[i].tensor)
-      return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION, "inputs[%zu] lacks its %s",
+      return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "inputs[%zu] lacks its %s",
                        i, inputs[i].name ? "tensor" : "name");
     const size_t at = find_port(graph->inputs, graph->input_count, inputs[i].name);
     if (at == graph->input_count)
-      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "the model has no input '%s'",
+      return error_set(context, COMPUTE_ERROR_BINDING, operation, "the model has no input '%s'",
                        inputs[i].name);
     if (run->inputs[at])
-      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "input '%s' is bound twice",
+      return error_set(context, COMPUTE_ERROR_BINDING, operation, "input '%s' is bound twice",
                        inputs[i].name);
     if (compute_device_context(compute_tensor_device(inputs[i].tensor)) != context)
-      return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, OPERATION,
+      return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                        "input '%s' belongs to another context", inputs[i].name);
     const compute_status status = check_input(run, &graph->inputs[at], inputs[i].tensor);
     if (status) return status;
@@ -98,7 +98,7 @@ static compute_status bind_inputs(model_run *run, const compute_model_binding *i
   for (size_t i = 0; i < graph->input_count; i++) {
     const onnx_value_info *port = &graph->inputs[i];
     if (!run->inputs[i] && !port->has_default && port->kind != ONNX_IS_OPTIONAL)
-      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "input '%s' is not bound",
+      return error_set(context, COMPUTE_ERROR_BINDING, operation, "input '%s' is not bound",
                        port->name);
   }
   return COMPUTE_OK;
@@ -111,17 +111,17 @@ static compute_status bind_outputs(model_run *run) {
   for (size_t i = 0; i < run->output_count; i++) {
     const char *name = run->outputs[i].name;
     if (!name)
-      return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION,
+      return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation,
                        "outputs[%zu] lacks its name", i);
     size_t at = find_port(graph->outputs, graph->output_count, name);
     const bool known = at < graph->output_count;
     while (at < graph->output_count && run->wanted[at]) /* a file may list an output twice */
       at += 1 + find_port(graph->outputs + at + 1, graph->output_count - at - 1, name);
     if (!known)
-      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "the model has no output '%s'",
+      return error_set(context, COMPUTE_ERROR_BINDING, operation, "the model has no output '%s'",
                        name);
     if (at == graph->output_count)
-      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "output '%s' is bound twice",
+      return error_set(context, COMPUTE_ERROR_BINDING, operation, "output '%s' is bound twice",
                        name);
     run->wanted[at] = true;
     run->places[at] = i;
@@ -151,13 +151,13 @@ static compute_status check_output(const model_run *run, const stage_slot *slot,
                                    const compute_model_binding *output) {
   char is[160], has[160];
   if (compute_tensor_dtype(output->tensor) != slot->dtype)
-    return error_set(run->model->context, COMPUTE_ERROR_DTYPE, OPERATION,
+    return error_set(run->model->context, COMPUTE_ERROR_DTYPE, operation,
                      "output '%s' is %s, its tensor %s", output->name,
                      compute_dtype_name(slot->dtype),
                      compute_dtype_name(compute_tensor_dtype(output->tensor)));
   const compute_shape shape = compute_tensor_shape(output->tensor);
   if (compute_shape_equal(shape, slot->shape)) return COMPUTE_OK;
-  return error_set(run->model->context, COMPUTE_ERROR_SHAPE, OPERATION,
+  return error_set(run->model->context, COMPUTE_ERROR_SHAPE, operation,
                    "output '%s' is %s, its tensor %s", output->name,
                    compute_shape_text(slot->shape, is, sizeof is),
                    compute_shape_text(shape, has, sizeof has));
@@ -238,7 +238,7 @@ static compute_status follow_values(model_run *run, model_stage *stage, model_st
   for (size_t i = 0; !status && i < count; i++)
     status = read_tensor(run, stage->asked.slots[i].id, &values[i]);
   if (!status)
-    status = stage_next(run->model, OPERATION, stage, (const void *const *)values, NULL,
+    status = stage_next(run->model, operation, stage, (const void *const *)values, NULL,
                         run->wanted, next, &run->all_found);
   for (size_t i = 0; values && i < count; i++) base_release(values[i]);
   base_release(values);
@@ -255,7 +255,7 @@ static compute_status call_host_function(model_run *run, const model_stage *stag
     inputs[i] = (host_tensor){NULL, input->dtype, input->shape};
     status = read_tensor(run, input->id, &inputs[i].data);
   }
-  host_call call = {run->model->context, &stage->host_node, OPERATION};
+  host_call call = {run->model->context, &stage->host_node, operation};
   return status ? status : stage->function(&call, inputs, outputs);
 }
 
@@ -279,7 +279,7 @@ static compute_status follow_host(model_run *run, model_stage *stage, model_stag
   if (!status) status = keep_made(run, stage, outputs);
   if (!status)
     status =
-        stage_next(run->model, OPERATION, stage, NULL, outputs, run->wanted, next, &run->all_found);
+        stage_next(run->model, operation, stage, NULL, outputs, run->wanted, next, &run->all_found);
   for (size_t i = 0; i < in; i++)
     if (stage->host_inputs[i].id >= 0) base_release(tensors[i].data);
   for (size_t i = 0; i < out; i++) base_release(outputs[i].data);
@@ -310,13 +310,13 @@ static compute_status follow_loop(model_run *run, model_stage *stage, model_stag
   compute_status status = inputs && made ? COMPUTE_OK : no_memory(run);
   if (!status) status = loop_inputs(run, stage, inputs);
   if (!status)
-    status = loop_run(run->model, OPERATION, stage->loop, inputs, run->table, out, outputs);
+    status = loop_run(run->model, operation, stage->loop, inputs, run->table, out, outputs);
   for (size_t i = 0; !status && i < out; i++)
     made[i] = (host_tensor){.dtype = compute_tensor_dtype(outputs[i]),
                             .shape = compute_tensor_shape(outputs[i])};
   if (!status)
     status =
-        stage_next(run->model, OPERATION, stage, NULL, made, run->wanted, next, &run->all_found);
+        stage_next(run->model, operation, stage, NULL, made, run->wanted, next, &run->all_found);
   for (size_t i = 0; inputs && i < in; i++) compute_tensor_release(inputs[i]);
   base_release(inputs);
   base_release(made);
@@ -333,7 +333,7 @@ static compute_status run_stages(model_run *run) {
   compute_model *model = run->model;
   model_stage *stage;
   compute_status status =
-      stage_first(model, OPERATION, run->inputs, run->wanted, &stage, &run->all_found);
+      stage_first(model, operation, run->inputs, run->wanted, &stage, &run->all_found);
   while (!status) {
     model_stage *next = NULL;
     status = run_plan(run, stage);
@@ -383,9 +383,9 @@ compute_status compute_model_run(compute_model *model, const compute_model_bindi
                                  size_t output_count) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(model, context);
-  compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model);
-  if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);
-  if (!status && output_count) status = error_if_null(model->context, OPERATION, outputs);
+  compute_status status = error_if_null(model ? model->context : NULL, operation, model);
+  if (!status && input_count) status = error_if_null(model->context, operation, inputs);
+  if (!status && output_count) status = error_if_null(model->context, operation, outputs);
   if (status) return status;
   model_run run = {
       .model = model, .outputs = outputs, .output_count = output_count, .all_found = true};

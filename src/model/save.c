@@ -12,7 +12,7 @@
 #include "model/file/wire_write.h"
 #include "model/model.h"
 
-#define OPERATION "compute_model_save"
+static const char operation[] = "compute_model_save";
 
 /* Field number in GraphProto, next to the initializers. */
 enum { GRAPH_SPARSE_INITIALIZER = 15 };
@@ -84,7 +84,7 @@ static compute_status check_size(const compute_model *model, const char *path) {
   }
   char name[SHOWN_NAME_BYTES], size[32];
   if (bytes <= INT32_MAX) return COMPUTE_OK;
-  return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+  return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, operation,
                    "'%s': the model takes %s, and an ONNX file holds less than 2 GiB; weights can "
                    "be saved as .safetensors",
                    file_show_name(path, name), bytes_text(bytes, size, sizeof size));
@@ -105,9 +105,9 @@ static compute_status save_onnx(const compute_model *model, const char *path) {
     wire_put_message(&whole, MODEL_GRAPH, &graph);
   }
   if (whole.failed)
-    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   new_file file;
-  if (!status) status = new_file_open(model->context, OPERATION, path, &file);
+  if (!status) status = new_file_open(model->context, operation, path, &file);
   if (!status) {
     status = new_file_write(&file, whole.data, whole.count);
     status = new_file_close(&file, status);
@@ -122,14 +122,14 @@ static compute_status save_weights(compute_model *model, const char *path) {
   const onnx_graph *graph = model_graph(model);
   compute_named_tensor *named = base_allocate(graph->initializer_count, sizeof *named);
   if (!named)
-    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   compute_status status = COMPUTE_OK;
   size_t count = 0;
   for (size_t i = 0; !status && i < graph->initializer_count; i++) {
     const onnx_tensor *tensor = &graph->initializers[i];
     if (onnx_dtype(tensor->type) == COMPUTE_DTYPE_NONE || tensor->rank < 0) continue;
     named[count].name = tensor->name;
-    named[count].tensor = weight_tensor(model, OPERATION, tensor);
+    named[count].tensor = weight_tensor(model, operation, tensor);
     if (!named[count++].tensor) status = COMPUTE_ERROR_OUT_OF_MEMORY;
   }
   if (!status) status = compute_tensor_file_write(model->context, path, named, count);
@@ -145,11 +145,11 @@ static bool ends_in(const char *path, const char *ending) {
 compute_status compute_model_save(compute_model *model, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(model, context);
-  compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model, path);
+  compute_status status = error_if_null(model ? model->context : NULL, operation, model, path);
   if (status) return status;
   const bool onnx = ends_in(path, ".onnx");
   if (!onnx && !ends_in(path, ".safetensors"))
-    return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
+    return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "'%s' ends in neither .onnx nor .safetensors", path);
   pthread_mutex_lock(&model->recording);
   status = onnx ? save_onnx(model, path) : save_weights(model, path);

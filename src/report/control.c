@@ -16,16 +16,16 @@
 
 static compute_status check_options(const compute_context *context,
                                     const compute_profile_options *options) {
-  static const char here[] = "compute_profile_start";
+  static const char operation[] = "compute_profile_start";
   const uint32_t known = COMPUTE_PROFILE_STEPS | COMPUTE_PROFILE_NO_TIMELINE;
   if ((options->flags & ~known) != 0)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here, "unknown profile flags 0x%x",
-                     (unsigned)(options->flags & ~known));
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "unknown profile flags 0x%x", (unsigned)(options->flags & ~known));
   if (options->timeline_records > MOST_RECORDS)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "a timeline of %u records was requested; at most %u are allowed",
                      (unsigned)options->timeline_records, MOST_RECORDS);
-  return error_if_reserved(context, here, "options", options->reserved);
+  return error_if_reserved(context, operation, "options", options->reserved);
 }
 
 /* Sets the capacity. A change of capacity empties the timeline. The caller holds the lock. Returns
@@ -45,8 +45,9 @@ compute_status compute_profile_start(compute_context *context,
                                      const compute_profile_options *options) {
   REFUSE_INHERITED_CONTEXT(context);
   static const compute_profile_options defaults;
-  static const char here[] = "compute_profile_start";
-  if (context == NULL) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
+  static const char operation[] = "compute_profile_start";
+  if (context == NULL)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
   if (options == NULL) options = &defaults;
   compute_status status = check_options(context, options);
   if (status != COMPUTE_OK) return status;
@@ -67,7 +68,7 @@ compute_status compute_profile_start(compute_context *context,
   }
   pthread_mutex_unlock(&p->mutex);
   return room ? COMPUTE_OK
-              : error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here,
+              : error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                           "not enough memory for a timeline of %u records", (unsigned)records);
 }
 

@@ -8,7 +8,9 @@ These fail:
 
   - an atomic built-in of the compiler (__atomic_…, __sync_…): fields are _Atomic, and <stdatomic.h> has the functions.
     BUILT_INS lists the exceptions, each with its reason;
-  - <stdatomic.h> in a public header: C++ programs include those.
+  - <stdatomic.h> in a public header: C++ programs include those;
+  - the name of a public function, for messages, that is not `static const char operation[]`. If a function has the
+    name for its file, it is operation_open and so on.
 """
 import os
 import re
@@ -28,6 +30,13 @@ BUILT_INS = {
     "kernels/dialect_c.h": "kernels add to elements of the caller's arrays, which are not _Atomic",
 }
 
+# The library and its modules, without the programs.
+LIBRARY = re.compile(r"(?:src/(?!programs/)|backends/)")
+NAME_OF_CALL = re.compile(
+    r"^#define +\w+ +\"compute_\w+\"|^[ \t]*[a-z ]*\bchar (?:[\w*]+(?:\[\])? = \"compute_|[\w*]*operation\w*(?:\[\])? = \")\w+\";",
+    re.M)
+OPERATION = re.compile(r"static const char operation(?:_\w+)?\[\] = .*")
+
 
 def built_ins(path, code):
     if path not in BUILT_INS:
@@ -41,7 +50,14 @@ def public_atomics(path, code):
             yield hit.start(), f"{hit.group()} in a public header"
 
 
-RULES = (built_ins, public_atomics)
+def operations(path, code):
+    if path.endswith(".c") and LIBRARY.match(path):
+        for hit in NAME_OF_CALL.finditer(code):
+            if not OPERATION.fullmatch(hit.group().strip()):
+                yield hit.start(), f"{hit.group().strip()}: write static const char operation[] = …"
+
+
+RULES = (built_ins, public_atomics, operations)
 
 
 def main(root):

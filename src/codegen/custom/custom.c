@@ -27,8 +27,8 @@ struct compute_kernel {
   char name[96]; /* name of its function, for the profile */
 };
 
-static const char compiling[] = "compute_kernel_compile";
-static const char launching[] = "compute_kernel_launch";
+static const char operation_compile[] = "compute_kernel_compile";
+static const char operation_launch[] = "compute_kernel_launch";
 
 /* ---- Compiling ----------------------------------------------------------------------------- */
 
@@ -49,29 +49,30 @@ static compute_status check_compile(const compute_device *device, const char *so
   const compute_context *context = device ? device->context : NULL;
   if (!device || !source || !entry || !kernel) {
     const char *name = !device ? "device" : !source ? "source" : !entry ? "entry" : "kernel";
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, compiling, "%s is NULL", name);
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_compile, "%s is NULL", name);
   }
   if (flags & ~(uint32_t)COMPUTE_KERNEL_PORTABLE) {
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_compile,
                      "unknown kernel flags 0x%" PRIx32, flags & ~(uint32_t)COMPUTE_KERNEL_PORTABLE);
   }
   if (source[0] == '\0') {
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling, "the source is empty");
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_compile,
+                     "the source is empty");
   }
   if (!is_identifier(entry)) {
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_compile,
                      "the entry '%.80s' is not a function name", entry);
   }
   const compute_backend *backend = device->backend;
   if (!backend->custom_build || !backend->custom_destroy || !backend->custom_launch) {
-    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, compiling,
+    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, operation_compile,
                             "choose a device with a compiler, such as opencl:0; compute-info lists "
                             "the devices and what they support",
                             "%s (backend %s) has no compiler for custom kernels", device->info.name,
                             device->info.backend);
   }
   if (takes_portable_only(device) && !(flags & COMPUTE_KERNEL_PORTABLE)) {
-    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, compiling,
+    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, operation_compile,
                             "write the source in libcompute's dialect (kernels/README.md) and pass "
                             "COMPUTE_KERNEL_PORTABLE",
                             "%s has no language of its own for kernels", device->info.name);
@@ -85,7 +86,7 @@ static compute_status make_portable(compute_device *device, const char *source, 
                                     char **portable) {
   compute_target target = {.struct_size = sizeof target};
   if (!device->backend->device_target) {
-    return error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0, compiling,
+    return error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation_compile,
                             "write the source in the device's own language, without "
                             "COMPUTE_KERNEL_PORTABLE",
                             "%s does not report a kernel dialect", device->info.name);
@@ -96,7 +97,7 @@ static compute_status make_portable(compute_device *device, const char *source, 
   size_t bytes = strlen(dialect) + strlen(entry) + strlen(source) + 32;
   *portable = base_allocate(bytes, 1);
   if (!*portable) {
-    return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, compiling,
+    return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_compile,
                      "out of memory for the source of %s", entry);
   }
   snprintf(*portable, bytes, "%s\n#line 1 \"%s\"\n%s", dialect, entry, source);
@@ -114,7 +115,7 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
   char *portable = NULL;
   compute_kernel *made = base_allocate(1, sizeof *made);
   if (!made) {
-    return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, compiling,
+    return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_compile,
                      "out of memory for the kernel %s", entry);
   }
   made->device = device;
@@ -164,18 +165,18 @@ static compute_status check_launch(const compute_kernel *kernel, const compute_l
   const compute_context *context = kernel ? kernel->device->context : NULL;
   if (!kernel || !launch || (!arguments && count > 0)) {
     const char *name = !kernel ? "kernel" : !launch ? "launch" : "arguments";
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, launching, "%s is NULL", name);
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_launch, "%s is NULL", name);
   }
   if (count > ARGUMENTS_MAX) {
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, launching,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_launch,
                      "%zu arguments; at most %d are allowed", count, ARGUMENTS_MAX);
   }
   if (!queue || queue->device == kernel->device) return COMPUTE_OK;
   if (queue->device->context != context) {
-    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, launching,
+    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation_launch,
                      "the queue and the kernel belong to different contexts");
   }
-  return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, launching,
+  return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_launch,
                    "the queue is on %s, the kernel on %s", queue->device->info.name,
                    kernel->device->info.name);
 }
@@ -185,10 +186,10 @@ static compute_status check_tensor(const compute_device *device, const compute_t
   const compute_device *place = tensor->buffer->device;
   if (place == device) return COMPUTE_OK;
   if (place->context != device->context) {
-    return error_set(device->context, COMPUTE_ERROR_WRONG_CONTEXT, launching,
+    return error_set(device->context, COMPUTE_ERROR_WRONG_CONTEXT, operation_launch,
                      "argument %zu is a tensor of another context", index);
   }
-  return error_set_native(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, launching,
+  return error_set_native(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation_launch,
                           "copy it with compute_tensor_to_device",
                           "argument %zu is a tensor on %s, but the kernel is on %s", index,
                           place->info.name, device->info.name);
@@ -197,7 +198,7 @@ static compute_status check_tensor(const compute_device *device, const compute_t
 static compute_status translate(const compute_device *device, const compute_kernel_argument *given,
                                 size_t index, compute_custom_argument *argument) {
   if (given->tensor && (given->value || given->bytes)) {
-    return error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, launching,
+    return error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_launch,
                      "argument %zu is a tensor and also %s", index,
                      given->value ? "a value" : "local memory");
   }
@@ -208,10 +209,10 @@ static compute_status translate(const compute_device *device, const compute_kern
   }
   if (given->bytes == 0) {
     return given->value
-               ? error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, launching,
+               ? error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_launch,
                            "argument %zu is a value of 0 bytes", index)
                : error_set(
-                     device->context, COMPUTE_ERROR_NULL_POINTER, launching,
+                     device->context, COMPUTE_ERROR_NULL_POINTER, operation_launch,
                      "argument %zu is empty: its tensor is NULL, or it has 0 bytes of local memory",
                      index);
   }
@@ -229,7 +230,7 @@ static compute_status submit(const compute_kernel *kernel, const compute_launch 
     group[i] = launch->group[i] ? launch->group[i] : 1;
   }
   profile_mark mark = {0};
-  compute_status status = device_check(device, launching);
+  compute_status status = device_check(device, operation_launch);
   if (status) return status;
   if (profile_is_on(device->context)) profile_begin(queue, &mark);
   status = device->backend->custom_launch(queue->handle, kernel->handle, groups, group, arguments,
@@ -262,7 +263,7 @@ compute_status compute_kernel_launch(compute_kernel *kernel, const compute_launc
   compute_custom_argument at_hand[ARGUMENTS_AT_HAND], *translated = at_hand;
   if (count > ARGUMENTS_AT_HAND) translated = base_allocate(count, sizeof *translated);
   if (!translated) {
-    return error_set(kernel->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, launching,
+    return error_set(kernel->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_launch,
                      "out of memory for %zu arguments", count);
   }
   for (size_t i = 0; i < count && !status; i++) {

@@ -17,34 +17,35 @@
 
 /* ---- Tuning -------------------------------------------------------------------------------- */
 
-static const char tuning[] = "compute_tune";
+static const char operation_tune[] = "compute_tune";
 
 static compute_status check_options(const compute_context *context,
                                     const compute_tune_options *options) {
   char suites[256];
   if (options->suite && !problem_suite_valid(options->suite)) {
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, tuning,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_tune,
                      "options.suite is '%.100s'; suites are %s and all", options->suite,
                      problem_suites(suites, sizeof suites));
   }
   if (!isfinite(options->candidate_seconds) || options->candidate_seconds < 0 ||
       !isfinite(options->total_seconds) || options->total_seconds < 0) {
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, tuning,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_tune,
                      "limits must be 0 or more seconds, not %g and %g", options->candidate_seconds,
                      options->total_seconds);
   }
-  return error_if_reserved(context, tuning, "options", options->reserved);
+  return error_if_reserved(context, operation_tune, "options", options->reserved);
 }
 
 static compute_status check_device(const compute_device *device) {
   const compute_context *context = device->context;
   if (!device->backend->device_target || !device->backend->kernel_prepare_tuned) {
-    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, tuning,
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, operation_tune,
                      "%s runs no generated kernels, so there is nothing to tune",
                      device->info.name);
   }
   if (!context->cpu) {
-    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, tuning, "load the cpu module",
+    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, operation_tune,
+                            "load the cpu module",
                             "results cannot be checked without a CPU device");
   }
   return COMPUTE_OK;
@@ -68,7 +69,7 @@ compute_status compute_tune(compute_device *device, const compute_tune_options *
   REFUSE_INHERITED(device, context);
   static const compute_tune_options defaults;
   if (!device) {
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, tuning, "device is NULL");
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation_tune, "device is NULL");
   }
   if (!options) options = &defaults;
   compute_status status = check_options(device->context, options);

@@ -15,14 +15,14 @@
 /* ---- Sources --------------------------------------------------------------------------------- */
 
 compute_node compute_input(compute_graph *graph, compute_dtype dtype, compute_shape shape) {
-  const char *operation = "input";
+  static const char operation[] = "input";
   if (!build_start(graph, operation) || !build_dtype(graph, operation, dtype)) return BUILD_NONE;
   graph_node node = {.op = OP_input, .dtype = dtype, .shape = shape};
   return build_node(graph, operation, &node, NULL, 0);
 }
 
 compute_node compute_parameter(compute_graph *graph, compute_tensor *tensor) {
-  const char *operation = "parameter";
+  static const char operation[] = "parameter";
   if (!build_start(graph, operation)) return BUILD_NONE;
   if (!tensor) return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "tensor is NULL");
   if (compute_device_context(compute_tensor_device(tensor)) != graph->context) {
@@ -48,7 +48,7 @@ static void copy_values(compute_dtype dtype, void *to, const void *from, size_t 
 
 compute_node compute_constant(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                               const void *values) {
-  const char *operation = "constant";
+  static const char operation[] = "constant";
   if (!build_start(graph, operation) || !build_dtype(graph, operation, dtype) ||
       !build_shape(graph, operation, shape)) {
     return BUILD_NONE;
@@ -72,7 +72,7 @@ compute_node compute_constant(compute_graph *graph, compute_dtype dtype, compute
 
 compute_node compute_index(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                            int32_t axis) {
-  const char *operation = "index";
+  static const char operation[] = "index";
   graph_node node = {.op = OP_index, .dtype = dtype, .shape = shape};
   if (!build_start(graph, operation) || !build_dtype(graph, operation, dtype) ||
       !build_domain(graph, operation, DOMAIN_NUMBER, dtype) ||
@@ -85,7 +85,7 @@ compute_node compute_index(compute_graph *graph, compute_dtype dtype, compute_sh
 
 compute_node compute_random_uniform(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                                     compute_node seed, uint32_t stream) {
-  const char *operation = "random_uniform";
+  static const char operation[] = "random_uniform";
   uint32_t input;
   if (!build_operands(graph, operation, &seed, 1, &input) ||
       !build_dtype(graph, operation, dtype) ||
@@ -207,7 +207,7 @@ static compute_node cast_u64_to_float(compute_graph *graph, compute_node x, comp
 
 compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dtype) {
   FLOAT_ENVIRONMENT_DEFAULT;
-  const char *operation = "cast";
+  static const char operation[] = "cast";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input) || !build_dtype(graph, operation, dtype)) {
     return BUILD_NONE;

@@ -28,7 +28,7 @@ static bool indexed_operands(compute_graph *graph, const char *operation, comput
 
 compute_node compute_gather(compute_graph *graph, compute_node x, compute_node indices,
                             int32_t axis) {
-  const char *operation = "gather";
+  static const char operation[] = "gather";
   uint32_t inputs[2];
   shape_texts texts;
   if (!indexed_operands(graph, operation, x, indices, inputs, &texts)) return BUILD_NONE;
@@ -51,7 +51,7 @@ compute_node compute_gather(compute_graph *graph, compute_node x, compute_node i
 
 compute_node build_gather_elements(compute_graph *graph, compute_node x, compute_node indices,
                                    int32_t axis, bool from_zero) {
-  const char *operation = "gather_elements";
+  static const char operation[] = "gather_elements";
   uint32_t inputs[2];
   shape_texts texts;
   if (!indexed_operands(graph, operation, x, indices, inputs, &texts)) return BUILD_NONE;
@@ -81,7 +81,7 @@ compute_node compute_gather_elements(compute_graph *graph, compute_node x, compu
 /* The axis counts in the result, where one axis replaces the axes of the indices in x. */
 compute_node compute_scatter_add(compute_graph *graph, compute_node x, compute_node indices,
                                  int32_t axis, int64_t size) {
-  const char *operation = "scatter_add";
+  static const char operation[] = "scatter_add";
   uint32_t inputs[2];
   shape_texts texts;
   if (!indexed_operands(graph, operation, x, indices, inputs, &texts)) return BUILD_NONE;
@@ -112,7 +112,7 @@ compute_node compute_scatter_add(compute_graph *graph, compute_node x, compute_n
 
 compute_node build_scatter_add_elements(compute_graph *graph, compute_node x, compute_node indices,
                                         int32_t axis, compute_shape shape, bool from_zero) {
-  const char *operation = "scatter_add_elements";
+  static const char operation[] = "scatter_add_elements";
   uint32_t inputs[2];
   shape_texts texts;
   if (!indexed_operands(graph, operation, x, indices, inputs, &texts)) return BUILD_NONE;
@@ -175,7 +175,7 @@ static bool scatter_operands(compute_graph *graph, const char *operation,
 
 compute_node compute_scatter(compute_graph *graph, compute_node data, compute_node updates,
                              compute_node indices, int32_t axis, compute_scatter_mode mode) {
-  const char *operation = "scatter";
+  static const char operation[] = "scatter";
   uint32_t inputs[3];
   shape_texts texts;
   if (!scatter_operands(graph, operation, (const compute_node[]){data, indices, updates}, mode,
@@ -207,7 +207,7 @@ compute_node compute_scatter(compute_graph *graph, compute_node data, compute_no
 compute_node compute_scatter_elements(compute_graph *graph, compute_node data, compute_node updates,
                                       compute_node indices, int32_t axis,
                                       compute_scatter_mode mode) {
-  const char *operation = "scatter_elements";
+  static const char operation[] = "scatter_elements";
   uint32_t inputs[3];
   shape_texts texts;
   if (!scatter_operands(graph, operation, (const compute_node[]){data, indices, updates}, mode,

@@ -90,7 +90,7 @@ compute_node compute_binary_cross_entropy(compute_graph *graph, compute_node log
 compute_node compute_huber(compute_graph *graph, compute_node a, compute_node b, double delta) {
   FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "huber";
+  static const char operation[] = "huber";
   if (!check_pair(graph, operation, a, b, false)) return BUILD_NONE;
   if (!(isfinite(delta) && delta > 0)) {
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -147,7 +147,7 @@ compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, co
 
 compute_node compute_mean_squared_error(compute_graph *graph, compute_node a, compute_node b) {
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "mean_squared_error";
+  static const char operation[] = "mean_squared_error";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
   const graph_node *left = build_at(graph, inputs[0]), *right = build_at(graph, inputs[1]);

@@ -183,7 +183,7 @@ compute_node compute_dropout(compute_graph *graph, compute_node x, double probab
                              compute_node seed, uint32_t stream) {
   FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "dropout";
+  static const char operation[] = "dropout";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){x, seed}, 2, inputs))
     return BUILD_NONE;
@@ -224,7 +224,7 @@ static bool fits_last_axis(compute_graph *graph, const char *operation, const ch
 compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_node gain,
                                 compute_node bias, double epsilon) {
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "layer_norm";
+  static const char operation[] = "layer_norm";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
   const compute_dtype dtype = build_at(graph, input)->dtype;

@@ -11,7 +11,7 @@
 
 compute_node compute_cumulative_sum(compute_graph *graph, compute_node x, int32_t axis,
                                     bool exclusive, bool reverse) {
-  const char *operation = "cumulative_sum";
+  static const char operation[] = "cumulative_sum";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
   graph_node node = {.op = OP_cumulative_sum,
@@ -29,7 +29,7 @@ compute_node compute_cumulative_sum(compute_graph *graph, compute_node x, int32_
 compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k, int32_t axis,
                            bool smallest, compute_node *positions) {
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "top_k";
+  static const char operation[] = "top_k";
   uint32_t input;
   if (positions) *positions = BUILD_NONE;
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
@@ -62,7 +62,7 @@ compute_node compute_one_hot(compute_graph *graph, compute_node labels, int64_t 
                              compute_dtype dtype) {
   FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "one_hot";
+  static const char operation[] = "one_hot";
   uint32_t input;
   if (!build_operands(graph, operation, &labels, 1, &input) ||
       !build_dtype(graph, operation, dtype)) {

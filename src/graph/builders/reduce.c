@@ -59,7 +59,7 @@ compute_node build_product(compute_graph *graph, const char *operation, graph_op
 
 compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b) {
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "matmul";
+  static const char operation[] = "matmul";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
   const compute_dtype dtype = build_at(graph, inputs[0])->dtype;
@@ -209,7 +209,7 @@ compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t a
 }
 
 compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon) {
-  const char *operation = "normalize";
+  static const char operation[] = "normalize";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
   const compute_dtype dtype = build_at(graph, input)->dtype;

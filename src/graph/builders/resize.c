@@ -223,7 +223,7 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
                                 compute_upsample_mode mode) {
   FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "upsample2d";
+  static const char operation[] = "upsample2d";
   const int64_t sizes[2] = {height, width};
   uint32_t input;
   char text[BUILD_TEXT];

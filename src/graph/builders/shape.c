@@ -12,7 +12,7 @@ static bool single(compute_graph *graph, const char *operation, compute_node x, 
 }
 
 compute_node compute_transpose(compute_graph *graph, compute_node x, compute_axes order) {
-  const char *operation = "transpose";
+  static const char operation[] = "transpose";
   uint32_t input;
   if (!single(graph, operation, x, &input)) return BUILD_NONE;
   const compute_shape from = build_at(graph, input)->shape;
@@ -69,7 +69,7 @@ static bool infer_size(compute_graph *graph, const char *operation, compute_shap
 }
 
 compute_node compute_reshape(compute_graph *graph, compute_node x, compute_shape shape) {
-  const char *operation = "reshape";
+  static const char operation[] = "reshape";
   uint32_t input;
   if (!single(graph, operation, x, &input)) return BUILD_NONE;
   const compute_shape from = build_at(graph, input)->shape;
@@ -88,7 +88,7 @@ compute_node compute_reshape(compute_graph *graph, compute_node x, compute_shape
 
 compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, int64_t start,
                            int64_t count, int64_t step) {
-  const char *operation = "slice";
+  static const char operation[] = "slice";
   uint32_t input;
   if (!single(graph, operation, x, &input)) return BUILD_NONE;
   graph_node node = {.op = OP_slice,
@@ -108,7 +108,7 @@ compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, i
 
 compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis, int64_t size,
                            int64_t start, int64_t step) {
-  const char *operation = "embed";
+  static const char operation[] = "embed";
   uint32_t input;
   if (!single(graph, operation, x, &input)) return BUILD_NONE;
   graph_node node = {.op = OP_embed,
@@ -130,7 +130,7 @@ compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis, i
 }
 
 compute_node compute_broadcast(compute_graph *graph, compute_node x, compute_shape shape) {
-  const char *operation = "broadcast";
+  static const char operation[] = "broadcast";
   uint32_t input;
   if (!single(graph, operation, x, &input) || !build_shape(graph, operation, shape)) {
     return BUILD_NONE;
@@ -172,7 +172,7 @@ static bool join_shape(compute_graph *graph, int32_t axis, const graph_node *par
 
 compute_node compute_concat(compute_graph *graph, const compute_node *parts, size_t count,
                             int32_t axis) {
-  const char *operation = "concat";
+  static const char operation[] = "concat";
   if (!build_start(graph, operation)) return BUILD_NONE;
   if (!parts) return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "parts is NULL");
   if (count == 0) {

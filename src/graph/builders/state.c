@@ -6,7 +6,7 @@
 #include "core/tensor/tensor.h"
 
 compute_node compute_assign(compute_graph *graph, compute_node parameter, compute_node value) {
-  const char *operation = "assign";
+  static const char operation[] = "assign";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){parameter, value}, 2, inputs)) {
     return BUILD_NONE;
@@ -69,7 +69,7 @@ twice:
 }
 
 compute_node compute_group(compute_graph *graph, const compute_node *nodes, size_t count) {
-  const char *operation = "group";
+  static const char operation[] = "group";
   if (!build_start(graph, operation)) return BUILD_NONE;
   if (!nodes) return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "nodes is NULL");
   if (count == 0) {

@@ -70,7 +70,7 @@ void graph_constant_release(void *constant) {
 
 compute_graph *compute_graph_create(compute_context *context) {
   if (context_is_inherited(context)) return NULL;
-  const char *operation = "compute_graph_create";
+  static const char operation[] = "compute_graph_create";
   if (!context) {
     error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
     return NULL;
@@ -232,7 +232,7 @@ compute_node compute_parameter_at(const compute_graph *graph, size_t index) {
 }
 
 compute_node compute_name(compute_graph *graph, compute_node node, const char *name) {
-  const char *operation = "compute_name";
+  static const char operation[] = "compute_name";
   if (!graph) {
     error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "graph is NULL");
     return (compute_node){0};

@@ -78,7 +78,7 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
       [DOMAIN_BYTE] = "byte",
       [DOMAIN_ANY] = "any",
   };
-  const char *operation = "compute_operation_at";
+  static const char operation[] = "compute_operation_at";
   if (!info) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "info is NULL");
   }

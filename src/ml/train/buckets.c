@@ -14,7 +14,7 @@
 #include "graph/node/graph.h"
 #include "ml/train/trainer.h"
 
-#define HERE         "compute_trainer_create"
+static const char operation[] = "compute_trainer_create";
 #define BUCKET_BYTES (1 << 20) /* a bucket with this many bytes is closed */
 
 struct train_bucket {
@@ -78,7 +78,7 @@ compute_status train_buckets_divide(compute_trainer *trainer) {
   trainer->places = base_allocate(trainer->weight_count, sizeof *trainer->places);
   trainer->buckets = base_allocate(trainer->weight_count, sizeof *trainer->buckets);
   if (!trainer->places || !trainer->buckets)
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for buckets of %zu gradients", trainer->weight_count);
   count_elements(trainer);
   fill_buckets(trainer);
@@ -153,8 +153,8 @@ compute_node train_record_buckets(train_record *record) {
   compute_graph *graph = record->graph;
   compute_node *calls = base_allocate(trainer->bucket_count, sizeof *calls);
   if (!calls)
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for %zu buckets",
-                      trainer->bucket_count);
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                      "not enough memory for %zu buckets", trainer->bucket_count);
   const compute_call_output done = {COMPUTE_U8, COMPUTE_SHAPE(1)};
   const compute_call_options options = {.name = "gradients for the group"};
   for (size_t b = 0; b < trainer->bucket_count && graph->status == COMPUTE_OK; b++) {

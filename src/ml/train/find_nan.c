@@ -14,7 +14,7 @@
 #include "core/type/dtype.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_step"
+static const char operation[] = "compute_trainer_step";
 
 typedef struct inquiry {
   train_record record;
@@ -36,7 +36,7 @@ static compute_status record_flags(inquiry *q) {
   q->nodes = base_allocate(end, sizeof *q->nodes);
   q->flags = base_allocate(end, sizeof *q->flags);
   if (!q->nodes || !q->flags)
-    return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory to find the operation that produced a non-finite value");
   for (size_t i = 0; i < end && !graph->status; i++) {
     const graph_node *node = &graph->nodes[i];
@@ -120,11 +120,11 @@ compute_status train_find_nan(compute_trainer *trainer, const train_replica *rep
     break;
   }
   if (!status && !values)
-    status = error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    status = error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                        "not enough memory to find the operation that produced a non-finite value");
   if (!status)
     status =
-        error_set_native(trainer->context, COMPUTE_ERROR_VALIDATION, 0, HERE,
+        error_set_native(trainer->context, COMPUTE_ERROR_VALIDATION, 0, operation,
                          "lower the learning rate, clip the gradients, or check the data",
                          "the loss is %g; the first non-finite values come from %s", loss, first);
   base_release(values);

@@ -13,7 +13,7 @@
 #include "ml/train/dataset.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_create"
+static const char operation_create[] = "compute_trainer_create";
 
 /* ---- Shares ---------------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ compute_status train_group_open(compute_trainer *trainer) {
     const compute_status status = compute_group_query(trainer->options.group, &info);
     if (status) return status;
     if (compute_device_context(info.device) != trainer->context)
-      return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+      return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, operation_create,
                        "the group belongs to another context");
   }
   if (info.size > 1) trainer->group = trainer->options.group;
@@ -36,11 +36,11 @@ compute_status train_group_open(compute_trainer *trainer) {
   trainer->first = share * info.rank + (info.rank < more ? info.rank : more);
   trainer->together = trainer->group || trainer->replica_count > 1;
   if (trainer->synchronizes && trainer->replica_count > 1)
-    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_create,
                      "synchronised batch norm with %zu devices in a process; it needs one in each",
                      trainer->replica_count);
   if (trainer->items >= (int64_t)trainer->replica_count) return COMPUTE_OK;
-  return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+  return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_create,
                    "a batch of %" PRId64 " is too small for %d ranks, of which this one has %zu "
                    "devices",
                    batch, (int)info.size, trainer->replica_count);
@@ -114,7 +114,7 @@ compute_status train_group_agree(const compute_trainer *trainer) {
   text_buffer text = {0};
   add_options(&text, &trainer->options);
   add_model(&text, trainer->options.model);
-  return compare(trainer, HERE, &text);
+  return compare(trainer, operation_create, &text);
 }
 
 /* Hashes the items in their order, inputs and targets. */

@@ -21,7 +21,7 @@
 #include "core/tensor/tensor.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_create"
+static const char operation[] = "compute_trainer_create";
 #define NONE UINT32_MAX
 
 /* ---- Segments ------------------------------------------------------------------------------ */
@@ -36,7 +36,7 @@ compute_node train_record_model(train_record *record, compute_node x, compute_fo
   const size_t segments = (size_t)ceil(sqrt((double)parts));
   record->segments = base_allocate(segments, sizeof *record->segments);
   if (!record->segments)
-    return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                       "not enough memory for segments");
   for (size_t s = 0; s < segments; s++) {
     const uint32_t begin = (uint32_t)record->graph->count;
@@ -70,7 +70,7 @@ static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   node.whole = (graph_whole){0}; /* gradients are already recorded */
   node.constant = graph_constant_retain(old->constant);
   node.tensor = old->tensor ? compute_tensor_retain(old->tensor) : NULL;
-  const compute_node made = build_node(t->to, HERE, &node, operands, old->input_count);
+  const compute_node made = build_node(t->to, operation, &node, operands, old->input_count);
   if (old->name) compute_name(t->to, made, old->name);
   return made.id - 1; /* NONE after an error */
 }
@@ -216,7 +216,7 @@ void train_record_recompute(train_record *record) {
   if (room && !t.to->status) {
     take_over(record, &t);
   } else {
-    graph_fail(graph, room ? t.to->status : COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    graph_fail(graph, room ? t.to->status : COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                "not enough memory to repeat parts of the network: %zu nodes", graph->count);
     compute_graph_release(t.to);
   }

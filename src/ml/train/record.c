@@ -5,7 +5,7 @@
 #include "graph/node/graph.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_create"
+static const char operation[] = "compute_trainer_create";
 
 compute_status train_record_start(train_record *record, compute_trainer *trainer,
                                   const train_replica *replica) {
@@ -16,7 +16,7 @@ compute_status train_record_start(train_record *record, compute_trainer *trainer
   if (record->graph != NULL && record->weights != NULL && record->gradients != NULL)
     return COMPUTE_OK;
   train_record_release(record);
-  return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+  return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a graph");
 }
 
@@ -74,7 +74,7 @@ compute_node train_record_shares(train_record *record, size_t count) {
   compute_graph *graph = record->graph;
   record->nodes.shares = base_allocate(count, sizeof *record->nodes.shares);
   if (record->nodes.shares == NULL)
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                       "not enough memory for %zu replicas", count);
   compute_node sum = {0};
   for (size_t k = 0; k < count; k++) {

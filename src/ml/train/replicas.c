@@ -13,7 +13,7 @@
 #include "core/tensor/tensor.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_create"
+static const char operation[] = "compute_trainer_create";
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static compute_status create_replica(compute_trainer *trainer, train_replica *re
   replica->host = replica->device == trainer->context->cpu;
   replica->tensors = base_allocate(trainer->tensor_count, sizeof *replica->tensors);
   if (!replica->tensors)
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a replica of %zu tensors", trainer->tensor_count);
   compute_status status = compute_queue_create(replica->device, &replica->queue);
   for (size_t i = 0; !status && i < trainer->tensor_count; i++)
@@ -70,7 +70,7 @@ compute_status train_replicas_create(compute_trainer *trainer, compute_device *c
   const int64_t count = (int64_t)trainer->replica_count, batch = trainer->items;
   trainer->replicas = base_allocate(trainer->replica_count, sizeof *trainer->replicas);
   if (!trainer->replicas)
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for %zu replicas", trainer->replica_count);
   compute_status status = COMPUTE_OK;
   const int64_t share = batch / count, more = batch % count;

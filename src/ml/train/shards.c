@@ -21,7 +21,7 @@
 #include "ml/train/dataset.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_create"
+static const char operation[] = "compute_trainer_create";
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ static compute_status check_ranks(const compute_trainer *trainer) {
     size_t w = 0;
     while (w < trainer->weight_count && range_of(trainer, w, r).count == 0) w++;
     if (w < trainer->weight_count) continue;
-    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%" PRId64 " weights are too few to divide their state over %d ranks",
                      trainer->weight_elements, (int)trainer->ranks);
   }
@@ -75,7 +75,7 @@ compute_status train_shards_create(compute_trainer *trainer) {
   const train_replica *replica = &trainer->replicas[0];
   trainer->pieces = base_allocate(trainer->weight_count, sizeof *trainer->pieces);
   if (!trainer->pieces)
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for pieces of %zu weights", trainer->weight_count);
   compute_status status = check_ranks(trainer);
   for (size_t w = 0; !status && w < trainer->weight_count; w++)
@@ -285,9 +285,9 @@ compute_status train_shards_whole(const compute_trainer *trainer, size_t index, 
   text_add(&text, "%s%s", own, like->name + strlen(prefix));
   *name = text.data;
   if (text.failed)
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for the name of a tensor");
-  status = dataset_host(trainer->context, HERE, &host);
+  status = dataset_host(trainer->context, operation, &host);
   return status ? status
                 : tensor_create_zero(host, dtype_compute_type(compute_tensor_dtype(p.tensor)),
                                      compute_tensor_shape(p.tensor), whole);

@@ -11,7 +11,7 @@
 #include "ml/train/trainer.h"
 #include "core/type/shape.h"
 
-#define HERE "compute_trainer_create"
+static const char operation[] = "compute_trainer_create";
 
 /* ---- Forward ------------------------------------------------------------------------------- */
 
@@ -74,7 +74,7 @@ static void record_comparison(train_record *record, compute_node result) {
   const compute_shape shape = compute_node_shape(graph, result);
   if (!compute_shape_equal(shape, compute_node_shape(graph, record->nodes.target))) {
     char a[128], b[128];
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, HERE,
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
                "the model's result has shape %s, the targets have %s",
                compute_shape_text(shape, a, sizeof a),
                compute_shape_text(compute_node_shape(graph, record->nodes.target), b, sizeof b));
@@ -166,8 +166,8 @@ static compute_node flatten_gradients(train_record *record) {
   size_t count = 0;
   int64_t at = 0;
   if (!parts)
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for %zu weights",
-                      trainer->weight_count);
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                      "not enough memory for %zu weights", trainer->weight_count);
   for (size_t i = 0; i < trainer->weight_count && graph->status == COMPUTE_OK; i++) {
     count = pad(record, parts, count, &at, trainer->places[i].first);
     parts[count++] = compute_reshape(graph, record->gradients[i], COMPUTE_SHAPE(-1));

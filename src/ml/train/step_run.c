@@ -15,7 +15,7 @@
 #include "ml/train/dataset.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_step"
+static const char operation[] = "compute_trainer_step";
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ compute_status train_slot_tensors(compute_trainer *trainer, size_t slot) {
   compute_tensor **tensors[2] = {&p->x, &p->target};
   compute_device *device = trainer->replicas[0].device;
   compute_status status = COMPUTE_OK;
-  if (trainer->together) status = dataset_host(trainer->context, HERE, &device);
+  if (trainer->together) status = dataset_host(trainer->context, operation, &device);
   for (int i = 0; !status && i < 2; i++) {
     const compute_shape shape = dataset_batch_shape(ports[i]->item, trainer->items);
     if (*tensors[i] == NULL) status = train_tensor(device, ports[i]->dtype, shape, 0, tensors[i]);
@@ -130,7 +130,7 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
   if (!status && outcome->correct < 0) {
     status = compute_queue_wait(trainer->replicas[0].queue);
     if (!status)
-      status = error_set(trainer->context, COMPUTE_ERROR_INDEX, HERE,
+      status = error_set(trainer->context, COMPUTE_ERROR_INDEX, operation,
                          "a label of the batch is outside 0 … %" PRId64, trainer->classes - 1);
   }
   if (!status && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(outcome->loss))
@@ -270,7 +270,7 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   drop_shares(trainer);
   if (!trainer->group) return status ? status : run_sum(trainer, update);
   if (update) train_buckets_begin_rest(trainer);
-  status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
+  status = train_group_outcome(trainer, operation, status, &trainer->outcome);
   const compute_status reduced = update ? train_buckets_wait(trainer) : COMPUTE_OK;
   if (!status) status = reduced;
   /* The other ranks update now. They learn of a failure here with the next batch. */
@@ -339,18 +339,19 @@ compute_status train_drain(compute_trainer *trainer) {
 static compute_status check_batch(const compute_trainer *trainer, const char *what,
                                   const compute_batch_port *port, const compute_tensor *tensor) {
   if (!tensor)
-    return error_set(trainer->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL", what);
+    return error_set(trainer->context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", what);
   if (compute_device_context(compute_tensor_device(tensor)) != trainer->context)
-    return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "%s belongs to another context", what);
   if (compute_tensor_dtype(tensor) != port->dtype)
-    return error_set(
-        trainer->context, COMPUTE_ERROR_DTYPE, HERE, "%s has dtype %s; the trainer was made for %s",
-        what, compute_dtype_name(compute_tensor_dtype(tensor)), compute_dtype_name(port->dtype));
+    return error_set(trainer->context, COMPUTE_ERROR_DTYPE, operation,
+                     "%s has dtype %s; the trainer was made for %s", what,
+                     compute_dtype_name(compute_tensor_dtype(tensor)),
+                     compute_dtype_name(port->dtype));
   const compute_shape shape = dataset_batch_shape(port->item, trainer->items);
   if (compute_shape_equal(shape, compute_tensor_shape(tensor))) return COMPUTE_OK;
   char a[128], b[128];
-  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, HERE, "%s has shape %s; a %s has %s",
+  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, operation, "%s has shape %s; a %s has %s",
                    what, compute_shape_text(compute_tensor_shape(tensor), a, sizeof a),
                    trainer->group ? "rank's share of a batch" : "batch",
                    compute_shape_text(shape, b, sizeof b));
@@ -373,7 +374,7 @@ compute_status compute_trainer_step(compute_trainer *trainer, const compute_tens
                                     const compute_tensor *targets, double *loss) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(trainer, context);
-  if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "trainer is NULL");
+  if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "trainer is NULL");
   compute_status status = check_batch(trainer, "inputs", &trainer->options.input, inputs);
   if (!status) status = check_batch(trainer, "targets", &trainer->options.target, targets);
   if (trainer->group) { /* the next batch reports the error to all ranks */

@@ -8,7 +8,7 @@
 #include "core/type/dtype.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_create"
+static const char operation[] = "compute_trainer_create";
 
 compute_status train_tensor(compute_device *device, compute_dtype dtype, compute_shape shape,
                             double value, compute_tensor **tensor) {
@@ -17,7 +17,7 @@ compute_status train_tensor(compute_device *device, compute_dtype dtype, compute
   const size_t size = compute_dtype_size(dtype), count = (size_t)compute_tensor_count(*tensor);
   uint8_t *elements = base_allocate(count, size);
   if (!elements) {
-    status = error_set(compute_device_context(device), COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    status = error_set(compute_device_context(device), COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                        "not enough memory for a tensor of %zu elements", count);
   } else {
     for (size_t i = 0; value != 0 && i < count; i++) dtype_store(dtype, elements + i * size, value);
@@ -51,7 +51,7 @@ compute_status train_keep(compute_trainer *trainer, const char *prefix, const ch
   trainer->states = states;
   if (!text || grown != 0) {
     base_release(text);
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for the list of tensors");
   }
   strcat(strcpy(text, prefix), name);

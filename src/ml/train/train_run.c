@@ -14,7 +14,7 @@
 #include "ml/train/dataset.h"
 #include "ml/train/trainer.h"
 
-#define HERE "compute_trainer_run"
+static const char operation[] = "compute_trainer_run";
 
 typedef struct training_run {
   compute_trainer *trainer;
@@ -34,31 +34,32 @@ typedef struct training_run {
 static compute_status check_run(const compute_trainer *trainer, const compute_dataset *dataset,
                                 const compute_trainer_run_options *o) {
   if (!trainer || !dataset || !o)
-    return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE,
+    return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL",
                      !trainer   ? "trainer"
                      : !dataset ? "dataset"
                                 : "options");
-  const compute_status reserved = error_if_reserved(trainer->context, HERE, "options", o->reserved);
+  const compute_status reserved =
+      error_if_reserved(trainer->context, operation, "options", o->reserved);
   if (reserved) return reserved;
   if (o->epochs < 1)
-    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%" PRId64 " epochs; there must be at least 1", o->epochs);
   const int64_t most = (INT64_C(1) << 53) / (compute_dataset_count(dataset) + 1);
   if (o->epochs > most)
-    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%" PRId64 " epochs of %" PRId64 " items; the maximum is %" PRId64, o->epochs,
                      compute_dataset_count(dataset), most);
   compute_status status =
-      dataset_check(dataset, &trainer->options.input, &trainer->options.target, HERE);
+      dataset_check(dataset, &trainer->options.input, &trainer->options.target, operation);
   if (!status && trainer->classes > 0)
-    status = dataset_check_labels(dataset, trainer->classes, HERE);
+    status = dataset_check_labels(dataset, trainer->classes, operation);
   if (status) return status;
   if (compute_dataset_count(dataset) < trainer->options.batch)
-    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%" PRId64 " items are fewer than one batch of %" PRId64,
                      compute_dataset_count(dataset), trainer->options.batch);
-  return o->checkpoint ? train_check_path(trainer, HERE, o->checkpoint) : COMPUTE_OK;
+  return o->checkpoint ? train_check_path(trainer, operation, o->checkpoint) : COMPUTE_OK;
 }
 
 /* ---- One batch ----------------------------------------------------------------------------- */
@@ -107,7 +108,7 @@ static compute_status make_room(training_run *run) {
   run->targets =
       base_allocate((size_t)compute_tensor_count(p->target), compute_dtype_size(o->target.dtype));
   if (run->order && run->inputs && run->targets) return COMPUTE_OK;
-  return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+  return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a batch and the order of %" PRId64 " items",
                    compute_dataset_count(run->dataset));
 }
@@ -135,7 +136,7 @@ static compute_status report(const training_run *run, int64_t step) {
           epoch > 0 ? (double)(step + 1) * (double)trainer->options.batch / epoch : 0,
       .seconds_left = seconds / (double)done * (double)left};
   if (o->progress(o->user, &progress)) return COMPUTE_OK;
-  return error_set(trainer->context, COMPUTE_ERROR_CANCELLED, HERE,
+  return error_set(trainer->context, COMPUTE_ERROR_CANCELLED, operation,
                    "cancelled in step %" PRId64 " of epoch %" PRId64, step, run->epoch);
 }
 
@@ -184,7 +185,7 @@ static compute_status run_epoch(training_run *run) {
   }
   if (!status) status = trainer->pending;
   trainer->pending = COMPUTE_OK;
-  return train_group_check(trainer, HERE, status);
+  return train_group_check(trainer, operation, status);
 }
 
 static void set_score(const training_run *run, compute_training_score *score) {
@@ -199,12 +200,12 @@ static void set_score(const training_run *run, compute_training_score *score) {
 static compute_status run_epochs(training_run *run, compute_training_score *score) {
   const compute_trainer_run_options *o = run->options;
   compute_trainer *trainer = run->trainer;
-  compute_status status = train_group_check(trainer, HERE, make_room(run));
+  compute_status status = train_group_check(trainer, operation, make_room(run));
   const bool copies = train_has_copies(trainer);
   if (!status) {
     status = train_drain(trainer);
     if (!status && copies) status = train_spread(trainer);
-    status = train_group_check(trainer, HERE, status);
+    status = train_group_check(trainer, operation, status);
   }
   const bool spread = !status;
   run->began = clock_seconds();
@@ -212,7 +213,7 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
     status = run_epoch(run);
     if (!status && score) set_score(run, score);
     if (!status && o->checkpoint) {
-      status = train_group_check(trainer, HERE, copies ? train_collect(trainer) : COMPUTE_OK);
+      status = train_group_check(trainer, operation, copies ? train_collect(trainer) : COMPUTE_OK);
       if (!status) status = compute_trainer_save(trainer, o->checkpoint);
     }
   }
@@ -224,7 +225,7 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
     const compute_status collected = train_collect(trainer);
     if (end == COMPUTE_OK) end = collected;
   }
-  if (!status) end = train_group_check(trainer, HERE, end);
+  if (!status) end = train_group_check(trainer, operation, end);
   if (!status && !end) end = train_group_spread(trainer, true);
   if (status) error_restore(trainer->context, &error);
   return status ? status : end;
@@ -236,7 +237,7 @@ compute_status compute_trainer_run(compute_trainer *trainer, const compute_datas
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(trainer, context);
   compute_status status = check_run(trainer, dataset, options);
-  if (trainer) status = train_group_check(trainer, HERE, status);
+  if (trainer) status = train_group_check(trainer, operation, status);
   if (!status) status = train_group_agree_run(trainer, dataset, options);
   if (status) return status;
   training_run run = {.trainer = trainer, .dataset = dataset, .options = options};

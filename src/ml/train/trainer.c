@@ -15,7 +15,7 @@
 #include "core/type/shape.h"
 #include "core/tensor/tensor.h"
 
-#define HERE "compute_trainer_create"
+static const char operation_create[] = "compute_trainer_create";
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ static void count_weights(compute_trainer *trainer) {
 static compute_status create_sums(compute_trainer *trainer) {
   trainer->sums = base_allocate(trainer->weight_count, sizeof *trainer->sums);
   if (!trainer->sums)
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
                      "not enough memory for sums of %zu gradients", trainer->weight_count);
   compute_status status = COMPUTE_OK;
   size_t count = 0;
@@ -80,7 +80,8 @@ static compute_status create(compute_context *context, const compute_trainer_opt
   if (status) return status;
   compute_trainer *made = base_allocate(1, sizeof *made);
   if (!made)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a trainer");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
+                     "not enough memory for a trainer");
   compute_device *usual = compute_default_device(context);
   compute_group_info info;
   if (o.group && compute_group_query(o.group, &info) == COMPUTE_OK) usual = info.device;
@@ -99,7 +100,7 @@ static compute_status create(compute_context *context, const compute_trainer_opt
  * weights. */
 static compute_status join_ranks(compute_process_group *group, compute_trainer *trainer,
                                  compute_status status) {
-  status = compute_group_check(group, HERE, status);
+  status = compute_group_check(group, operation_create, status);
   if (!status) status = train_group_agree(trainer);
   return status ? status : train_group_spread(trainer, false);
 }
@@ -111,7 +112,7 @@ compute_status compute_trainer_create(compute_context *context,
   REFUSE_INHERITED_CONTEXT(context);
   if (trainer) *trainer = NULL;
   if (!context || !options || !trainer)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation_create, "%s is NULL",
                      !context   ? "context"
                      : !options ? "options"
                                 : "trainer");
@@ -238,7 +239,8 @@ double train_rate(const compute_schedule *schedule, double rate, int64_t update,
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-#define refuse(context, status, ...) error_set((context), (status), HERE, "" __VA_ARGS__)
+#define refuse(context, status, ...)                                                               \
+  error_set((context), (status), operation_create, "" __VA_ARGS__)
 
 /* The range of an option. The option must also be representable in the dtype of the weights. */
 typedef enum allowed { NOT_NEGATIVE, BELOW_ONE, UP_TO_ONE } allowed;
@@ -397,10 +399,12 @@ compute_status train_check_options(compute_context *context, compute_trainer_opt
                          COMPUTE_TRAIN_NO_OVERLAP | COMPUTE_TRAIN_DIVIDE_STATE |
                          COMPUTE_TRAIN_SYNCHRONIZE | COMPUTE_PLAN_ALLOW_TF32 |
                          COMPUTE_PLAN_ALLOW_WINOGRAD;
-  compute_status status = error_if_reserved(context, HERE, "options", o->reserved);
+  compute_status status = error_if_reserved(context, operation_create, "options", o->reserved);
   if (!status)
-    status = error_if_reserved(context, HERE, "options.optimizer", o->optimizer.reserved);
-  if (!status) status = error_if_reserved(context, HERE, "options.schedule", o->schedule.reserved);
+    status =
+        error_if_reserved(context, operation_create, "options.optimizer", o->optimizer.reserved);
+  if (!status)
+    status = error_if_reserved(context, operation_create, "options.schedule", o->schedule.reserved);
   if (status) return status;
   if (!o->model) return refuse_no_model(context);
   if (o->batch < 1)

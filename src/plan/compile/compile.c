@@ -277,11 +277,11 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
 static compute_status check_call(const compute_graph *graph, const compute_node *outputs,
                                  size_t count, const compute_plan_options *options,
                                  compute_plan **plan) {
-  const char *here = "compute_compile";
+  static const char operation[] = "compute_compile";
   const compute_context *context = graph ? graph->context : NULL;
   if (plan != NULL) *plan = NULL;
   if (!graph || !outputs || !plan)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, here, "%s is NULL",
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      !graph     ? "graph"
                      : !outputs ? "outputs"
                                 : "plan");
@@ -290,22 +290,22 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
     return graph->status;
   }
   if (count == 0 || count > MAX_OUTPUTS)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%zu outputs; 1 to %d are allowed", count, MAX_OUTPUTS);
   for (size_t i = 0; i < count; i++)
     if (outputs[i].graph != graph->serial || outputs[i].id == 0 || outputs[i].id > graph->count)
-      return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, here, "output %zu is %s", i,
+      return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, operation, "output %zu is %s", i,
                        outputs[i].id == 0 ? "not a node" : "a node of another graph");
   if (!options) return COMPUTE_OK;
   if (options->device != NULL && options->device->context != context)
-    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
+    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
                    COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO;
   if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the options have unknown flags or an unknown fallback");
-  return error_if_reserved(context, here, "options", options->reserved);
+  return error_if_reserved(context, operation, "options", options->reserved);
 }
 
 compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,

@@ -15,10 +15,10 @@
 #include "graph/node/graph.h"
 #include "core/tensor/tensor.h"
 
-static const char HERE[] = "compute_run";
+static const char operation[] = "compute_run";
 
 static compute_status short_of_memory(const compute_context *context) {
-  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a plan's copy of its graph");
 }
 

@@ -16,7 +16,7 @@
 #include "core/device/collector.h"
 #include "core/tensor/tensor.h"
 
-static const char HERE[] = "compute_run";
+static const char operation[] = "compute_run";
 
 /* Longer limits mean no limit, because the sum with the clock must fit. */
 #define LONGEST_LIMIT 1e9 /* seconds */
@@ -77,7 +77,7 @@ static compute_status make_plan(cpu_plan *cpu) {
   if (s != COMPUTE_OK) return s;
   compute_node *nodes = base_allocate(cpu->output_count, sizeof *nodes);
   if (!nodes)
-    return error_set(cpu->graph.context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(cpu->graph.context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a plan's copy of its graph");
   for (uint32_t i = 0; i < cpu->output_count; i++)
     nodes[i] = graph_handle(&cpu->graph, cpu->outputs[i]);
@@ -219,13 +219,13 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
 static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const compute_queue *queue) {
   if (!plan || (!bindings && count > 0))
-    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
-                     !plan ? "plan" : "bindings");
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s is NULL", !plan ? "plan" : "bindings");
   if (queue != NULL && queue->device != plan->device[PLAN_MAIN])
     return error_set(plan->context,
                      queue->device->context != plan->context ? COMPUTE_ERROR_WRONG_CONTEXT
                                                              : COMPUTE_ERROR_INVALID_ARGUMENT,
-                     HERE, "the queue is on %s, the plan on %s", queue->device->info.name,
+                     operation, "the queue is on %s, the plan on %s", queue->device->info.name,
                      plan->device[PLAN_MAIN]->info.name);
   return COMPUTE_OK;
 }
@@ -233,9 +233,9 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
 static compute_status check_options(const compute_plan *plan, const compute_run_options *options) {
   if ((unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
       !run_limit_is_valid(options->time_limit))
-    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the options have an unknown fallback or an invalid time limit");
-  return error_if_reserved(plan->context, HERE, "options", options->reserved);
+  return error_if_reserved(plan->context, operation, "options", options->reserved);
 }
 
 /* Skips the calls of a refused run, because others may wait for them. */

@@ -92,11 +92,11 @@ compute_device *compute_plan_device(const compute_plan *plan) {
 compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node node,
                                           compute_tensor **tensor) {
   REFUSE_INHERITED(plan, context);
-  const char *here = "compute_plan_create_tensor";
+  static const char operation[] = "compute_plan_create_tensor";
   if (tensor != NULL) *tensor = NULL;
   if (!plan || !tensor)
-    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, here, "%s is NULL",
-                     !plan ? "plan" : "tensor");
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s is NULL", !plan ? "plan" : "tensor");
   const plan_port *port = NULL;
   if (node.graph == plan->graph_serial && node.id != 0) {
     port = plan_find_input(plan, node.id - 1);
@@ -104,6 +104,6 @@ compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node
   }
   if (port != NULL)
     return compute_tensor_create(plan->device[plan->port_device], port->dtype, port->shape, tensor);
-  return error_set(plan->context, COMPUTE_ERROR_BINDING, here,
+  return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                    "the node is neither an input nor an output of the plan");
 }

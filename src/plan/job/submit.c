@@ -8,21 +8,21 @@
 #include "core/base/float_environment.h"
 #include "plan/job/job.h"
 
-static const char HERE[] = "compute_submit";
+static const char operation[] = "compute_submit";
 
 static compute_status check_after(const compute_plan *plan, const compute_submit_options *options) {
   if (options->after_count > UINT32_MAX / 2)
-    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "options.after_count is too large (%zu)", options->after_count);
   if (options->after == NULL && options->after_count > 0)
-    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE, "options.after is NULL");
+    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, operation, "options.after is NULL");
   for (size_t i = 0; i < options->after_count; i++) {
     const compute_job *job = options->after[i];
     if (job == NULL)
-      return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE,
+      return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, operation,
                        "options.after[%zu] is NULL", i);
     if (job->context != plan->context)
-      return error_set(plan->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+      return error_set(plan->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                        "options.after[%zu] is a job of another context", i);
   }
   return COMPUTE_OK;
@@ -31,13 +31,13 @@ static compute_status check_after(const compute_plan *plan, const compute_submit
 static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const compute_submit_options *options) {
   if (plan == NULL || (bindings == NULL && count > 0))
-    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
-                     plan == NULL ? "plan" : "bindings");
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s is NULL", plan == NULL ? "plan" : "bindings");
   if ((unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
       !run_limit_is_valid(options->time_limit))
-    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the options have an unknown fallback or an invalid time limit");
-  compute_status s = error_if_reserved(plan->context, HERE, "options", options->reserved);
+  compute_status s = error_if_reserved(plan->context, operation, "options", options->reserved);
   if (s == COMPUTE_OK) s = check_after(plan, options);
   return s == COMPUTE_OK ? run_check(plan, bindings, count) : s;
 }
@@ -55,7 +55,7 @@ static compute_status make(const compute_plan *plan, const compute_binding *bind
       base_release(job->links);
       base_release(job);
     }
-    return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a job");
   }
   atomic_init(&job->references, 1);

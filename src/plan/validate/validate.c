@@ -32,16 +32,16 @@ struct validation {
 
 static compute_status check_options(const compute_context *context,
                                     const compute_validation_options *options) {
-  static const char here[] = "compute_validation_start";
+  static const char operation[] = "compute_validation_start";
   if ((unsigned)options->policy > COMPUTE_VALIDATION_FAIL ||
       (options->flags & ~(uint32_t)COMPUTE_VALIDATION_ORIGINS) != 0)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "unknown policy %u or flags 0x%x", (unsigned)options->policy,
                      (unsigned)options->flags);
   if (!(options->tolerance >= 0) || isinf(options->tolerance))
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "options.tolerance is %g; it must be a number ≥ 0", options->tolerance);
-  return error_if_reserved(context, here, "options", options->reserved);
+  return error_if_reserved(context, operation, "options", options->reserved);
 }
 
 static void release(void *content) {
@@ -71,14 +71,15 @@ compute_status compute_validation_start(compute_context *context,
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED_CONTEXT(context);
   static const compute_validation_options defaults;
-  static const char here[] = "compute_validation_start";
-  if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
+  static const char operation[] = "compute_validation_start";
+  if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
   if (!options) options = &defaults;
   compute_status status = check_options(context, options);
   if (status != COMPUTE_OK) return status;
   struct validation *v = validation_made(context);
   if (!v)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here, "not enough memory to validate");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory to validate");
   pthread_mutex_lock(&v->mutex);
   v->options = *options;
   if (v->options.tolerance == 0) v->options.tolerance = 1;

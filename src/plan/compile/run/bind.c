@@ -89,7 +89,7 @@ bool spans_collide(const span_list *list) {
 
 /* ---- Bindings -------------------------------------------------------------------------------- */
 
-static const char HERE[] = "compute_run";
+static const char operation[] = "compute_run";
 
 /* Returns the port of this node among `count` ports in ascending order, or NULL. */
 static const plan_port *find_port(const plan_port *ports, uint32_t count, uint32_t node) {
@@ -137,22 +137,22 @@ static compute_status check_tensor(const compute_plan *plan, const plan_port *po
   const char *role = output ? "output" : "input";
   port_label(port, label, sizeof label);
   if (!t)
-    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s %s is bound to NULL",
+    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, operation, "%s %s is bound to NULL",
                      role, label);
   if (t->buffer->device->context != plan->context)
-    return error_set(plan->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "%s %s is bound to a tensor of another context", role, label);
   if (t->dtype != port->dtype || !compute_shape_equal(t->shape, port->shape))
-    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                      "%s %s is %s %s, but the tensor bound to it is %s %s", role, label,
                      compute_dtype_name(port->dtype),
                      compute_shape_text(port->shape, want, sizeof want),
                      compute_dtype_name(t->dtype), compute_shape_text(t->shape, have, sizeof have));
   if (output && compute_tensor_is_frozen(t))
-    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                      "output %s is bound to a frozen tensor, which cannot be written", label);
   return error_set(
-      plan->context, COMPUTE_ERROR_BINDING, HERE,
+      plan->context, COMPUTE_ERROR_BINDING, operation,
       "output %s is bound to a read-only tensor (a broadcast view, or imported as such)", label);
 }
 
@@ -174,7 +174,7 @@ static bool bind_repeat(plan_run *run, const plan_port *port, uint32_t number,
 /* Binds one node. A node that is both input and output is bound as an input first. */
 static compute_status bind_one(const compute_plan *plan, plan_run *run, const compute_binding *b) {
   if (b->node.graph != plan->graph_serial || b->node.id == 0)
-    return error_set(plan->context, COMPUTE_ERROR_WRONG_GRAPH, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_WRONG_GRAPH, operation,
                      b->node.id == 0 ? "a binding has no node"
                                      : "a binding has a node of another graph");
   const plan_port *in = plan_find_input(plan, b->node.id - 1);
@@ -195,8 +195,8 @@ static compute_status bind_one(const compute_plan *plan, plan_run *run, const co
   char label[64];
   port_label(port, label, sizeof label);
   if (port->repeats == 0)
-    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s is bound twice", label);
-  return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+    return error_set(plan->context, COMPUTE_ERROR_BINDING, operation, "%s is bound twice", label);
+  return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                    "%s is bound to more tensors than its %u outputs", label, port->repeats + 1);
 }
 
@@ -209,8 +209,8 @@ compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_b
   for (uint32_t i = 0; i < plan_port_count(plan); i++) {
     char label[64], shape[96];
     if (!run->bound[i])
-      return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s %s (%s %s) is not bound",
-                       i < plan->input_count ? "input" : "output",
+      return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
+                       "%s %s (%s %s) is not bound", i < plan->input_count ? "input" : "output",
                        port_label(&plan->ports[i], label, sizeof label),
                        compute_dtype_name(plan->ports[i].dtype),
                        compute_shape_text(plan->ports[i].shape, shape, sizeof shape));
@@ -274,7 +274,7 @@ static compute_status collect_spans(const compute_plan *plan, plan_run *run) {
   spans_sort(&run->inputs);
   spans_sort(&run->outputs);
   if (!spans_collide(&run->outputs)) return COMPUTE_OK;
-  return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+  return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                    "two outputs are bound to overlapping tensors");
 }
 

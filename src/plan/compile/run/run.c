@@ -8,7 +8,7 @@
 #include "core/tensor/tensor.h"
 #include "plan/compile/run/run.h"
 
-static const char HERE[] = "compute_run";
+static const char operation[] = "compute_run";
 
 static void run_destroy(const compute_plan *plan, plan_run *run) {
   record_release(plan, &run->recording);
@@ -84,7 +84,7 @@ static compute_status run_acquire(compute_plan *plan, plan_run **result) {
   run = run_create(plan);
   *result = run;
   return run != NULL ? COMPUTE_OK
-                     : error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     : error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                                  "not enough memory to run a plan");
 }
 
@@ -202,10 +202,10 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
 /* A device that was lost and recovered no longer has the plan's kernels. */
 static compute_status check_devices(const compute_plan *plan) {
   compute_device *device = plan->device[PLAN_MAIN];
-  compute_status s = device_check(device, HERE);
+  compute_status s = device_check(device, operation);
   if (s != COMPUTE_OK || plan->generation == device_generation(device)) return s;
   return error_set_native(
-      plan->context, COMPUTE_ERROR_DEVICE_LOST, 0, HERE, "compile the plan again",
+      plan->context, COMPUTE_ERROR_DEVICE_LOST, 0, operation, "compile the plan again",
       "the plan was compiled before %s was lost and recovered", device->info.name);
 }
 
@@ -218,7 +218,7 @@ static compute_status check_parameters(const compute_plan *plan) {
       const plan_step *step = &plan->steps[s];
       for (uint32_t k = step->input_count; k < step->operand_count; k++)
         if (step->operands[k].slot == slot)
-          return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+          return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                            "the plan assigns to parameter %u, whose tensor is frozen", (unsigned)i);
     }
   }
@@ -270,7 +270,7 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
   if (s == COMPUTE_OK) s = bind_ports(plan, run);
   if (s == COMPUTE_OK) s = take_memory(plan, run, arena);
   if (s == COMPUTE_OK) s = submit(plan, run, queue, own, control, arena, attempt);
-  if (s != COMPUTE_OK) error_attribute(plan->context, HERE);
+  if (s != COMPUTE_OK) error_attribute(plan->context, operation);
   if (own) attempt->foreign = false;
   if (attempt->hung) keep_memory(plan, run, queue, arena);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(arena[d]);

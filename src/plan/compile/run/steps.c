@@ -14,7 +14,7 @@
 #include "core/base/alloc.h"
 #include "core/base/log.h"
 
-static const char HERE[] = "compute_run";
+static const char operation[] = "compute_run";
 
 /* ---- Copies in place ------------------------------------------------------------------------- */
 
@@ -178,7 +178,7 @@ static compute_status name_failure(const plan_step *s, compute_queue *queue,
                                    compute_status status) {
   const compute_context *context = queue->device->context;
   if (status == COMPUTE_ERROR_INDEX && s->check != NULL) index_fault_explain(context, s->check);
-  error_attribute(context, s->operation != NULL ? s->operation : HERE);
+  error_attribute(context, s->operation != NULL ? s->operation : operation);
   return status;
 }
 
@@ -276,9 +276,9 @@ static compute_status check_control(const compute_plan *plan, const plan_run *ru
                                     const run_control *control) {
   if (!control || run->submitted > run->first_overwrite) return COMPUTE_OK;
   if (control->cancelled != NULL && atomic_load_explicit(control->cancelled, memory_order_relaxed))
-    return error_set(plan->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
+    return error_set(plan->context, COMPUTE_ERROR_CANCELLED, operation, "the run was cancelled");
   if (control->deadline == 0 || clock_now() < control->deadline) return COMPUTE_OK;
-  return error_set(plan->context, COMPUTE_ERROR_TIMEOUT, HERE,
+  return error_set(plan->context, COMPUTE_ERROR_TIMEOUT, operation,
                    "the run exceeded its time limit between two steps");
 }
 
