@@ -110,18 +110,18 @@ static void release(mpi_group *group) {
 static int create(mpi_group **made) {
   mpi_group *group = calloc(1, sizeof *group);
   *made = group;
-  if (group == NULL) return NO_MEMORY;
+  if (!group) return NO_MEMORY;
   int code = MPI_Comm_rank(MPI_COMM_WORLD, &group->rank);
   if (code == MPI_SUCCESS) code = MPI_Comm_size(MPI_COMM_WORLD, &group->size);
   if (code != MPI_SUCCESS) return code;
   int *lists = calloc(4 * (size_t)group->size, sizeof *lists);
-  if (lists == NULL) return NO_MEMORY;
+  if (!lists) return NO_MEMORY;
   group->peers = calloc((size_t)group->size, sizeof *group->peers);
   group->send_bytes = lists;
   group->send_at = lists + group->size;
   group->receive_bytes = lists + 2 * group->size;
   group->receive_at = lists + 3 * group->size;
-  if (group->peers == NULL) return NO_MEMORY;
+  if (!group->peers) return NO_MEMORY;
   for (int r = 0; r < group->size; r++) group->peers[r].said = MPI_REQUEST_NULL;
   return MPI_Comm_idup(MPI_COMM_WORLD, &group->communicator, &group->request);
 }
@@ -135,7 +135,7 @@ static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *siz
   const int code = create(&group);
   if (code != 0) {
     process.failed = 1;
-    if (group != NULL) release(group);
+    if (group) release(group);
     return code;
   }
   process.open = 1;
@@ -295,7 +295,7 @@ static int mpi_reaches(void *instance, int32_t device_type) {
   void *address = device_type == CUDA ? dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support") : NULL;
   (void)instance;
   memcpy(&ask, &address, sizeof address); /* ISO C has no cast between these types */
-  return ask != NULL && ask() == 1;
+  return ask && ask() == 1;
 }
 
 static const compute_transport transport = {.struct_size = sizeof transport,

@@ -109,7 +109,7 @@ static size_t count_devices(const compute_batch *batch, const compute_batch_opti
   size_t count = 0;
   if (o->device_count > 0) return o->device_count;
   if ((o->flags & COMPUTE_BATCH_ALL_DEVICES) == 0) return 1;
-  for (size_t i = 0; compute_device_at(batch->context, i) != NULL; i++)
+  for (size_t i = 0; compute_device_at(batch->context, i); i++)
     count +=
         (compute_device_at(batch->context, i)->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
   return count;
@@ -260,7 +260,7 @@ void compute_batch_release(compute_batch *batch) {
   compute_error before; /* errors that a lost device reports now are not new */
   compute_error_get(context, &before);
   for (uint32_t i = 0; i < batch->pipeline_count; i++) {
-    for (uint32_t k = 0; batch->pipelines[i].slots != NULL && k < batch->slot_count; k++)
+    for (uint32_t k = 0; batch->pipelines[i].slots && k < batch->slot_count; k++)
       if (batch->pipelines[i].work) slot_close(&batch->pipelines[i].slots[k]);
     base_release(batch->pipelines[i].slots);
   }

@@ -333,7 +333,7 @@ flow_answer flow_take_done(compute_batch *batch, int64_t until, batch_slot **slo
     const bool all = f->reading_ended && f->delivered == f->next_sequence;
     if (all || f->delivered >= f->stop_at || atomic_load(&batch->cancelled)) answer = FLOW_END;
     *slot = next_in_order(f);
-    if (answer == FLOW_END || *slot != NULL) break;
+    if (answer == FLOW_END || *slot) break;
     if (timed_out) answer = FLOW_TIME;
     if (timed_out) break;
     timed_out = pthread_cond_timedwait(&f->done_changed, &f->mutex, &at) == ETIMEDOUT;

@@ -48,7 +48,7 @@ static compute_status check_sink(const compute_batch *batch, const compute_batch
 
 /* True if the source determines its end. A file of items without bytes has no end. */
 static bool has_end(const compute_batch *batch, const compute_batch_source *source, uint32_t i) {
-  return source->read != NULL || (source->path && batch->inputs[i].bytes > 0);
+  return source->read || (source->path && batch->inputs[i].bytes > 0);
 }
 
 static compute_status check(const compute_batch *batch, const compute_batch_run_options *options) {

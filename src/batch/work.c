@@ -32,7 +32,7 @@ static void plan_free(batch_plan *plan) {
 }
 
 void work_close(batch_work *work) {
-  while (work->plans != NULL) {
+  while (work->plans) {
     batch_plan *next = work->plans->next;
     plan_free(work->plans);
     work->plans = next;
@@ -107,7 +107,7 @@ compute_shape batch_shape(compute_shape item, int64_t items) {
 static compute_graph *record(compute_batch *batch, int64_t items, compute_node *inputs,
                              compute_node *outputs) {
   compute_graph *graph = compute_graph_create(batch->context);
-  if (graph == NULL) return NULL;
+  if (!graph) return NULL;
   for (uint32_t i = 0; i < batch->input_count; i++)
     inputs[i] =
         compute_input(graph, batch->inputs[i].dtype, batch_shape(batch->inputs[i].item, items));
@@ -148,7 +148,7 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
 /* Returns the graph's error, or the first error of an output. */
 static compute_status check_graph(const compute_batch *batch, const compute_graph *graph,
                                   const compute_node *outputs, int64_t items) {
-  if (graph == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY; /* compute_graph_create has reported it */
+  if (!graph) return COMPUTE_ERROR_OUT_OF_MEMORY; /* compute_graph_create has reported it */
   compute_status s = compute_graph_status(graph);
   for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
     s = check_output(batch, graph, outputs[i], i, items);
@@ -184,9 +184,9 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
   const compute_plan_options options = {.device = work->device,
                                         .fallback = batch->fallback,
                                         .flags = batch->flags & ~not_for_plans,
-                                        .name = batch->name != NULL ? batch->name : "batch"};
+                                        .name = batch->name ? batch->name : "batch"};
   batch_plan *made = base_allocate(1, sizeof *made);
-  if (made == NULL)
+  if (!made)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a plan");
   made->items = items;
@@ -211,9 +211,9 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
 /* The plan for `items` items, moved to the front of the list; NULL if there is none. */
 static batch_plan *find_plan(batch_work *work, int64_t items) {
   batch_plan **link = &work->plans;
-  while (*link != NULL && (*link)->items != items) link = &(*link)->next;
+  while (*link && (*link)->items != items) link = &(*link)->next;
   batch_plan *found = *link;
-  if (found == NULL) return NULL;
+  if (!found) return NULL;
   *link = found->next;
   found->next = work->plans;
   work->plans = found;
@@ -226,7 +226,7 @@ static batch_plan *find_plan(batch_work *work, int64_t items) {
 static void drop_surplus(batch_work *work) {
   enum { MOST_PLANS = 32 };
   batch_plan **link = &work->plans;
-  for (int kept = 0; *link != NULL;) {
+  for (int kept = 0; *link;) {
     batch_plan *plan = *link;
     if (kept++ < MOST_PLANS || plan->users > 0) {
       link = &plan->next;
@@ -241,12 +241,12 @@ compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan) {
   compute_status s = COMPUTE_OK;
   pthread_mutex_lock(&work->mutex);
   batch_plan *found = find_plan(work, items);
-  if (found == NULL && (s = compile(work, items, &found)) == COMPUTE_OK) {
+  if (!found && (s = compile(work, items, &found)) == COMPUTE_OK) {
     found->next = work->plans;
     work->plans = found;
     drop_surplus(work);
   }
-  if (found != NULL) found->users++;
+  if (found) found->users++;
   pthread_mutex_unlock(&work->mutex);
   *plan = found;
   return s;
@@ -282,7 +282,7 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
                            compute_tensor *const *inputs, compute_tensor *const *outputs,
                            compute_queue *queue) {
   const compute_batch *batch = work->batch;
-  if (batch->step != NULL) return run_step(work, first, items, inputs, outputs, queue);
+  if (batch->step) return run_step(work, first, items, inputs, outputs, queue);
   batch_plan *plan;
   compute_binding bindings[2 * COMPUTE_BATCH_MAX_PORTS];
   compute_status s = work_plan(work, items, &plan);

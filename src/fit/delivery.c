@@ -127,7 +127,7 @@ static compute_status place_scratch(fit_delivery *d, int64_t count) {
   const compute_fit *fit = d->fit;
   size_t bytes = 0;
   for (int i = 0; i < OUTPUTS; i++)
-    if ((fit->wanted >> i & 1) && array_of(&d->to, i) == NULL)
+    if ((fit->wanted >> i & 1) && !array_of(&d->to, i))
       bytes += (bytes_of(fit, i) * (size_t)count + 63) / 64 * 64;
   if (bytes > d->scratch_bytes || !d->scratch) {
     base_release(d->scratch);
@@ -140,7 +140,7 @@ static compute_status place_scratch(fit_delivery *d, int64_t count) {
   }
   char *next = d->scratch;
   for (int i = 0; i < OUTPUTS; i++) {
-    if (!(fit->wanted >> i & 1) || array_of(&d->to, i) != NULL) continue;
+    if (!(fit->wanted >> i & 1) || array_of(&d->to, i)) continue;
     set_array(&d->to, i, next);
     next += (bytes_of(fit, i) * (size_t)count + 63) / 64 * 64;
   }

@@ -28,7 +28,7 @@ static compute_status bring_tables(fit_device_plans *device_plans) {
   compute_status s = COMPUTE_OK;
   for (int i = 0; s == COMPUTE_OK && i < FIT_TABLES; i++) {
     const compute_tensor *table = fit->tables[i];
-    if (table == NULL) continue;
+    if (!table) continue;
     s = tensor_create_private(device_plans->device, table->dtype, table->shape,
                               &device_plans->tables[i]);
     if (s == COMPUTE_OK) s = compute_tensor_copy(device_plans->tables[i], table);
@@ -40,7 +40,7 @@ static compute_status make_station(compute_fit *fit, compute_device *device,
                                    fit_device_plans **device_plans) {
   compute_tensor *probe = NULL;
   fit_device_plans *made = base_allocate(1, sizeof *made);
-  if (made == NULL) return short_of_memory(fit);
+  if (!made) return short_of_memory(fit);
   pthread_mutex_init(&made->mutex, NULL);
   made->fit = fit;
   made->device = device;
@@ -61,8 +61,8 @@ compute_status device_plans_of(compute_fit *fit, compute_device *device,
   compute_status s = COMPUTE_OK;
   pthread_mutex_lock(&fit->parts_mutex);
   fit_device_plans *found = fit->device_plans;
-  while (found != NULL && found->device != device) found = found->next;
-  if (found == NULL && (s = make_station(fit, device, &found)) == COMPUTE_OK) {
+  while (found && found->device != device) found = found->next;
+  if (!found && (s = make_station(fit, device, &found)) == COMPUTE_OK) {
     found->next = fit->device_plans;
     fit->device_plans = found;
   }
@@ -107,7 +107,7 @@ static compute_status make_plan(fit_device_plans *device_plans, int64_t frames, 
   compute_node outputs[2];
   fit_plan *made = base_allocate(1, sizeof *made);
   compute_graph *graph = compute_graph_create(fit->context);
-  if (made == NULL || graph == NULL) {
+  if (!made || !graph) {
     base_release(made);
     compute_graph_release(graph);
     return short_of_memory(fit);
@@ -137,10 +137,9 @@ compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, 
   compute_status s = COMPUTE_OK;
   pthread_mutex_lock(&device_plans->mutex);
   fit_plan *found = device_plans->plans;
-  while (found != NULL &&
-         (found->frames != frames || found->rois != rois || found->inputs != inputs))
+  while (found && (found->frames != frames || found->rois != rois || found->inputs != inputs))
     found = found->next;
-  if (found == NULL && (s = make_plan(device_plans, frames, rois, inputs, &found)) == COMPUTE_OK) {
+  if (!found && (s = make_plan(device_plans, frames, rois, inputs, &found)) == COMPUTE_OK) {
     found->next = device_plans->plans;
     device_plans->plans = found;
   }
@@ -174,7 +173,7 @@ static void chunk_free(fit_chunk *chunk) {
   for (int i = 0; i < FIT_INPUTS; i++) compute_tensor_release(chunk->input[i]);
   compute_tensor_release(chunk->records);
   /* The release is delayed if a hung copy may still access the memory. */
-  if (chunk->staging != NULL && !device_release_later(device, release, chunk->staging))
+  if (chunk->staging && !device_release_later(device, release, chunk->staging))
     release(device, chunk->staging);
   base_release(chunk);
 }
@@ -184,7 +183,7 @@ static size_t rounded(size_t bytes) {
 }
 
 static size_t tensor_bytes(const compute_tensor *tensor) {
-  return tensor == NULL ? 0 : (size_t)tensor_dense_bytes(tensor);
+  return !tensor ? 0 : (size_t)tensor_dense_bytes(tensor);
 }
 
 /* Creates the host's view of the chunk's inputs and outputs. */
@@ -192,17 +191,17 @@ static compute_status make_staging(fit_chunk *chunk) {
   const compute_device *device = chunk->device_plans->device;
   size_t bytes = rounded(tensor_bytes(chunk->records));
   for (int i = 0; i < FIT_INPUTS; i++) bytes += rounded(tensor_bytes(chunk->input[i]));
-  if (device->backend->host_allocate != NULL &&
+  if (device->backend->host_allocate &&
       device->backend->host_allocate(device->handle, bytes, &chunk->staging) == COMPUTE_OK)
     chunk->locked = true;
   else
     chunk->staging = base_allocate_aligned(bytes, ALIGNMENT);
-  if (chunk->staging == NULL) return short_of_memory(chunk->device_plans->fit);
+  if (!chunk->staging) return short_of_memory(chunk->device_plans->fit);
   char *next = chunk->staging;
   chunk->host_records = (float *)(void *)next;
   next += rounded(tensor_bytes(chunk->records));
   for (int i = 0; i < FIT_INPUTS; i++) {
-    if (chunk->input[i] == NULL) continue;
+    if (!chunk->input[i]) continue;
     chunk->host_input[i] = next;
     next += rounded(tensor_bytes(chunk->input[i]));
   }
@@ -225,16 +224,16 @@ static compute_status fill_chunk(fit_chunk *chunk) {
   if (!device_plans->direct) return make_staging(chunk);
   chunk->host_records = compute_tensor_data(chunk->records);
   for (int i = 0; i < FIT_INPUTS; i++)
-    if (chunk->input[i] != NULL) chunk->host_input[i] = compute_tensor_data(chunk->input[i]);
+    if (chunk->input[i]) chunk->host_input[i] = compute_tensor_data(chunk->input[i]);
   return COMPUTE_OK;
 }
 
 static fit_chunk *take_idle(fit_device_plans *device_plans, int64_t capacity, uint32_t inputs) {
   pthread_mutex_lock(&device_plans->mutex);
   fit_chunk **at = &device_plans->idle, *found;
-  while (*at != NULL && ((*at)->capacity != capacity || (*at)->inputs != inputs)) at = &(*at)->next;
+  while (*at && ((*at)->capacity != capacity || (*at)->inputs != inputs)) at = &(*at)->next;
   found = *at;
-  if (found != NULL) *at = found->next;
+  if (found) *at = found->next;
   pthread_mutex_unlock(&device_plans->mutex);
   return found;
 }
@@ -243,9 +242,9 @@ compute_status chunk_take(fit_device_plans *device_plans, int64_t capacity, uint
                           fit_chunk **result) {
   fit_chunk *chunk = take_idle(device_plans, capacity, inputs);
   compute_status s = COMPUTE_OK;
-  if (chunk == NULL) {
+  if (!chunk) {
     chunk = base_allocate(1, sizeof *chunk);
-    if (chunk == NULL) return short_of_memory(device_plans->fit);
+    if (!chunk) return short_of_memory(device_plans->fit);
     chunk->device_plans = device_plans;
     chunk->capacity = capacity;
     chunk->inputs = inputs;
@@ -255,7 +254,7 @@ compute_status chunk_take(fit_device_plans *device_plans, int64_t capacity, uint
       chunk = NULL;
     }
   }
-  if (chunk != NULL) chunk->next = NULL;
+  if (chunk) chunk->next = NULL;
   *result = chunk;
   return s;
 }
@@ -287,13 +286,13 @@ static compute_status make_marks(const fit_device_plans *device_plans, compute_d
                             COMPUTE_SHAPE(frames, fit->frame_rows, fit->frame_columns), tensor);
   if (s != COMPUTE_OK || device_plans->direct) return s;
   *host = base_allocate_aligned(rounded(tensor_bytes(*tensor)), ALIGNMENT);
-  return *host == NULL ? short_of_memory(fit) : COMPUTE_OK;
+  return !*host ? short_of_memory(fit) : COMPUTE_OK;
 }
 
 static fit_marks *take_idle_marks(fit_device_plans *device_plans) {
   pthread_mutex_lock(&device_plans->mutex);
   fit_marks *found = device_plans->idle_marks;
-  if (found != NULL) device_plans->idle_marks = found->next;
+  if (found) device_plans->idle_marks = found->next;
   pthread_mutex_unlock(&device_plans->mutex);
   return found;
 }
@@ -301,11 +300,11 @@ static fit_marks *take_idle_marks(fit_device_plans *device_plans) {
 compute_status marks_take(fit_device_plans *device_plans, int64_t frames, fit_marks **result) {
   fit_marks *marks = take_idle_marks(device_plans);
   *result = marks;
-  if (marks != NULL && marks->frames >= frames) return COMPUTE_OK;
-  if (marks != NULL) marks_free(marks);
+  if (marks && marks->frames >= frames) return COMPUTE_OK;
+  if (marks) marks_free(marks);
   *result = NULL;
   marks = base_allocate(1, sizeof *marks);
-  if (marks == NULL) return short_of_memory(device_plans->fit);
+  if (!marks) return short_of_memory(device_plans->fit);
   marks->frames = frames;
   compute_status s =
       make_marks(device_plans, COMPUTE_BOOL, frames, &marks->spots, &marks->host_spots);
@@ -328,17 +327,17 @@ void marks_give(fit_device_plans *device_plans, fit_marks *marks) {
 /* ---- The end ------------------------------------------------------------------------------- */
 
 void device_plans_free(fit_device_plans *device_plans) {
-  while (device_plans->idle != NULL) {
+  while (device_plans->idle) {
     fit_chunk *next = device_plans->idle->next;
     chunk_free(device_plans->idle);
     device_plans->idle = next;
   }
-  while (device_plans->idle_marks != NULL) {
+  while (device_plans->idle_marks) {
     fit_marks *next = device_plans->idle_marks->next;
     marks_free(device_plans->idle_marks);
     device_plans->idle_marks = next;
   }
-  while (device_plans->plans != NULL) {
+  while (device_plans->plans) {
     fit_plan *next = device_plans->plans->next;
     compute_plan_release(device_plans->plans->plan);
     base_release(device_plans->plans);
@@ -354,7 +353,7 @@ void device_plans_free(fit_device_plans *device_plans) {
 static compute_status upload(const fit_chunk *chunk, compute_queue *queue) {
   compute_status s = COMPUTE_OK;
   for (int i = 0; s == COMPUTE_OK && i < FIT_INPUTS; i++) {
-    if (chunk->input[i] == NULL) continue;
+    if (!chunk->input[i]) continue;
     const compute_argument to = tensor_argument(chunk->input[i]);
     s = queue_upload(queue, &to, chunk->host_input[i], tensor_bytes(chunk->input[i]), "fit");
   }
@@ -375,7 +374,7 @@ compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tens
   bindings[count++] = (compute_binding){.node = plan->pixels, .tensor = frames};
   bindings[count++] = (compute_binding){.node = plan->output, .tensor = chunk->records};
   for (int i = 0; i < FIT_INPUTS; i++)
-    if (chunk->input[i] != NULL)
+    if (chunk->input[i])
       bindings[count++] = (compute_binding){.node = plan->input[i], .tensor = chunk->input[i]};
   compute_status s = staged ? upload(chunk, queue) : COMPUTE_OK;
   /* Strict, because the iterator tries smaller batches before it uses the CPU. */

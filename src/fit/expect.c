@@ -192,11 +192,11 @@ compute_status compute_fit_crlb(compute_context *context, const compute_fit_prob
                      "cannot distinguish them",
                      (int)p.rows, (int)p.columns);
   const double excess = p.camera == COMPUTE_FIT_EMCCD ? 2 : 1;
-  for (int32_t i = 0; covariance != NULL && i < all * all; i++) covariance[i] = 0;
-  for (int32_t i = 0; std != NULL && i < all; i++) std[i] = 0;
+  for (int32_t i = 0; covariance && i < all * all; i++) covariance[i] = 0;
+  for (int32_t i = 0; std && i < all; i++) std[i] = 0;
   for (int32_t i = 0; i < count; i++) {
     if (std) std[free[i]] = sqrt(excess * inverse[i][i]);
-    for (int32_t j = 0; covariance != NULL && j < count; j++)
+    for (int32_t j = 0; covariance && j < count; j++)
       covariance[free[i] * all + free[j]] = excess * inverse[i][j];
   }
   return COMPUTE_OK;

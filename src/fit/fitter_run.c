@@ -44,7 +44,7 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
 static uint32_t inputs_of(const compute_fit *fit, const compute_fit_run_options *options) {
   uint32_t inputs = 0;
   for (int32_t i = FIT_SINGLE_FIRST; i < FIT_SPLINE_INPUT; i++)
-    if (fit_input_array(options, i) != NULL) inputs |= UINT32_C(1) << i;
+    if (fit_input_array(options, i)) inputs |= UINT32_C(1) << i;
   if (fit->corners_in_maps) inputs |= COMPUTE_FIT_WITH_CORNERS;
   return inputs;
 }

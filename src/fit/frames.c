@@ -38,9 +38,9 @@ static fit_part *take_parts(compute_fit *fit, int64_t first, int64_t frames) {
   fit_part *taken;
   pthread_mutex_lock(&fit->parts_mutex);
   fit_part **from = &fit->parts;
-  while (*from != NULL && (*from)->first < first) from = &(*from)->next;
+  while (*from && (*from)->first < first) from = &(*from)->next;
   fit_part **to = from;
-  while (*to != NULL && (*to)->first < first + frames) to = &(*to)->next;
+  while (*to && (*to)->first < first + frames) to = &(*to)->next;
   taken = from == to ? NULL : *from;
   fit_part *rest = *to;
   *to = NULL;
@@ -60,7 +60,7 @@ static void drop_parts(fit_part *part) {
 static void put_part(compute_fit *fit, fit_part *part) {
   pthread_mutex_lock(&fit->parts_mutex);
   fit_part **at = &fit->parts;
-  while (*at != NULL && (*at)->first < part->first) at = &(*at)->next;
+  while (*at && (*at)->first < part->first) at = &(*at)->next;
   part->next = *at;
   *at = part;
   pthread_mutex_unlock(&fit->parts_mutex);
@@ -112,7 +112,7 @@ static void fill_chunk(const fit_part *part, int64_t done, fit_chunk *chunk) {
 static uint32_t inputs_of(const compute_fit_run_options *options) {
   uint32_t inputs = COMPUTE_FIT_WITH_CORNERS;
   for (int32_t i = FIT_SINGLE_FIRST; i < FIT_SPLINE_INPUT; i++)
-    if (fit_input_array(options, i) != NULL) inputs |= UINT32_C(1) << i;
+    if (fit_input_array(options, i)) inputs |= UINT32_C(1) << i;
   return inputs;
 }
 
@@ -183,18 +183,18 @@ static compute_status collect_corners(fit_delivery *d, const fit_part *parts, in
   *made = NULL;
   *corners = d->options->corners;
   if (!d->fit->find) {
-    if (*corners != NULL) *corners += 3 * d->summary.count;
+    if (*corners) *corners += 3 * d->summary.count;
     return COMPUTE_OK;
   }
   *corners = parts->corners;
   if (!parts->next) return COMPUTE_OK;
   *made = base_allocate((size_t)rois + 1, 3 * sizeof **made);
   *corners = *made;
-  if (*made == NULL)
+  if (!*made)
     return error_set(d->fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for corners");
   int64_t done = 0;
-  for (const fit_part *p = parts; p != NULL; done += p->rois, p = p->next)
+  for (const fit_part *p = parts; p; done += p->rois, p = p->next)
     if (p->rois > 0) memcpy(*made + 3 * done, p->corners, (size_t)p->rois * 3 * sizeof **made);
   return COMPUTE_OK;
 }
@@ -203,11 +203,11 @@ static compute_status deliver_parts(fit_delivery *d, const fit_part *parts, int6
   const int32_t *corners;
   int32_t *made;
   int64_t rois = 0, place = 0;
-  for (const fit_part *p = parts; p != NULL; p = p->next) rois += p->rois;
+  for (const fit_part *p = parts; p; p = p->next) rois += p->rois;
   compute_status status = collect_corners(d, parts, rois, &made, &corners);
   if (!status) status = delivery_begin(d, rois);
-  for (const fit_part *p = parts; !status && p != NULL; p = p->next)
-    for (const fit_chunk *c = p->chunks; c != NULL; place += c->count, c = c->next)
+  for (const fit_part *p = parts; !status && p; p = p->next)
+    for (const fit_chunk *c = p->chunks; c; place += c->count, c = c->next)
       delivery_take(d, place, c->count, c->host_records);
   if (!status) status = delivery_end(d, rois, corners, frames);
   base_release(made);

@@ -190,7 +190,7 @@ static compute_status check_count(const compute_fit *fit, const compute_fit_run_
 /* Checks the per-ROI arrays, which need a known number of ROIs. */
 static compute_status check_arrays(const compute_fit *fit, const compute_fit_run_options *options) {
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
-    if (fit_input_array(options, i) == NULL) continue;
+    if (!fit_input_array(options, i)) continue;
     if (fit->find)
       return refuse(fit, "%s: must be NULL; the fitter finds its spots itself", fit_input_name(i));
     if (options->count == COMPUTE_BATCH_UNTIL_END)

@@ -27,8 +27,8 @@ typedef struct finding {
 /* Makes the first `frames` frames of a tensor readable for the host. */
 static compute_status bring(compute_tensor *tensor, void *copy, int64_t frames, const void **data) {
   compute_tensor *part = NULL;
-  *data = copy != NULL ? copy : compute_tensor_data(tensor);
-  if (copy == NULL) return COMPUTE_OK;
+  *data = copy ? copy : compute_tensor_data(tensor);
+  if (!copy) return COMPUTE_OK;
   compute_status status = compute_tensor_slice_view(tensor, 0, 0, frames, 1, &part);
   if (!status) status = compute_tensor_read(part, copy, (size_t)tensor_dense_bytes(part));
   compute_tensor_release(part);

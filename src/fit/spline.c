@@ -194,7 +194,6 @@ static double polynomial(const spline_place *p, const float *c, int by) {
 
 double spline_value(const spline_place *place, int64_t row, int64_t column, double slope[3]) {
   const float *cell = place->first + (row * place->columns + column) * COEFFICIENTS;
-  for (int axis = 0; slope != NULL && axis < 3; axis++)
-    slope[axis] = polynomial(place, cell, 1 << axis);
+  for (int axis = 0; slope && axis < 3; axis++) slope[axis] = polynomial(place, cell, 1 << axis);
   return polynomial(place, cell, 0);
 }

@@ -33,7 +33,7 @@ static compute_status check_options(const compute_context *context,
 static bool size_timeline(profile_collector *p, uint32_t records) {
   if (records == p->capacity) return true;
   profile_record *made = base_allocate(records, sizeof *made);
-  if (made == NULL) return false;
+  if (!made) return false;
   base_release(p->records);
   p->records = made;
   p->capacity = records;
@@ -46,9 +46,8 @@ compute_status compute_profile_start(compute_context *context,
   REFUSE_INHERITED_CONTEXT(context);
   static const compute_profile_options defaults;
   static const char operation[] = "compute_profile_start";
-  if (context == NULL)
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
-  if (options == NULL) options = &defaults;
+  if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
+  if (!options) options = &defaults;
   compute_status status = check_options(context, options);
   if (status != COMPUTE_OK) return status;
   profile_collector *p = context->profile;
@@ -75,7 +74,7 @@ compute_status compute_profile_start(compute_context *context,
 compute_status compute_profile_stop(compute_context *context) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED_CONTEXT(context);
-  if (context == NULL)
+  if (!context)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_stop", "context is NULL");
   profile_collector *p = context->profile;
   atomic_fetch_and_explicit(&context->watch, ~(uint32_t)(WATCH_RECORD | WATCH_STEPS),
@@ -89,7 +88,7 @@ compute_status compute_profile_stop(compute_context *context) {
 
 compute_status compute_profile_clear(compute_context *context) {
   REFUSE_INHERITED_CONTEXT(context);
-  if (context == NULL)
+  if (!context)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_clear", "context is NULL");
   profile_collector *p = context->profile;
   pthread_mutex_lock(&p->mutex);

@@ -19,7 +19,7 @@
 
 profile_collector *profile_create(compute_context *context) {
   profile_collector *p = base_allocate(1, sizeof *p);
-  if (p == NULL) return NULL;
+  if (!p) return NULL;
   if (pthread_mutex_init(&p->mutex, NULL) != 0) {
     base_release(p);
     return NULL;
@@ -30,7 +30,7 @@ profile_collector *profile_create(compute_context *context) {
 }
 
 void profile_release(profile_collector *p) {
-  if (p == NULL) return;
+  if (!p) return;
   for (uint32_t i = 0; i < p->entry_count; i++) {
     base_release(p->entries[i]->text);
     base_release(p->entries[i]->detail);
@@ -63,16 +63,16 @@ static uint32_t find_entry(const profile_collector *p, uint64_t hash, const comp
 static uint32_t add_entry(profile_collector *p, uint64_t hash, const compute_device *device,
                           profile_kind kind, const char *text, const char *detail) {
   if (p->entry_count == PROFILE_ENTRIES) return 0;
-  if (p->entries == NULL) p->entries = base_allocate(PROFILE_ENTRIES, sizeof *p->entries);
-  profile_entry *e = p->entries != NULL ? base_allocate(1, sizeof *e) : NULL;
-  if (e == NULL) return 0;
+  if (!p->entries) p->entries = base_allocate(PROFILE_ENTRIES, sizeof *p->entries);
+  profile_entry *e = p->entries ? base_allocate(1, sizeof *e) : NULL;
+  if (!e) return 0;
   *e = (profile_entry){.device = device,
                        .kind = kind,
                        .text = base_duplicate(text),
                        .detail = base_duplicate(detail),
                        .hash = hash,
                        .next = p->bucket[hash % PROFILE_BUCKETS]};
-  if (e->text == NULL || e->detail == NULL) {
+  if (!e->text || !e->detail) {
     base_release(e->text);
     base_release(e->detail);
     base_release(e);
@@ -86,7 +86,7 @@ static uint32_t add_entry(profile_collector *p, uint64_t hash, const compute_dev
 uint32_t profile_entry_of(compute_context *context, const compute_device *device, profile_kind kind,
                           const char *text, const char *detail) {
   profile_collector *p = context->profile;
-  if (p == NULL) return 0;
+  if (!p) return 0;
   uint64_t hash = hash_u64(HASH_SEED, (uint64_t)(uintptr_t)device ^ (uint64_t)kind << 56);
   hash = hash_bytes(hash, text, strlen(text));
   hash = hash_bytes(hash, detail, strlen(detail));
@@ -115,10 +115,10 @@ bool profile_note_copy(profile_collector *p, uint32_t index, profile_note *copy)
 
 uint16_t profile_row_of(profile_collector *p, const compute_device *device, uint32_t number,
                         const char *name) {
-  if (p->rows == NULL) p->rows = base_allocate(PROFILE_ROWS, sizeof *p->rows);
-  if (p->rows == NULL) return 0;
+  if (!p->rows) p->rows = base_allocate(PROFILE_ROWS, sizeof *p->rows);
+  if (!p->rows) return 0;
   profile_row row = {.device = device, .number = number};
-  if (name != NULL) snprintf(row.name, sizeof row.name, "%s", name);
+  if (name) snprintf(row.name, sizeof row.name, "%s", name);
   for (uint32_t i = 0; i < p->row_count; i++) {
     const profile_row *r = &p->rows[i];
     if (r->device == device && r->number == number && strcmp(r->name, row.name) == 0)
@@ -155,7 +155,7 @@ static uint16_t queue_row(profile_collector *p, compute_queue *queue) {
 void profile_store(profile_collector *p, const profile_record *record, bool by_device) {
   profile_entry *e = record->entry != 0 ? p->entries[record->entry - 1] : NULL;
   const int64_t length = record->end - record->begin;
-  if (e == NULL) {
+  if (!e) {
     p->unlisted++;
   } else {
     histogram_add(&e->times, length > 0 ? (uint64_t)length : 0);
@@ -178,7 +178,7 @@ static void store_untimed(profile_collector *p, uint32_t entry) {
 
 void profile_host(compute_context *context, uint32_t entry, int64_t begin, profile_work work) {
   profile_collector *p = context->profile;
-  if (p == NULL) return;
+  if (!p) return;
   profile_record record = {.begin = begin, .end = clock_now(), .work = work, .entry = entry};
   pthread_mutex_lock(&p->mutex);
   record.row = profile_thread_row(p);
@@ -190,8 +190,8 @@ void profile_host(compute_context *context, uint32_t entry, int64_t begin, profi
  * is room; otherwise returns 0. */
 static uint16_t count_note(profile_collector *p, const profile_note *note) {
   uint32_t i = 0;
-  if (p->notes == NULL) p->notes = base_allocate(PROFILE_NOTES, sizeof *p->notes);
-  if (p->notes == NULL) return 0;
+  if (!p->notes) p->notes = base_allocate(PROFILE_NOTES, sizeof *p->notes);
+  if (!p->notes) return 0;
   while (i < p->note_count &&
          (p->notes[i].kind != note->kind || strcmp(p->notes[i].text, note->text) != 0 ||
           strcmp(p->notes[i].device, note->device) != 0))
@@ -205,9 +205,9 @@ static uint16_t count_note(profile_collector *p, const profile_note *note) {
 void profile_event(compute_context *context, const compute_device *device, fallback_kind kind,
                    const char *text) {
   profile_collector *p = context->profile;
-  if (p == NULL) return;
+  if (!p) return;
   profile_note note = {.kind = kind};
-  if (device != NULL) snprintf(note.device, sizeof note.device, "%s", device->info.name);
+  if (device) snprintf(note.device, sizeof note.device, "%s", device->info.name);
   snprintf(note.text, sizeof note.text, "%s", text);
   const bool on = profile_is_on(context);
   profile_record record = {.begin = clock_now()};
@@ -230,13 +230,12 @@ enum { SPAN_BEGIN = 0, SPAN_ENTRY = 1, SPAN_ROW = 2, SPAN_GENERATION = 3 };
 compute_profile_span compute_profile_span_begin(compute_context *context, const char *row,
                                                 const char *name) {
   compute_profile_span span = {0};
-  if (context == NULL || name == NULL || context_is_inherited(context) || !profile_is_on(context))
-    return span;
+  if (!context || !name || context_is_inherited(context) || !profile_is_on(context)) return span;
   profile_collector *p = context->profile;
   span.reserved[SPAN_ENTRY] = profile_entry_of(context, NULL, PROFILE_SPAN, name, "");
   pthread_mutex_lock(&p->mutex);
   span.reserved[SPAN_ROW] =
-      row != NULL && row[0] != '\0' ? profile_row_of(p, NULL, 0, row) : profile_thread_row(p);
+      row && row[0] != '\0' ? profile_row_of(p, NULL, 0, row) : profile_thread_row(p);
   span.reserved[SPAN_GENERATION] = p->generation;
   pthread_mutex_unlock(&p->mutex);
   span.reserved[SPAN_BEGIN] = (uint64_t)clock_now();
@@ -245,7 +244,7 @@ compute_profile_span compute_profile_span_begin(compute_context *context, const 
 
 void compute_profile_span_end(compute_context *context, const compute_profile_span *span) {
   if (context_is_inherited(context)) return;
-  if (context == NULL || span == NULL || span->reserved[SPAN_BEGIN] == 0) return;
+  if (!context || !span || span->reserved[SPAN_BEGIN] == 0) return;
   profile_collector *p = context->profile;
   const profile_record record = {.begin = (int64_t)span->reserved[SPAN_BEGIN],
                                  .end = clock_now(),
@@ -270,18 +269,18 @@ static void *take_timer(compute_queue *queue) {
 }
 
 static void drop_timer(const compute_device *device, void *timer) {
-  if (timer != NULL) device->backend->timer_destroy(device->handle, timer);
+  if (timer) device->backend->timer_destroy(device->handle, timer);
 }
 
 static bool has_timers(const compute_device *device) {
   const compute_backend *b = device->backend;
-  return b->timer_record != NULL && b->timer_read != NULL && b->timer_destroy != NULL;
+  return b->timer_record && b->timer_read && b->timer_destroy;
 }
 
 void profile_begin(compute_queue *queue, profile_mark *mark) {
   profile_collector *p = queue->device->context->profile;
   *mark = (profile_mark){.queue = queue, .on = p != NULL};
-  if (p == NULL) return;
+  if (!p) return;
   if (has_timers(queue->device)) {
     const uint32_t under_way = atomic_fetch_add_explicit(&p->timing, 1, memory_order_relaxed);
     const uint32_t waiting = atomic_load_explicit(&p->pending_count, memory_order_relaxed);
@@ -297,9 +296,9 @@ void profile_begin(compute_queue *queue, profile_mark *mark) {
  * is no room. */
 static bool add_pending(profile_collector *p, const profile_mark *mark, void *end,
                         const profile_record *record) {
-  if (p->pending == NULL) p->pending = base_allocate(PROFILE_PENDING, sizeof *p->pending);
+  if (!p->pending) p->pending = base_allocate(PROFILE_PENDING, sizeof *p->pending);
   const uint32_t count = atomic_load_explicit(&p->pending_count, memory_order_relaxed);
-  if (p->pending == NULL || count == PROFILE_PENDING) return false;
+  if (!p->pending || count == PROFILE_PENDING) return false;
   p->pending[count] = (profile_pending){.queue = mark->queue,
                                         .device = mark->queue->device,
                                         .timer = {mark->timer, end},
@@ -320,7 +319,7 @@ void profile_end(profile_mark *mark, compute_status status, uint32_t entry, prof
   pthread_mutex_lock(&p->mutex);
   record.row = queue_row(p, queue);
   bool kept = true;
-  if (status != COMPUTE_OK || mark->untimed || (timed && end == NULL)) {
+  if (status != COMPUTE_OK || mark->untimed || (timed && !end)) {
     store_untimed(p, entry);
     kept = false;
   } else if (timed) {
@@ -351,7 +350,7 @@ static uint32_t take_pending(profile_collector *p, const compute_queue *queue,
   const uint32_t count = atomic_load_explicit(&p->pending_count, memory_order_relaxed);
   for (uint32_t i = 0; i < count; i++) {
     const profile_pending *one = &p->pending[i];
-    if (taken < BATCH && (queue == NULL || one->queue == queue) && !device_hangs(one->device))
+    if (taken < BATCH && (!queue || one->queue == queue) && !device_hangs(one->device))
       batch[taken++] = *one;
     else
       p->pending[kept++] = *one;
@@ -374,7 +373,7 @@ static bool read_timers(const profile_pending *pending, profile_record *record) 
 
 void profile_collect(compute_context *context, const compute_queue *queue) {
   profile_collector *p = context->profile;
-  if (p == NULL || atomic_load_explicit(&p->pending_count, memory_order_relaxed) == 0) return;
+  if (!p || atomic_load_explicit(&p->pending_count, memory_order_relaxed) == 0) return;
   profile_pending batch[BATCH];
   bool good[BATCH];
   uint32_t taken;

@@ -144,7 +144,7 @@ static inline uint32_t watch_flags(const compute_context *context) {
 
 /* Returns false for NULL. */
 static inline bool profile_is_on(const compute_context *context) {
-  return context != NULL && (watch_flags(context) & WATCH_RECORD) != 0;
+  return context && (watch_flags(context) & WATCH_RECORD) != 0;
 }
 
 /* Finds or adds the entry and returns its number; 0 if the table is full. */

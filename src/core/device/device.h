@@ -214,8 +214,8 @@ static inline compute_status queue_enqueue(compute_queue *queue, void *kernel,
 
 /* Sets the index check of the kernels enqueued next; NULL: none. */
 static inline void queue_label(compute_queue *queue, const index_check *check) {
-  if (queue->device->backend->queue_label != NULL)
-    queue->device->backend->queue_label(queue->handle, check != NULL ? check->label : 0);
+  if (queue->device->backend->queue_label)
+    queue->device->backend->queue_label(queue->handle, check ? check->label : 0);
 }
 
 /* Keeps a reference to a buffer until the queue has completed its present work. The CPU's queues

@@ -23,9 +23,9 @@ static _Thread_local fault last;
 
 index_checks *index_checks_create(uint32_t count) {
   index_checks *checks = base_allocate(1, sizeof *checks);
-  if (checks == NULL) return NULL;
+  if (!checks) return NULL;
   checks->rows = base_allocate(count, sizeof *checks->rows);
-  if (checks->rows == NULL) {
+  if (!checks->rows) {
     base_release(checks);
     return NULL;
   }
@@ -40,7 +40,7 @@ index_checks *index_checks_retain(index_checks *checks) {
 }
 
 void index_checks_release(index_checks *checks) {
-  if (checks == NULL || atomic_fetch_sub_explicit(&checks->references, 1, memory_order_acq_rel) > 1)
+  if (!checks || atomic_fetch_sub_explicit(&checks->references, 1, memory_order_acq_rel) > 1)
     return;
   for (uint32_t i = 0; i < checks->count; i++) base_release(checks->rows[i].names);
   base_release(checks->rows);
@@ -126,7 +126,7 @@ compute_status index_fault_explain(const compute_context *context, const index_c
   const fault found = last;
   char position[192], range[64];
   last.valid = false;
-  if (check == NULL) return COMPUTE_ERROR_INDEX;
+  if (!check) return COMPUTE_ERROR_INDEX;
   print_range(check, range, sizeof range);
   if (!found.valid)
     return error_set_native(context, COMPUTE_ERROR_INDEX, 0, check->operation,

@@ -50,7 +50,7 @@ void queue_forget(compute_queue *queue, bool own) {
 static const index_check *failed_check(const compute_queue *queue) {
   const struct queue_pending *pending = queue->pending;
   const uint32_t label = index_fault_label();
-  if (pending == NULL) return NULL;
+  if (!pending) return NULL;
   if (label == 0 && pending->check_count == 1 && pending->checks[0]->count == 1)
     return &pending->checks[0]->rows[0];
   for (size_t i = 0; label != 0 && i < pending->check_count; i++) {
@@ -236,7 +236,7 @@ compute_status queue_keep(compute_queue *queue, memory_buffer *buffer) {
 }
 
 compute_status queue_keep_checks(compute_queue *queue, index_checks *checks) {
-  if (checks == NULL || queue->device == queue->device->context->cpu) return COMPUTE_OK;
+  if (!checks || queue->device == queue->device->context->cpu) return COMPUTE_OK;
   if (!queue->pending) queue->pending = base_allocate(1, sizeof *queue->pending);
   struct queue_pending *pending = queue->pending;
   for (size_t i = pending ? pending->check_count : 0; i-- > 0;) /* most likely the newest */

@@ -31,7 +31,7 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
     if (context != compute_device_context(compute_tensor_device(parameters[0])))
       return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                        "\"%s\" belongs to another context than \"%s\"", names[i], names[0]);
-    if (names[i][0] == '\0' || strchr(names[i], '.') != NULL)
+    if (names[i][0] == '\0' || strchr(names[i], '.'))
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "\"%s\" is not a valid name; names have at least one character and no dot",
                        names[i]);

@@ -106,7 +106,7 @@ compute_status layer_list(compute_layer *layer, const char *operation) {
   if (count == 0) return COMPUTE_OK;
   layer->all = base_allocate(count, sizeof *layer->all);
   layer->aliases = base_allocate(count, sizeof *layer->aliases);
-  bool added = layer->all != NULL && layer->aliases != NULL;
+  bool added = layer->all && layer->aliases;
   for (size_t i = 0; added && i < layer->own_count; i++) {
     const layer_parameter *own = &layer->own[i];
     const compute_layer_parameter entry = {own->name, own->tensor, own->trainable};
@@ -178,7 +178,7 @@ compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   char *copy = NULL;
   if (!name) {
     status = error_set(layer->context, COMPUTE_ERROR_NULL_POINTER, operation, "name is NULL");
-  } else if (*name == '\0' || strchr(name, '.') != NULL) {
+  } else if (*name == '\0' || strchr(name, '.')) {
     status =
         error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                   "\"%s\" is not a valid name; names have at least one character and no dot", name);

@@ -105,7 +105,7 @@ size_t compute_layer_parameter_count(const compute_layer *layer) {
 
 int64_t compute_layer_element_count(const compute_layer *layer, bool trainable_only) {
   int64_t count = 0;
-  for (size_t i = 0; layer != NULL && i < layer->all_count; i++) {
+  for (size_t i = 0; layer && i < layer->all_count; i++) {
     if (layer->all[i].trainable || !trainable_only)
       count += compute_tensor_count(layer->all[i].tensor);
   }
@@ -135,13 +135,13 @@ size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph, com
       error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", which);
     capacity = 0;
   }
-  for (size_t i = 0; layer != NULL && i < layer->all_count; i++) {
+  for (size_t i = 0; layer && i < layer->all_count; i++) {
     const compute_layer_parameter *p = &layer->all[i];
     if (!p->trainable) continue;
     if (count < capacity) nodes[count] = layer_node(graph, p->tensor, p->name);
     count++;
   }
-  for (size_t i = 0; graph != NULL && graph->status && i < capacity && i < count; i++)
+  for (size_t i = 0; graph && graph->status && i < capacity && i < count; i++)
     nodes[i] = (compute_node){0};
   return count;
 }

@@ -166,7 +166,7 @@ static compute_status predict_items(compute_trainer *trainer, compute_tensor *in
   compute_tensor *x = NULL, *part = NULL;
   compute_status status = train_inference(trainer, items, false, &plan);
   if (status) return status;
-  if (*results == NULL) {
+  if (!*results) {
     compute_tensor *one = NULL;
     status = compute_plan_create_tensor(plan->plan, plan->result, &one);
     if (status) return status;

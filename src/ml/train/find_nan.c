@@ -114,7 +114,7 @@ compute_status train_find_nan(compute_trainer *trainer, const train_replica *rep
   int32_t *values = status ? NULL : base_allocate(q.count, sizeof *values);
   if (values) status = run_flags(&q, slot, inputs, targets, values);
   char first[256] = "an operation of the fused step that is finite on its own";
-  for (size_t i = 0; values != NULL && !status && i < q.count; i++) {
+  for (size_t i = 0; values && !status && i < q.count; i++) {
     if (values[i] != 0) continue;
     describe_node(q.record.graph, q.nodes[i], first, sizeof first);
     break;

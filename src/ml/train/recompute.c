@@ -207,7 +207,7 @@ void train_record_recompute(train_record *record) {
   t.map = base_allocate(graph->count, sizeof *t.map);
   t.again = base_allocate(graph->count, sizeof *t.again);
   t.operands = base_allocate(most, sizeof *t.operands);
-  const bool room = t.to != NULL && t.map && t.again && t.operands != NULL;
+  const bool room = t.to && t.map && t.again && t.operands;
   if (room) {
     for (size_t i = 0; i < graph->count; i++) t.again[i] = NONE;
     move_all(&t);

@@ -13,8 +13,7 @@ compute_status train_record_start(train_record *record, compute_trainer *trainer
   record->graph = compute_graph_create(trainer->context);
   record->weights = base_allocate(trainer->weight_count, sizeof *record->weights);
   record->gradients = base_allocate(trainer->weight_count, sizeof *record->gradients);
-  if (record->graph != NULL && record->weights != NULL && record->gradients != NULL)
-    return COMPUTE_OK;
+  if (record->graph && record->weights && record->gradients) return COMPUTE_OK;
   train_record_release(record);
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a graph");
@@ -73,7 +72,7 @@ compute_node train_record_shares(train_record *record, size_t count) {
   compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
   record->nodes.shares = base_allocate(count, sizeof *record->nodes.shares);
-  if (record->nodes.shares == NULL)
+  if (!record->nodes.shares)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                       "not enough memory for %zu replicas", count);
   compute_node sum = {0};
@@ -87,7 +86,7 @@ compute_node train_record_shares(train_record *record, size_t count) {
 }
 
 void train_record_scale(train_record *record) {
-  if (record->replica->scale != NULL)
+  if (record->replica->scale)
     record->scale = compute_name(
         record->graph, compute_parameter(record->graph, record->replica->scale), "loss_scale");
 }

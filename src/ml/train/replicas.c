@@ -130,12 +130,12 @@ static void release_slot(train_slot *slot) {
 }
 
 void train_replicas_release(compute_trainer *trainer) {
-  for (size_t k = 0; trainer->replicas != NULL && k < trainer->replica_count; k++) {
+  for (size_t k = 0; trainer->replicas && k < trainer->replica_count; k++) {
     train_replica *replica = &trainer->replicas[k];
     compute_queue_release(replica->queue); /* waits */
     train_plan_release(&replica->gradients);
     for (size_t i = 0; i < TRAIN_SLOTS; i++) release_slot(&replica->slots[i]);
-    for (size_t i = 0; replica->tensors != NULL && i < trainer->tensor_count; i++)
+    for (size_t i = 0; replica->tensors && i < trainer->tensor_count; i++)
       compute_tensor_release(replica->tensors[i]);
     base_release(replica->tensors);
     compute_tensor_release(replica->scale);

@@ -110,7 +110,7 @@ void train_record_forward(train_record *record, int64_t items, bool training, bo
   /* The weights come first, so that they get their full names. */
   compute_layer_nodes(o->model, graph, record->weights, record->trainer->weight_count);
   compute_node x = nodes->x;
-  if (o->prepare != NULL) x = o->prepare(o->user, graph, x, training, nodes->seed);
+  if (o->prepare) x = o->prepare(o->user, graph, x, training, nodes->seed);
   x = for_model(record, x);
   compute_forward forward = {.training = training, .seed = nodes->seed, .precision = o->precision};
   if (record->trainer->synchronizes && !record->apart) forward.group = record->trainer->group;
@@ -294,7 +294,7 @@ compute_status train_inference(compute_trainer *trainer, int64_t items, bool tar
                                const train_plan **plan) {
   for (size_t i = 0; i < TRAIN_INFERENCES; i++) {
     const train_plan *p = &trainer->inferences[i];
-    if (p->plan == NULL || p->items != items || (p->loss.id != 0) != targets) continue;
+    if (!p->plan || p->items != items || (p->loss.id != 0) != targets) continue;
     *plan = p;
     return COMPUTE_OK;
   }

@@ -57,7 +57,7 @@ compute_status train_slot_tensors(compute_trainer *trainer, size_t slot) {
   if (trainer->together) status = dataset_host(trainer->context, operation, &device);
   for (int i = 0; !status && i < 2; i++) {
     const compute_shape shape = dataset_batch_shape(ports[i]->item, trainer->items);
-    if (*tensors[i] == NULL) status = train_tensor(device, ports[i]->dtype, shape, 0, tensors[i]);
+    if (!*tensors[i]) status = train_tensor(device, ports[i]->dtype, shape, 0, tensors[i]);
   }
   return status;
 }

@@ -140,7 +140,7 @@ void compute_trainer_release(compute_trainer *trainer) {
   train_plan_release(&trainer->add);
   train_plan_release(&trainer->update);
   for (size_t i = 0; i < TRAIN_INFERENCES; i++) train_plan_release(&trainer->inferences[i]);
-  for (size_t i = 0; trainer->sums != NULL && i < trainer->weight_count; i++)
+  for (size_t i = 0; trainer->sums && i < trainer->weight_count; i++)
     compute_tensor_release(trainer->sums[i]);
   base_release(trainer->sums);
   for (size_t i = 0; i < trainer->state_count; i++) {

@@ -28,7 +28,7 @@ compute_node train_guard(compute_graph *graph, compute_node group, compute_node 
   const bool single = root->op == OP_assign;
   const uint32_t count = single ? 1 : root->input_count;
   compute_node *guarded = base_allocate(count, sizeof *guarded);
-  if (guarded == NULL)
+  if (!guarded)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
                       "not enough memory for %u assignments", (unsigned)count);
   for (uint32_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
@@ -187,7 +187,7 @@ static compute_node keep_sums(train_record *record, bool update) {
   const compute_trainer *trainer = record->trainer;
   const size_t count = trainer->weight_count;
   compute_node *assigned = base_allocate(count, sizeof *assigned);
-  if (assigned == NULL)
+  if (!assigned)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
                       "not enough memory for %zu assignments", count);
   for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
@@ -209,8 +209,8 @@ compute_node train_record_tail(train_record *record, bool update, compute_node o
   const compute_trainer *trainer = record->trainer;
   compute_node groups[3], kept = {0};
   size_t count = 0;
-  if (trainer->sums != NULL && !trainer->together) train_record_earlier(record);
-  if (trainer->sums != NULL) kept = keep_sums(record, update);
+  if (trainer->sums && !trainer->together) train_record_earlier(record);
+  if (trainer->sums) kept = keep_sums(record, update);
   if (!update) return train_guard(graph, kept, ok);
   /* The sums are also cleared after an overflow, but not for a rejected batch. */
   if (kept.id != 0) groups[count++] = train_guard(graph, kept, ok);

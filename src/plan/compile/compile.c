@@ -34,7 +34,7 @@ static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r
                       .dtype = n->dtype,
                       .shape = n->shape,
                       .bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype)};
-  if (name != NULL && (port->name = base_duplicate(name)) == NULL) return short_of_memory(plan);
+  if (name && (port->name = base_duplicate(name)) == NULL) return short_of_memory(plan);
   return COMPUTE_OK;
 }
 
@@ -88,9 +88,9 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
   to->text = base_duplicate(from->text);
   to->shape = base_duplicate(from->shape);
   if (!to->operands || !to->text || !to->shape) return short_of_memory(plan);
-  if (from->placement != NULL && (to->placement = base_duplicate(from->placement)) == NULL)
+  if (from->placement && (to->placement = base_duplicate(from->placement)) == NULL)
     return short_of_memory(plan);
-  if (from->reason != NULL && (to->reason = base_duplicate(from->reason)) == NULL)
+  if (from->reason && (to->reason = base_duplicate(from->reason)) == NULL)
     return short_of_memory(plan);
   for (uint32_t i = 0; i < from->operand_count; i++) {
     const storage *s = &l->storages[from->operand[i].storage];
@@ -103,7 +103,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
 static void count_step(compute_plan *plan, const plan_step *s) {
   plan->info.steps += s->kernel != NULL;
   plan->info.operations += s->micro_batch == 0 ? s->operations : 0;
-  plan->info.fallbacks += s->kernel != NULL && s->fallback;
+  plan->info.fallbacks += s->kernel && s->fallback;
   plan->info.flops += s->flops;
   plan->info.bytes_read += s->bytes_read;
   plan->info.bytes_written += s->bytes_written;
@@ -279,7 +279,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
                                  compute_plan **plan) {
   static const char operation[] = "compute_compile";
   const compute_context *context = graph ? graph->context : NULL;
-  if (plan != NULL) *plan = NULL;
+  if (plan) *plan = NULL;
   if (!graph || !outputs || !plan)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      !graph     ? "graph"
@@ -297,7 +297,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
       return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, operation, "output %zu is %s", i,
                        outputs[i].id == 0 ? "not a node" : "a node of another graph");
   if (!options) return COMPUTE_OK;
-  if (options->device != NULL && options->device->context != context)
+  if (options->device && options->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
@@ -329,14 +329,14 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   plan->fallback = options->fallback ? options->fallback : COMPUTE_FALLBACK_WARN;
   plan->graph_serial = graph->serial;
   plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);
-  if (is_automatic(context, options) && context->cpu != NULL)
+  if (is_automatic(context, options) && context->cpu)
     plan->device[PLAN_MAIN] = context->cpu; /* until placement finds a better one */
   pthread_mutex_init(&plan->idle_mutex, NULL);
   context_object_created(context, &plan_object, plan);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
   if (!indices) s = short_of_memory(plan);
   for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;
-  if (s == COMPUTE_OK && options->name != NULL && !(plan->name = base_duplicate(options->name)))
+  if (s == COMPUTE_OK && options->name && !(plan->name = base_duplicate(options->name)))
     s = short_of_memory(plan);
   if (s == COMPUTE_OK) s = device_check(plan->device[PLAN_MAIN], "compute_compile");
   plan->generation = device_generation(plan->device[PLAN_MAIN]);

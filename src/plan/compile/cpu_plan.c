@@ -28,7 +28,7 @@ uint64_t cpu_plan_bytes(const cpu_plan *cpu) {
 
 bool cpu_plan_is_wanted(const compute_plan *plan) {
   const compute_context *context = plan->context;
-  return plan->fallback != COMPUTE_FALLBACK_STRICT && context->cpu != NULL &&
+  return plan->fallback != COMPUTE_FALLBACK_STRICT && context->cpu &&
          plan->device[PLAN_MAIN] != context->cpu;
 }
 

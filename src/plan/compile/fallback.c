@@ -62,7 +62,7 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
   if (attempt->touched) return "parameters or inputs may have been changed already";
   if (attempt->joined) return "other processes have taken part";
   for (size_t i = 0; i < count; i++)
-    if (bindings[i].tensor != NULL && is_out_of_reach(bindings[i].tensor))
+    if (bindings[i].tensor && is_out_of_reach(bindings[i].tensor))
       return "a bound tensor is on the lost device";
   for (uint32_t i = 0; i < plan->parameter_count; i++)
     if (is_out_of_reach(plan->parameters[i])) return "a parameter is on the lost device";
@@ -148,13 +148,12 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
   compute_error_get(NULL, &cause);
   compute_device *device = plan->device[PLAN_MAIN];
   /* Earlier work in the caller's queue may still be computing the inputs. */
-  if (request->queue != NULL && !attempt->hung &&
+  if (request->queue && !attempt->hung &&
       queue_wait_until(request->queue, run_deadline(request->time_limit)) != COMPUTE_OK)
     attempt->foreign = true;
   const char *why_not = objection(plan, bindings, count, attempt);
   bring_back(device);
-  if (why_not != NULL)
-    return final_failure(plan, &cause, "it could not be repeated on the CPU: ", why_not);
+  if (why_not) return final_failure(plan, &cause, "it could not be repeated on the CPU: ", why_not);
   run_control control = {.cancelled = request->cancelled,
                          .deadline = run_deadline(request->time_limit),
                          .progress = request->progress};
@@ -186,22 +185,22 @@ static void tell_of_parameters(const compute_plan *plan, const run_attempt *atte
 compute_status run_with_fallback(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const run_request *request,
                                  compute_run_report *report) {
-  int64_t start = report != NULL ? clock_now() : 0;
+  int64_t start = report ? clock_now() : 0;
   run_control control = {.cancelled = request->cancelled,
                          .deadline = run_deadline(request->time_limit),
                          .progress = request->progress};
   run_attempt attempt;
   compute_error before;
-  if (plan->cpu_plan != NULL) compute_error_get(NULL, &before);
+  if (plan->cpu_plan) compute_error_get(NULL, &before);
   compute_status s = run_once(plan, bindings, count, request->queue, &control, &attempt), first = s;
-  bool again = s != COMPUTE_OK && plan->cpu_plan != NULL && is_failure_of_device(s, &attempt) &&
+  bool again = s != COMPUTE_OK && plan->cpu_plan && is_failure_of_device(s, &attempt) &&
                policy_of(plan, request->fallback) != COMPUTE_FALLBACK_STRICT;
   if (again)
     s = repeat(plan, bindings, count, request, &before, &attempt);
   else if (s != COMPUTE_OK)
     tell_of_parameters(plan, &attempt);
   if (s != COMPUTE_OK) run_skip_rest(plan, &attempt);
-  if (report != NULL) {
+  if (report) {
     bool on_cpu = again && s == COMPUTE_OK;
     *report = (compute_run_report){
         .device = on_cpu ? plan->context->cpu : plan->device[PLAN_MAIN],
@@ -221,7 +220,7 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
   if (!plan || (!bindings && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL", !plan ? "plan" : "bindings");
-  if (queue != NULL && queue->device != plan->device[PLAN_MAIN])
+  if (queue && queue->device != plan->device[PLAN_MAIN])
     return error_set(plan->context,
                      queue->device->context != plan->context ? COMPUTE_ERROR_WRONG_CONTEXT
                                                              : COMPUTE_ERROR_INVALID_ARGUMENT,
@@ -259,7 +258,7 @@ compute_status compute_run_with(const compute_plan *plan, const compute_binding 
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(plan, context);
   static const compute_run_options defaults;
-  if (report != NULL) *report = (compute_run_report){0};
+  if (report) *report = (compute_run_report){0};
   if (!options) options = &defaults;
   compute_status s = check_call(plan, bindings, count, options->queue);
   if (s == COMPUTE_OK) s = check_options(plan, options);

@@ -51,7 +51,7 @@ void compute_plan_release(compute_plan *plan) {
   plan_runs_release(plan);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     plan_step *s = &plan->steps[i];
-    if (s->kernel != NULL) kernel_cache_return(plan->device[s->device]->kernels, s->kernel);
+    if (s->kernel) kernel_cache_return(plan->device[s->device]->kernels, s->kernel);
     graph_constant_release(s->call);
     base_release(s->operands);
     base_release(s->text);
@@ -93,7 +93,7 @@ compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node
                                           compute_tensor **tensor) {
   REFUSE_INHERITED(plan, context);
   static const char operation[] = "compute_plan_create_tensor";
-  if (tensor != NULL) *tensor = NULL;
+  if (tensor) *tensor = NULL;
   if (!plan || !tensor)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL", !plan ? "plan" : "tensor");
@@ -102,7 +102,7 @@ compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node
     port = plan_find_input(plan, node.id - 1);
     if (!port) port = plan_find_output(plan, node.id - 1);
   }
-  if (port != NULL)
+  if (port)
     return compute_tensor_create(plan->device[plan->port_device], port->dtype, port->shape, tensor);
   return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                    "the node is neither an input nor an output of the plan");

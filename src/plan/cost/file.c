@@ -160,7 +160,7 @@ bool costs_line_parse(const char *line, size_t length, uint64_t key, device_cost
 
 /* A killed writer may have left an unterminated line, so a line may begin inside another. */
 static bool find_in_line(const char *line, const char *end, uint64_t key, device_costs *costs) {
-  while (line != NULL && line < end) {
+  while (line && line < end) {
     if (costs_line_parse(line, (size_t)(end - line), key, costs)) return true;
     line = memmem(line + 1, (size_t)(end - line - 1), magic, sizeof magic - 1);
   }

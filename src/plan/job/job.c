@@ -41,7 +41,7 @@ static compute_status is_null(const char *operation, const char *what) {
 }
 
 static compute_status check_wait(const compute_job *job, const char *operation, double limit) {
-  if (job == NULL) return is_null(operation, "job");
+  if (!job) return is_null(operation, "job");
   if (!run_limit_is_valid(limit))
     return error_set(job->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "invalid limit of %g seconds", limit);
@@ -77,7 +77,7 @@ compute_status compute_job_poll(const compute_job *job, bool *done) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_poll";
-  if (job == NULL || done == NULL) return is_null(operation, job == NULL ? "job" : "done");
+  if (!job || !done) return is_null(operation, !job ? "job" : "done");
   runners_lock(job->runners);
   *done = job->state == COMPUTE_JOB_DONE;
   runners_unlock(job->runners);
@@ -101,7 +101,7 @@ compute_status compute_job_describe(const compute_job *job, compute_job_info *in
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_describe";
-  if (job == NULL || info == NULL) return is_null(operation, job == NULL ? "job" : "info");
+  if (!job || !info) return is_null(operation, !job ? "job" : "info");
   *info = (compute_job_info){.steps = job->steps};
   runners_lock(job->runners);
   int64_t now = job->ending ? job->ended : clock_now();
@@ -124,7 +124,7 @@ compute_status compute_job_cancel(compute_job *job) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_cancel";
-  if (job == NULL) return is_null(operation, "job");
+  if (!job) return is_null(operation, "job");
   runners_lock(job->runners);
   bool ends_now = job->state == COMPUTE_JOB_WAITING && !job->ending;
   atomic_store_explicit(&job->cancelled, true, memory_order_relaxed);
@@ -144,7 +144,7 @@ compute_status compute_job_cancel(compute_job *job) {
 
 void compute_job_release(compute_job *job) {
   if (IS_INHERITED(job, context)) return;
-  if (job != NULL) life_unreference(job);
+  if (job) life_unreference(job);
 }
 
 /* ---- The end of jobs ------------------------------------------------------------------------- */

@@ -14,11 +14,11 @@ static compute_status check_after(const compute_plan *plan, const compute_submit
   if (options->after_count > UINT32_MAX / 2)
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "options.after_count is too large (%zu)", options->after_count);
-  if (options->after == NULL && options->after_count > 0)
+  if (!options->after && options->after_count > 0)
     return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, operation, "options.after is NULL");
   for (size_t i = 0; i < options->after_count; i++) {
     const compute_job *job = options->after[i];
-    if (job == NULL)
+    if (!job)
       return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, operation,
                        "options.after[%zu] is NULL", i);
     if (job->context != plan->context)
@@ -30,9 +30,9 @@ static compute_status check_after(const compute_plan *plan, const compute_submit
 
 static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const compute_submit_options *options) {
-  if (plan == NULL || (bindings == NULL && count > 0))
+  if (!plan || (!bindings && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", plan == NULL ? "plan" : "bindings");
+                     "%s is NULL", !plan ? "plan" : "bindings");
   if ((unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
       !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -45,12 +45,12 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
 static compute_status make(const compute_plan *plan, const compute_binding *bindings, size_t count,
                            const compute_submit_options *options, compute_job **result) {
   compute_job *job = base_allocate(1, sizeof *job);
-  if (job != NULL) {
+  if (job) {
     job->bindings = base_allocate(count, sizeof *job->bindings);
     job->links = base_allocate(options->after_count, sizeof *job->links);
   }
-  if (job == NULL || job->bindings == NULL || job->links == NULL) {
-    if (job != NULL) {
+  if (!job || !job->bindings || !job->links) {
+    if (job) {
       base_release(job->bindings);
       base_release(job->links);
       base_release(job);
@@ -99,8 +99,8 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(plan, context);
   static const compute_submit_options defaults;
-  if (result != NULL) *result = NULL;
-  if (options == NULL) options = &defaults;
+  if (result) *result = NULL;
+  if (!options) options = &defaults;
   compute_job *job = NULL;
   job_runners *runners = NULL;
   compute_status s = check_call(plan, bindings, count, options);
@@ -117,7 +117,7 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
     life_unreference(job);
     return s;
   }
-  if (result != NULL) {
+  if (result) {
     *result = job; /* before the job can run, as its callback may read this */
     atomic_fetch_add_explicit(&job->references, 1, memory_order_relaxed);
   }

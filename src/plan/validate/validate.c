@@ -410,7 +410,7 @@ static compute_status check_step(validation_state *s, const validation_label *la
                           "plain result",
                           "%s: step %u, %s, of plan %s computed a wrong result",
                           s->queue->device->info.name, (unsigned)label->step, label->text,
-                          label->plan != NULL ? label->plan : "(unnamed)");
+                          label->plan ? label->plan : "(unnamed)");
 }
 
 compute_status validation_end(validation_step *checked, compute_status status,

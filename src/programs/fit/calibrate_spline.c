@@ -109,7 +109,7 @@ static bool measure(const spline_job *job, double shift[3]) {
   const int64_t frames = job->stack.frames, first = frames / 4, end = frames - first;
   double *values = malloc((size_t)frames * sizeof *values);
   int64_t count = 0;
-  for (int axis = 0; values != NULL && axis < 3; axis++) {
+  for (int axis = 0; values && axis < 3; axis++) {
     count = 0;
     for (int64_t k = first; k < end; k++) {
       const double value = (double)job->parameters[k * P + axis];

@@ -35,7 +35,7 @@ static int check_arguments(const fit_arguments *a) {
     fit_say("calibrate --model: XYZNB or SPLINE");
     return EXIT_USAGE;
   }
-  if (a->model != COMPUTE_FIT_SPLINE && (a->images != NULL || option_given(&a->line, "--roi"))) {
+  if (a->model != COMPUTE_FIT_SPLINE && (a->images || option_given(&a->line, "--roi"))) {
     fit_say("%s is for --model SPLINE", a->images ? "--images" : "--roi");
     return EXIT_USAGE;
   }

@@ -267,7 +267,7 @@ static bool is_literal(const emit_space *space, int32_t dimension, int64_t strid
 static bool has_field(const emit_launch *launch, const char *name) {
   char line[80];
   snprintf(line, sizeof line, " %s;\n", name);
-  return launch->fields.data && strstr(launch->fields.data, line) != NULL;
+  return launch->fields.data && strstr(launch->fields.data, line);
 }
 
 void emit_space_fields(generation *g, emit_launch *launch, const emit_space *space, int32_t first,

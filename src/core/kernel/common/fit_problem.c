@@ -79,14 +79,11 @@ static bool refuse(const explanation *why, const char *format, ...) {
 }
 
 static bool check_choices(const compute_fit_problem *p, const explanation *why) {
-  if (fit_model_name(p->model) == NULL)
-    return refuse(why, "model: unknown model %d", (int)p->model);
+  if (!fit_model_name(p->model)) return refuse(why, "model: unknown model %d", (int)p->model);
   if ((unsigned)p->profile > COMPUTE_FIT_SAMPLED)
     return refuse(why, "profile: unknown profile %d", (int)p->profile);
-  if (fit_solver_name(p->solver) == NULL)
-    return refuse(why, "solver: unknown solver %d", (int)p->solver);
-  if (fit_camera_name(p->camera) == NULL)
-    return refuse(why, "camera: unknown camera %d", (int)p->camera);
+  if (!fit_solver_name(p->solver)) return refuse(why, "solver: unknown solver %d", (int)p->solver);
+  if (!fit_camera_name(p->camera)) return refuse(why, "camera: unknown camera %d", (int)p->camera);
   return true;
 }
 

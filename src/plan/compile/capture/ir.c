@@ -145,9 +145,9 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
  * call. */
 static uint32_t captured_form(const ir *r, uint32_t index, const void *values) {
   const graph_node *n = &r->graph->nodes[index];
-  if (values == NULL && n->op == OP_call_result)
+  if (!values && n->op == OP_call_result)
     return r->of_graph[n->inputs[n->input_count - 1]] + (uint32_t)n->attributes.axis;
-  if (values != NULL || !is_composed(n) || has_kernel(r->kernels, r->graph, n)) return IR_NONE;
+  if (values || !is_composed(n) || has_kernel(r->kernels, r->graph, n)) return IR_NONE;
   return r->of_graph[n->inputs[n->input_count - 1]];
 }
 
@@ -166,7 +166,7 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
                .name = g->name,
                .source = index,
                .folded = 1};
-  if (values != NULL) {
+  if (values) {
     n.op = OP_constant;
     n.input_count = 0;
     n.constant = values;

@@ -23,7 +23,7 @@ void *scratch_take(scratch *s, size_t count, size_t size) {
     struct scratch_chunk *chunk = base_allocate(1, sizeof *chunk + room);
     if (!chunk) return NULL;
     /* A chunk for one large request is full at once; the chunk with free space stays in front. */
-    if (s->chunks != NULL && room == bytes) {
+    if (s->chunks && room == bytes) {
       chunk->next = s->chunks->next;
       s->chunks->next = chunk;
       return chunk->data;
@@ -39,7 +39,7 @@ void *scratch_take(scratch *s, size_t count, size_t size) {
 }
 
 void scratch_release(scratch *s) {
-  while (s->chunks != NULL) {
+  while (s->chunks) {
     struct scratch_chunk *next = s->chunks->next;
     base_release(s->chunks);
     s->chunks = next;

@@ -67,19 +67,19 @@ void dump_write_steps(const plan_dump *d, dump_pass pass, const lowering *l);
 /* Writes the nodes that `outputs` need of a graph. The values of `folded` replace nodes. */
 static inline void dump_graph(const plan_dump *d, dump_pass pass, const compute_graph *graph,
                               const uint32_t *outputs, uint32_t count, const folding *folded) {
-  if (d != NULL) dump_write_graph(d, pass, graph, outputs, count, folded);
+  if (d) dump_write_graph(d, pass, graph, outputs, count, folded);
 }
 
 /* Writes the planner's nodes. Unknown parts are NULL: clusters, their devices (l->places) and their
  * order. */
 static inline void dump_nodes(const plan_dump *d, dump_pass pass, const ir *r, const fusion *f,
                               const lowering *l, const uint32_t *order) {
-  if (d != NULL) dump_write_nodes(d, pass, &(const dump_state){r, f, l, order});
+  if (d) dump_write_nodes(d, pass, &(const dump_state){r, f, l, order});
 }
 
 /* Writes the steps of a lowering whose `dump` is set. */
 static inline void dump_steps(const lowering *l, dump_pass pass) {
-  if (l->dump != NULL) dump_write_steps(l->dump, pass, l);
+  if (l->dump) dump_write_steps(l->dump, pass, l);
 }
 
 /* ---- page.c: the two files of a pass --------------------------------------------------------- */

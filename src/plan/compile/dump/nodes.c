@@ -147,7 +147,7 @@ static void add_node(dump_page *page, const dump_state *s, uint32_t i) {
   add_type(t, n);
   text_add(t, "  of graph node %u", n->source + 1);
   add_name(t, n);
-  if (s->f != NULL) {
+  if (s->f) {
     add_layout(t, s->f, i, n);
     if (s->f->cluster_of[i] != IR_NONE)
       text_add(t, "  in cluster %u%s", s->f->cluster_of[i] + 1, s->f->stored[i] ? ", stored" : "");

@@ -150,7 +150,7 @@ compute_status repeat_cheap(ir *r, const fusion *f, bool *changed) {
   *changed = false;
   if (!candidate || !count) goto short_of_memory;
   find_candidates(r, f, candidate);
-  if (r->count == 0 || memchr(candidate, 1, r->count) == NULL) return COMPUTE_OK;
+  if (r->count == 0 || !memchr(candidate, 1, r->count)) return COMPUTE_OK;
   uint32_t *readers = scratch_take(r->memory, (size_t)r->count * MOST_READERS, sizeof *readers);
   if (!readers) goto short_of_memory;
   if (!count_readers(r, f, candidate, readers, count)) return COMPUTE_OK;
@@ -333,7 +333,7 @@ compute_status merge_updates(const ir *r, scratch *memory, fusion *f) {
   merging m = {.r = r, .f = f, .memory = memory};
   m.is_update = scratch_take(memory, f->cluster_count, 1);
   m.stamp = scratch_take(memory, r->count, sizeof *m.stamp);
-  bool room = m.is_update != NULL && m.stamp != NULL;
+  bool room = m.is_update && m.stamp;
   if (room) {
     find_updates(&m);
     room = list_by_shape(&m);

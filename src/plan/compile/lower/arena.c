@@ -224,7 +224,7 @@ bool occupancy_place(occupancy *o, uint32_t first, uint32_t last, uint64_t bytes
   uint32_t count = 0;
   meeting m = {.within_count = 0};
   if (!advance(o, first)) return false;
-  if (o->nodes != NULL) meet(o, first, last, &m);
+  if (o->nodes) meet(o, first, last, &m);
   for (uint32_t i = 0; i < m.within_count; i++) sets[count++] = &o->nodes[m.within[i]].ever;
   for (uint32_t i = 0; i < m.above_count; i++) sets[count++] = &o->nodes[m.above[i]].always;
   sets[count++] = &o->in_use;
@@ -269,7 +269,7 @@ static void take_over(lowering *l, const build_step *s, uint32_t now, uint32_t o
 static void reuse_in_place(lowering *l) {
   for (uint32_t now = 0; now < l->step_count; now++) {
     const build_step *s = &l->steps[now];
-    for (uint32_t o = s->input_count; s->kernel != NULL && o < s->operand_count; o++)
+    for (uint32_t o = s->input_count; s->kernel && o < s->operand_count; o++)
       if (s->operand[o].offset == 0) take_over(l, s, now, o);
   }
 }

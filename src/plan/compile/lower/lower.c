@@ -263,7 +263,7 @@ static compute_status place(lowering *l, uint32_t index, kernel_draft *d, decisi
   const cluster *c = &l->f->clusters[index];
   *where = (decision){.device = PLAN_MAIN};
   if (!l->places && ir_rule(&l->r->nodes[c->root])->on_host) return place_on_host(l, where);
-  if (l->places != NULL) {
+  if (l->places) {
     where->device = l->places[index].device;
     where->reason = l->places[index].reason;
   }
@@ -362,7 +362,7 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
     draft_fill(l, node, ir_uniform_value(n), d);
   else
     draft_copy(l, node, d);
-  if (strides != NULL) memcpy(d->outputs[0].stride, strides, sizeof d->outputs[0].stride);
+  if (strides) memcpy(d->outputs[0].stride, strides, sizeof d->outputs[0].stride);
   if (source != IR_NONE) {
     shape_dense_strides(n->shape, d->inputs[0].stride);
     d->input_offset[0] = 0;
@@ -377,7 +377,7 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
   if (s == COMPUTE_OK && source != IR_NONE) s = bring(l, source, device, &source);
   /* A strided target has other elements in between that must survive: fetch them first. */
   if (s == COMPUTE_OK && l->storages[target].device != device) {
-    if (strides != NULL)
+    if (strides)
       s = bring(l, target, device, &to);
     else if ((to = storage_add(l, IR_NONE, device, node_bytes(n))) == IR_NONE)
       s = short_of_memory(l);
@@ -435,7 +435,7 @@ compute_status lower_all(lowering *l, const port_plan *ports) {
 
 void lower_abandon(lowering *l) {
   for (uint32_t i = 0; i < l->step_count; i++)
-    if (l->steps[i].kernel != NULL)
+    if (l->steps[i].kernel)
       kernel_cache_return(l->plan->device[l->steps[i].device]->kernels, l->steps[i].kernel);
   l->step_count = 0;
 }

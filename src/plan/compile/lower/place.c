@@ -350,7 +350,7 @@ static void say_side(words *w, const placing *p, uint32_t index, unsigned char s
 
 static const char *reason_for(const placing *p, uint32_t index, const char *device) {
   words w = {.used = 0};
-  if (p->refusal[index] != NULL) {
+  if (p->refusal[index]) {
     say(&w, device);
     say(&w, " cannot run it: ");
     say(&w, p->refusal[index]);
@@ -360,7 +360,7 @@ static const char *reason_for(const placing *p, uint32_t index, const char *devi
     say_side(&w, p, index, !p->on[index], " ", device);
   }
   char *kept = scratch_take(p->l->memory, w.used + 1, 1);
-  if (kept != NULL) memcpy(kept, w.text, w.used + 1);
+  if (kept) memcpy(kept, w.text, w.used + 1);
   return kept;
 }
 
@@ -413,12 +413,12 @@ compute_status place_clusters(lowering *l, compute_device *only) {
   int64_t best = 0, total;
   compute_device *chosen = NULL;
   bool parameters_there = false, holds;
-  for (size_t i = 0; compute_device_at(context, i) != NULL; i++) {
+  for (size_t i = 0; compute_device_at(context, i); i++) {
     compute_device *candidate = compute_device_at(context, i);
     if (!is_candidate(candidate, only) || !reaches_parameters(l, candidate, &holds)) continue;
     compute_status s = solve(&p, candidate, &total);
     if (s != COMPUTE_OK) return s;
-    if (chosen != NULL && total >= best) continue;
+    if (chosen && total >= best) continue;
     best = total;
     chosen = candidate;
     parameters_there = holds;

@@ -8,7 +8,7 @@
 static const char *keep(lowering *l, const char *text) {
   size_t bytes = strlen(text) + 1;
   char *copy = scratch_take(l->memory, bytes, 1);
-  if (copy != NULL) memcpy(copy, text, bytes);
+  if (copy) memcpy(copy, text, bytes);
   return copy;
 }
 
@@ -26,5 +26,5 @@ bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *
   s->bytes_read = cost.bytes_read;
   s->bytes_written = cost.bytes_written;
   s->work = kernel_work_of(k);
-  return s->text != NULL && s->shape != NULL;
+  return s->text && s->shape;
 }

@@ -21,7 +21,7 @@
 static bool span_of(const compute_tensor *t, memory_span *span) {
   const memory_buffer *buffer = t->buffer;
   const uint64_t begin = (uint64_t)(uintptr_t)buffer->memory.host + (uint64_t)t->offset;
-  *span = (memory_span){.space = buffer->memory.host != NULL ? NULL : buffer,
+  *span = (memory_span){.space = buffer->memory.host ? NULL : buffer,
                         .begin = begin,
                         .end = begin + tensor_span_bytes(t)};
   return span->begin < span->end;
@@ -116,7 +116,7 @@ const plan_port *plan_find_output(const compute_plan *plan, uint32_t node) {
 }
 
 static const char *port_label(const plan_port *port, char *text, size_t bytes) {
-  if (port->name != NULL)
+  if (port->name)
     snprintf(text, bytes, "'%s'", port->name);
   else
     snprintf(text, bytes, "node %u", port->node + 1);
@@ -180,7 +180,7 @@ static compute_status bind_one(const compute_plan *plan, plan_run *run, const co
   const plan_port *in = plan_find_input(plan, b->node.id - 1);
   const plan_port *out = plan_find_output(plan, b->node.id - 1);
   if (!in && !out) return COMPUTE_OK; /* an input that the plan does not need */
-  const bool output = !in || (out != NULL && run->bound[in - plan->ports] != NULL);
+  const bool output = !in || (out && run->bound[in - plan->ports]);
   const plan_port *port = output ? out : in;
   compute_status s = check_tensor(plan, port, output, b->tensor);
   if (s != COMPUTE_OK) return s;

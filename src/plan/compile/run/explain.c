@@ -23,7 +23,7 @@ static void print_bytes(text_buffer *t, uint64_t bytes) {
 }
 
 static void print_port(const plan_port *p, bool input, text_buffer *t) {
-  if (p->name != NULL)
+  if (p->name)
     text_add(t, "%s", p->name);
   else
     text_add(t, "%s %u", input ? "input" : "output", p->node + 1);
@@ -99,13 +99,12 @@ void explain_step(const compute_plan *plan, text_buffer *t, uint32_t number, con
   }
   text_add(t, "\n");
   char words[160] = "";
-  if (s->kernel != NULL && device->backend->kernel_describe != NULL)
+  if (s->kernel && device->backend->kernel_describe)
     device->backend->kernel_describe(device->handle, s->kernel->kernel, words, sizeof words);
-  if (s->kernel != NULL)
-    text_add(t, "      on %s%s%s\n", device->info.name, words[0] ? ": " : "", words);
-  if (costs != NULL) print_times(t, s, costs);
-  if (s->reason != NULL) text_add(t, "      placed there because %s\n", s->reason);
-  if (s->placement != NULL) text_add(t, "      not where asked, because %s\n", s->placement);
+  if (s->kernel) text_add(t, "      on %s%s%s\n", device->info.name, words[0] ? ": " : "", words);
+  if (costs) print_times(t, s, costs);
+  if (s->reason) text_add(t, "      placed there because %s\n", s->reason);
+  if (s->placement) text_add(t, "      not where asked, because %s\n", s->placement);
 }
 
 /* Prints the steps of the first micro-batch, which represent all. Returns the number of all their
@@ -146,7 +145,7 @@ static void print_ports(const compute_plan *plan, text_buffer *t) {
 compute_status compute_explain(const compute_plan *plan, char **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(plan, context);
-  if (result != NULL) *result = NULL;
+  if (result) *result = NULL;
   if (!plan || !result)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
                      "%s is NULL", !plan ? "plan" : "text");
@@ -154,13 +153,13 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   char flops[REAL_TEXT_BYTES];
   device_costs costs[PLAN_DEVICES];
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
-    if (plan->device[d] != NULL) costs_get(plan->device[d], false, &costs[d]);
+    if (plan->device[d]) costs_get(plan->device[d], false, &costs[d]);
   const compute_plan_info *info = &plan->info;
   text_add(&t, "plan %s on %s%s: %u steps for %u operations", plan->name ? plan->name : "(unnamed)",
            plan->device[PLAN_MAIN]->info.name,
-           !plan->placed                    ? ""
-           : plan->device[PLAN_CPU] != NULL ? " and the CPU, placed by cost"
-                                            : ", placed by cost",
+           !plan->placed            ? ""
+           : plan->device[PLAN_CPU] ? " and the CPU, placed by cost"
+                                    : ", placed by cost",
            info->steps, info->operations);
   if (info->fallbacks > 0) text_add(&t, ", %u of them on the CPU instead", info->fallbacks);
   text_add(&t, "\n%s MFLOP; ", real_decimal((double)info->flops / 1e6, 4, flops));

@@ -29,7 +29,7 @@ static void run_destroy(const compute_plan *plan, plan_run *run) {
 }
 
 void plan_runs_release(compute_plan *plan) {
-  while (plan->idle != NULL) {
+  while (plan->idle) {
     plan_run *next = plan->idle->next;
     run_destroy(plan, plan->idle);
     plan->idle = next;
@@ -77,15 +77,15 @@ static plan_run *run_create(const compute_plan *plan) {
 static compute_status run_acquire(compute_plan *plan, plan_run **result) {
   pthread_mutex_lock(&plan->idle_mutex);
   plan_run *run = plan->idle;
-  if (run != NULL) plan->idle = run->next;
+  if (run) plan->idle = run->next;
   pthread_mutex_unlock(&plan->idle_mutex);
   *result = run;
-  if (run != NULL) return COMPUTE_OK;
+  if (run) return COMPUTE_OK;
   run = run_create(plan);
   *result = run;
-  return run != NULL ? COMPUTE_OK
-                     : error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                                 "not enough memory to run a plan");
+  return run ? COMPUTE_OK
+             : error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                         "not enough memory to run a plan");
 }
 
 static void run_return(compute_plan *plan, plan_run *run) {
@@ -106,7 +106,7 @@ static compute_status take_memory(const compute_plan *plan, plan_run *run, memor
     run->offset[plan->packed_slot + i] = 0;
   }
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
-    if (plan->constants[d] != NULL) {
+    if (plan->constants[d]) {
       run->memory[plan->constant_slot[d]] = &plan->constants[d]->memory;
       run->offset[plan->constant_slot[d]] = 0;
     }
@@ -121,11 +121,11 @@ static compute_status take_memory(const compute_plan *plan, plan_run *run, memor
 
 static compute_status take_queues(const compute_plan *plan, plan_run *run, compute_queue **queue) {
   compute_status s = COMPUTE_OK;
-  if (plan->device[PLAN_CPU] != NULL && !run->queue[PLAN_CPU])
+  if (plan->device[PLAN_CPU] && !run->queue[PLAN_CPU])
     s = compute_queue_create(plan->device[PLAN_CPU], &run->queue[PLAN_CPU]);
   for (uint32_t i = 1; s == COMPUTE_OK && i < plan->thread_arenas; i++)
     if (!run->arena_queue[i]) s = compute_queue_create(plan->context->cpu, &run->arena_queue[i]);
-  if (s != COMPUTE_OK || *queue != NULL) return s;
+  if (s != COMPUTE_OK || *queue) return s;
   if (!run->queue[PLAN_MAIN])
     s = compute_queue_create(plan->device[PLAN_MAIN], &run->queue[PLAN_MAIN]);
   *queue = run->queue[PLAN_MAIN];
@@ -164,7 +164,7 @@ static compute_status wait_after_failure(compute_queue *queue, const run_control
                                          compute_status failure, run_attempt *attempt) {
   compute_error cause;
   int64_t deadline = 0;
-  if (control != NULL && control->deadline != 0) {
+  if (control && control->deadline != 0) {
     deadline = clock_now() + GRACE_NANOSECONDS;
     if (deadline < control->deadline) deadline = control->deadline;
   }
@@ -182,18 +182,18 @@ static compute_status wait_after_failure(compute_queue *queue, const run_control
 static compute_status finish(const compute_plan *plan, plan_run *run, compute_queue *queue,
                              bool own, const run_control *control, memory_buffer *arena,
                              run_attempt *attempt) {
-  int64_t deadline = control != NULL ? control->deadline : 0;
+  int64_t deadline = control ? control->deadline : 0;
   bool copies = run->repeat_count > 0, inputs_staged = false;
   for (uint32_t i = 0; i < plan->input_count; i++) inputs_staged |= run->substitute[i] != NULL;
   for (uint32_t i = 0; i < plan->output_count; i++)
     copies |= run->substitute[plan->input_count + i] != NULL;
   if (!own && !copies && !inputs_staged && deadline == 0)
-    return arena != NULL ? queue_keep(queue, arena) : COMPUTE_OK;
+    return arena ? queue_keep(queue, arena) : COMPUTE_OK;
   compute_status s = queue_wait_until(queue, deadline);
   attempt->hung |= device_hangs(queue->device);
   attempt->foreign = s != COMPUTE_OK;
   for (uint32_t i = plan->input_count; s == COMPUTE_OK && i < plan_port_count(plan); i++)
-    if (run->substitute[i] != NULL) s = compute_tensor_copy(run->bound[i], run->substitute[i]);
+    if (run->substitute[i]) s = compute_tensor_copy(run->bound[i], run->substitute[i]);
   for (uint32_t i = 0; s == COMPUTE_OK && i < run->repeat_count; i++)
     s = compute_tensor_copy(run->repeats[i].tensor, run->bound[run->repeats[i].port]);
   return s;
@@ -229,9 +229,9 @@ static compute_status check_parameters(const compute_plan *plan) {
 static void keep_memory(const compute_plan *plan, const plan_run *run, compute_queue *queue,
                         memory_buffer *const *arena) {
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
-    if (arena[d] != NULL) queue_keep_hung(queue, arena[d]);
+    if (arena[d]) queue_keep_hung(queue, arena[d]);
   for (uint32_t i = 0; i < plan_port_count(plan); i++)
-    if (run->substitute[i] != NULL) queue_keep_hung(queue, run->substitute[i]->buffer);
+    if (run->substitute[i]) queue_keep_hung(queue, run->substitute[i]->buffer);
 }
 
 static compute_status submit(const compute_plan *plan, plan_run *run, compute_queue *queue,

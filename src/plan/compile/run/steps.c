@@ -25,7 +25,7 @@ static bool is_idle(const plan_step *s, const compute_memory *const *memory,
   if (!s->plain_copy) return false;
   const plan_operand *from = &s->operands[0], *to = &s->operands[1];
   const compute_memory *a = memory[from->slot], *b = memory[to->slot];
-  const bool same = a == b || (a->host != NULL && b->host != NULL);
+  const bool same = a == b || (a->host && b->host);
   return same && (uintptr_t)a->host + offset[from->slot] + from->offset ==
                      (uintptr_t)b->host + offset[to->slot] + to->offset;
 }
@@ -177,8 +177,8 @@ static compute_status transfer(const plan_step *s, compute_queue *queue,
 static compute_status name_failure(const plan_step *s, compute_queue *queue,
                                    compute_status status) {
   const compute_context *context = queue->device->context;
-  if (status == COMPUTE_ERROR_INDEX && s->check != NULL) index_fault_explain(context, s->check);
-  error_attribute(context, s->operation != NULL ? s->operation : operation);
+  if (status == COMPUTE_ERROR_INDEX && s->check) index_fault_explain(context, s->check);
+  error_attribute(context, s->operation ? s->operation : operation);
   return status;
 }
 
@@ -203,7 +203,7 @@ static compute_status run_step(const compute_plan *plan, const plan_step *s, con
   compute_queue *queue = thread->queue;
   if (!s->kernel) return transfer(s, queue, thread->arguments, run->deadline);
   /* Repeated for each step: a wait for an earlier step makes the queue drop the checks. */
-  compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
+  compute_status status = s->check ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
   if (status != COMPUTE_OK) return status;
   queue_label(queue, s->check);
   status = queue_enqueue(queue, s->kernel->kernel, thread->arguments, s->operand_count);
@@ -214,15 +214,14 @@ static compute_status run_step(const compute_plan *plan, const plan_step *s, con
 static uint32_t entry_of(const compute_plan *plan, plan_step *s, const compute_device *device) {
   uint32_t entry = atomic_load_explicit(&s->profile_entry, memory_order_relaxed);
   if (entry != 0) return entry;
-  entry =
-      profile_entry_of(plan->context, device, s->kernel != NULL ? PROFILE_KERNEL : PROFILE_TRANSFER,
-                       s->text, s->shape);
+  entry = profile_entry_of(plan->context, device, s->kernel ? PROFILE_KERNEL : PROFILE_TRANSFER,
+                           s->text, s->shape);
   atomic_store_explicit(&s->profile_entry, entry, memory_order_relaxed);
   return entry;
 }
 
 static profile_work work_of(const plan_step *s) {
-  return (profile_work){s->kernel != NULL ? s->bytes_read + s->bytes_written : s->bytes, s->flops};
+  return (profile_work){s->kernel ? s->bytes_read + s->bytes_written : s->bytes, s->flops};
 }
 
 /* Returns the operands as the descriptor describes them: a packed operand becomes its unpacked
@@ -244,7 +243,7 @@ static compute_status run_step_watched(const compute_plan *plan, plan_step *s, c
   profile_mark mark = {0};
   validation_step checked = {0};
   compute_status status = COMPUTE_OK;
-  if ((watch & WATCH_VALIDATE) != 0 && s->kernel != NULL) {
+  if ((watch & WATCH_VALIDATE) != 0 && s->kernel) {
     compute_argument sources[COMPUTE_MAX_OPERANDS];
     step_sources(plan, s, run, sources);
     status = validation_begin(&checked, queue, s->kernel, sources);
@@ -254,7 +253,7 @@ static compute_status run_step_watched(const compute_plan *plan, plan_step *s, c
     status = run_step(plan, s, run, thread);
     if (mark.on) profile_end(&mark, status, entry_of(plan, s, queue->device), work_of(s));
   }
-  if (checked.state != NULL)
+  if (checked.state)
     status = validation_end(&checked, status,
                             &(validation_label){.plan = plan->name,
                                                 .step = (uint32_t)(s - plan->steps),
@@ -266,7 +265,7 @@ static compute_status run_step_watched(const compute_plan *plan, plan_step *s, c
 /* Counts steps as submitted. */
 static void note_progress(plan_run *run, const run_control *control, uint32_t steps) {
   run->submitted = steps;
-  if (control != NULL && control->progress != NULL)
+  if (control && control->progress)
     atomic_store_explicit(control->progress, steps, memory_order_relaxed);
 }
 
@@ -275,7 +274,7 @@ static void note_progress(plan_run *run, const run_control *control, uint32_t st
 static compute_status check_control(const compute_plan *plan, const plan_run *run,
                                     const run_control *control) {
   if (!control || run->submitted > run->first_overwrite) return COMPUTE_OK;
-  if (control->cancelled != NULL && atomic_load_explicit(control->cancelled, memory_order_relaxed))
+  if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
     return error_set(plan->context, COMPUTE_ERROR_CANCELLED, operation, "the run was cancelled");
   if (control->deadline == 0 || clock_now() < control->deadline) return COMPUTE_OK;
   return error_set(plan->context, COMPUTE_ERROR_TIMEOUT, operation,
@@ -298,7 +297,7 @@ static compute_status run_step_timed(const compute_plan *plan, plan_step *s, con
 /* Returns true if the steps were submitted as one recording; *status is then the result. */
 static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue *queue,
                           const run_control *control, uint32_t watch, compute_status *status) {
-  if (control != NULL && control->timed) return false;
+  if (control && control->timed) return false;
   if ((watch & (WATCH_STEPS | WATCH_VALIDATE)) != 0) return false;
   return record_run(plan, &run->recording, queue, run->memory, run->offset, status);
 }
@@ -373,7 +372,7 @@ static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
   *at = end - 1;
   /* Without control, bindings may have been overwritten, which counts as progress. */
   const bool failed = atomic_load(&all.failed);
-  if (!failed || all.control == NULL) note_progress(run, control, end);
+  if (!failed || !all.control) note_progress(run, control, end);
   if (!failed) {
     run->done = end;
     return end < plan->step_count ? check_control(plan, run, control) : COMPUTE_OK;
@@ -388,10 +387,10 @@ static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
 static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, compute_queue *queue,
                                      const run_control *control, uint32_t watch) {
   compute_status status = COMPUTE_OK;
-  const bool timed = control != NULL && control->timed;
+  const bool timed = control && control->timed;
   for (uint32_t i = 0; status == COMPUTE_OK && i < plan->step_count; i++) {
     plan_step *s = &plan->steps[i];
-    compute_queue *on = s->kernel != NULL && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
+    compute_queue *on = s->kernel && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
     if (s->side_by_side && !timed && (watch & WATCH_VALIDATE) == 0) {
       status = run_side_by_side(plan, run, on, control, watch, &i);
       continue;
@@ -410,7 +409,7 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);
     if (status == COMPUTE_OK) run->done = i + 1;
-    run->refused = status != COMPUTE_OK && s->call != NULL;
+    run->refused = status != COMPUTE_OK && s->call;
     if (status == COMPUTE_OK && i + 1 < plan->step_count)
       status = check_control(plan, run, control);
   }
@@ -422,7 +421,7 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
 static void record_whole(const compute_plan *plan, compute_queue *queue, profile_mark *mark,
                          int64_t begin, bool recording, compute_status status) {
   compute_context *context = plan->context;
-  const char *name = plan->name != NULL ? plan->name : "(unnamed plan)";
+  const char *name = plan->name ? plan->name : "(unnamed plan)";
   const profile_work work = {plan->info.bytes_read + plan->info.bytes_written, plan->info.flops};
   char steps[48];
   snprintf(steps, sizeof steps, recording ? "%u steps as one recording" : "%u steps",
@@ -440,7 +439,7 @@ compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue 
                          const run_control *control) {
   compute_status status = check_control(plan, run, control);
   if (status != COMPUTE_OK) return status;
-  run->deadline = control != NULL ? control->deadline : 0;
+  run->deadline = control ? control->deadline : 0;
   const uint32_t watch = watch_flags(plan->context);
   profile_mark whole = {0};
   const int64_t begin = (watch & WATCH_RECORD) != 0 ? clock_now() : 0;

@@ -71,7 +71,7 @@ void evaluate_epilogue(const evaluation *e, const number *value, uint32_t rest,
   const compute_kernel_descriptor *d = e->d;
   number input[COMPUTE_MAX_OPERANDS + 1];
   uint32_t count = 0;
-  if (value != NULL) input[count++] = *value;
+  if (value) input[count++] = *value;
   for (uint32_t i = rest; i < d->input_count; i++)
     input[count++] = evaluate_load(&e->input[i], e->out_rank, coordinate);
   number_run(&d->epilogue, input, coordinate, position, w->values, results);

@@ -32,7 +32,7 @@ static const matrix_unit *unit_of(const gemm_problem *problem) {
 bool gemm_matrix_has_unit(const generation *g, const gemm_problem *problem) {
   const matrix_unit *unit = unit_of(problem);
   return emit_has(g, COMPUTE_TARGET_MATRIX_CORES) && !emit_for_cpu(g) &&
-         g->target->dialect != COMPUTE_DIALECT_OPENCL && unit != NULL &&
+         g->target->dialect != COMPUTE_DIALECT_OPENCL && unit &&
          (unit != &unit_f64 || emit_has(g, COMPUTE_TARGET_MATRIX_F64));
 }
 
