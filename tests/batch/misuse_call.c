@@ -35,7 +35,7 @@ static void lower_cut(misuse_run *run, int64_t item) {
 }
 
 static bool happens(const misuse_trouble *trouble, int64_t first, int64_t items) {
-  return trouble != NULL && trouble->item >= first && trouble->item < first + items;
+  return trouble && trouble->item >= first && trouble->item < first + items;
 }
 
 /* These calls are refused during the run. */
@@ -56,7 +56,7 @@ static void cancel(void *batch) {
 
 void misuse_arm_unlock(misuse_run *run, int port) {
   const misuse_trouble *t = misuse_find(run, CANCEL_AT_UNLOCK, port);
-  if (t != NULL && !atomic_exchange(&run->armed[port], true))
+  if (t && !atomic_exchange(&run->armed[port], true))
     schedule_call_at_unlock(t->item, cancel, run->batch);
 }
 
@@ -81,7 +81,7 @@ void misuse_build(void *user, compute_graph *graph, int64_t items, const compute
 static compute_status work(const misuse_case *c, const compute_batch_step *step) {
   const size_t count = (size_t)(step->items * c->width), bytes = count * sizeof(float);
   float *sum = malloc(bytes + 1), *other = malloc(bytes + 1);
-  compute_status s = sum != NULL && other != NULL ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
+  compute_status s = sum && other ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
   for (size_t k = 0; s == COMPUTE_OK && k < count; k++) sum[k] = 1;
   for (int i = 0; s == COMPUTE_OK && i < c->inputs; i++) {
     s = compute_tensor_read(step->inputs[i], other, bytes);
@@ -113,7 +113,7 @@ compute_status misuse_step(void *user, const compute_batch_step *step) {
   }
   if (happens(device, step->first, step->items) && (!on_cpu || run->seed % 4 == 0))
     return device->status;
-  const compute_status s = step->queue != NULL ? compute_queue_wait(step->queue) : COMPUTE_OK;
+  const compute_status s = step->queue ? compute_queue_wait(step->queue) : COMPUTE_OK;
   return s == COMPUTE_OK ? work(run->of, step) : s;
 }
 
@@ -150,7 +150,7 @@ compute_status misuse_read(void *user, int64_t first, int64_t items, void *data,
     misuse_wrong(run, "a cancel was lost");
     left = 0;
   }
-  if (ends != NULL && ends->item - first < left) left = ends->item - first;
+  if (ends && ends->item - first < left) left = ends->item - first;
   if (fails_now && fails->item - first < left) left = fails->item - first;
   *count = items < left ? items : left;
   fill(run, p->number, first, *count, data);
@@ -160,7 +160,7 @@ compute_status misuse_read(void *user, int64_t first, int64_t items, void *data,
     atomic_store(&run->cancelled, true);
     compute_batch_cancel(run->batch);
   }
-  if (fails_now || (ends != NULL && p->ended)) lower_cut(run, p->next);
+  if (fails_now || (ends && p->ended)) lower_cut(run, p->next);
   if (fails_now) return fails->status;
   if (*count == items && happens(misuse_find(run, SOURCE_LIES, p->number), first, items)) {
     *count = lie(run, items);
@@ -209,5 +209,5 @@ bool misuse_progress(void *user, const compute_batch_progress *progress) {
     misuse_wrong(run, "progress says %lld items after %lld, %g per second",
                  (long long)progress->items, (long long)run->reported, progress->rate);
   run->reported = progress->items;
-  return cancels == NULL || run->reports++ != cancels->item;
+  return !cancels || run->reports++ != cancels->item;
 }

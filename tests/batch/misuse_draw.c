@@ -211,7 +211,7 @@ void misuse_describe(const misuse_case *c, const misuse_run *run, char text[MISU
   SAY("%s, width %d, batch %lld, slots %u, memory %llu%s", c->all_devices ? " (all)" : "", c->width,
       (long long)c->batch, c->slots, (unsigned long long)c->memory,
       c->fallback == COMPUTE_FALLBACK_STRICT ? ", strict" : "");
-  if (run == NULL) return;
+  if (!run) return;
   SAY("; %lld items%s", (long long)run->items, run->until_end ? " until the end" : "");
   for (int i = 0; i < c->inputs; i++) SAY(", from %s", ways[run->source[i]]);
   for (int i = 0; i < c->outputs; i++) SAY(", to %s", ways[run->sink[i]]);

@@ -210,11 +210,11 @@ static bool make_source_file(const misuse_run *run, int port, const char *name) 
   const misuse_trouble *ends = misuse_find(run, SOURCE_ENDS, port);
   const misuse_trouble *fails = misuse_find(run, SOURCE_FAILS, port);
   int64_t items = run->items;
-  if (ends != NULL && ends->item < items) items = ends->item;
-  const bool half = fails != NULL && fails->item < items;
+  if (ends && ends->item < items) items = ends->item;
+  const bool half = fails && fails->item < items;
   if (half) items = fails->item;
   FILE *file = fopen(name, "wb");
-  if (file == NULL) return false;
+  if (!file) return false;
   for (uint64_t i = 0; i < run->offset; i++) fputc('#', file);
   for (int64_t i = 0; i < items; i++)
     for (int e = 0; e < run->of->width; e++) {
@@ -356,7 +356,7 @@ static void refuse_create(const misuse_round *round, const misuse_case *c,
     compute_batch_release(batch);
     return;
   }
-  if (s == COMPUTE_OK || batch != NULL) wrong_case(c, "option %lld is accepted", (long long)which);
+  if (s == COMPUTE_OK || batch) wrong_case(c, "option %lld is accepted", (long long)which);
   atomic_fetch_add(&refused, 1);
 }
 
@@ -393,10 +393,10 @@ static void run_once(misuse_run *run) {
                                              .progress_user = run,
                                              .progress_seconds = run->progress_seconds};
   if (run->seed % 8 == 1) refuse_run(run, options);
-  if (misuse_find(run, THREAD_CANCELS, 0) != NULL &&
+  if (misuse_find(run, THREAD_CANCELS, 0) &&
       pthread_create(&threads[count], NULL, cancel_from_thread, run) == 0)
     count++;
-  if (misuse_find(run, THREAD_RUNS, 0) != NULL &&
+  if (misuse_find(run, THREAD_RUNS, 0) &&
       pthread_create(&threads[count], NULL, run_from_thread, run) == 0)
     count++;
   compute_batch_result result;

@@ -102,7 +102,7 @@ compute_status rows_check(void *user, int64_t first, int64_t items, const void *
   delay(s);
   s->next = first + items;
   if (s->fail_at < 0 || s->fail_at >= first + items) return COMPUTE_OK;
-  if (s->cancel == NULL) return s->status;
+  if (!s->cancel) return s->status;
   compute_batch_cancel(s->cancel);
   return COMPUTE_OK;
 }

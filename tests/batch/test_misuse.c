@@ -66,8 +66,8 @@ static void *watch(void *unused) {
 static int64_t open_files(void) {
   int64_t count = 0;
   DIR *folder = opendir("/proc/self/fd");
-  while (folder != NULL && readdir(folder) != NULL) count++;
-  if (folder != NULL) closedir(folder);
+  while (folder && readdir(folder)) count++;
+  if (folder) closedir(folder);
   return count;
 }
 
@@ -80,7 +80,7 @@ static void add_device(const char *name) {
 
 static void begin_round(test_random *random) {
   const char *device = getenv("COMPUTE_TEST_DEVICE");
-  const bool other = device != NULL && device[0] != '\0' && strcmp(device, "cpu") != 0;
+  const bool other = device && device[0] != '\0' && strcmp(device, "cpu") != 0;
   const int64_t fault = test_random_integer(random, 0, 9);
   current = (misuse_round){.faults = fault >= 6};
   run_driver_reset();
@@ -158,7 +158,7 @@ static void end_round(void) {
 
 static uint64_t number(const char *name, uint64_t otherwise) {
   const char *text = getenv(name);
-  return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : otherwise;
+  return text && text[0] != '\0' ? strtoull(text, NULL, 10) : otherwise;
 }
 
 static int64_t runs_done(void) {

@@ -194,7 +194,7 @@ static void check_requantized(const sample_kernel *s, void *user) {
   cpu_kernel *kernel = NULL;
   assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, r->checker.f->device, &d, &kernel), COMPUTE_OK);
   r->at_once += strstr(kernel->description, "to bytes") != NULL;
-  r->near += adds->exists && strstr(kernel->description, "as gemm own") != NULL;
+  r->near += adds->exists && strstr(kernel->description, "as gemm own");
   cpu_kernel_destroy(kernel);
   const int64_t count = m.elements[2];
   unsigned char *bytes = malloc((size_t)count), *other = malloc((size_t)count);

@@ -56,11 +56,11 @@ static void a_device_that_cannot_be_used_is_explained(void **state) {
                          COMPUTE_OK);
     assert_ok(compute_open(&context, &(compute_open_options){.device = "cpu"}));
     const compute_probe *probe, *found = NULL;
-    for (size_t k = 0; compute_device_at(context, k) != NULL; k++) continue; /* opens all modules */
+    for (size_t k = 0; compute_device_at(context, k); k++) continue; /* opens all modules */
     for (size_t k = 0; (probe = compute_probe_at(context, k)) != NULL; k++)
-      if (strcmp(probe->name, "cuda") == 0 && found == NULL) found = probe;
+      if (strcmp(probe->name, "cuda") == 0 && !found) found = probe;
     assert_non_null(found);
-    if (strstr(found->detail, cases[i].words) == NULL)
+    if (!strstr(found->detail, cases[i].words))
       fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].orders, found->detail, cases[i].words);
     if (found->remedy[0] == '\0') fail_msg("no remedy for \"%s\"", found->detail);
     close_clean(context);

@@ -24,7 +24,7 @@ static void count_warnings(void *user, compute_log_level level, const char *modu
                            const char *message) {
   (void)user;
   (void)module;
-  warnings += level <= COMPUTE_LOG_WARNING && strstr(message, "repeated on the CPU") != NULL;
+  warnings += level <= COMPUTE_LOG_WARNING && strstr(message, "repeated on the CPU");
 }
 
 static int set_up(void **state) {

@@ -109,7 +109,7 @@ static int64_t do_job_with_failure(const char *call, int64_t nth, bool onward, i
   if (opened) {
     check_afterwards(context, code == ILLEGAL_ADDRESS);
     assert_ok(compute_close(context));
-  } else if (context != NULL) {
+  } else if (context) {
     fail_msg("%s: compute_open failed and still returned a context", when);
   }
   check_nothing_left(live, onward || strcmp(call, "cuCtxSetCurrent") == 0);

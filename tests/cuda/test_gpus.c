@@ -57,7 +57,7 @@ static void every_gpu_is_listed_and_works(void **state) {
   (void)state;
   compute_context *context = open_with("device_count=3", "cuda:1");
   int found = 0;
-  for (size_t i = 0; compute_device_at(context, i) != NULL; i++) {
+  for (size_t i = 0; compute_device_at(context, i); i++) {
     compute_device_info info;
     assert_ok(compute_device_describe(compute_device_at(context, i), &info));
     found += strncmp(info.name, "cuda:", 5) == 0;
@@ -448,7 +448,7 @@ static void gpus_that_cannot_be_used_are_explained(void **state) {
     assert_ok(compute_open(&context, &(compute_open_options){.device = "cpu"}));
     bool told = false;
     const compute_probe *probe;
-    for (size_t k = 0; compute_device_at(context, k) != NULL; k++) continue; /* opens all modules */
+    for (size_t k = 0; compute_device_at(context, k); k++) continue; /* opens all modules */
     for (size_t k = 0; (probe = compute_probe_at(context, k)) != NULL; k++)
       told |= strstr(probe->detail, cases[i].words) != NULL;
     if (!told) fail_msg("%s: nobody says \"%s\"", cases[i].orders, cases[i].words);

@@ -17,10 +17,10 @@ static const char environment_path[] = TEST_SOURCE_DIR "/docs/reference/environm
 
 static char *read_file(const char *path) {
   FILE *file = fopen(path, "rb");
-  if (file == NULL) return NULL;
+  if (!file) return NULL;
   text_buffer text = {0};
   char line[4096];
-  while (fgets(line, sizeof line, file) != NULL) text_add(&text, "%s", line);
+  while (fgets(line, sizeof line, file)) text_add(&text, "%s", line);
   fclose(file);
   return text.data;
 }
@@ -67,7 +67,7 @@ static void the_table_of_operations_is_current(void **state) {
   text_buffer expected = {0};
   print_operations(&expected);
   assert_false(expected.failed);
-  if (getenv("COMPUTE_UPDATE_DOCS") != NULL) {
+  if (getenv("COMPUTE_UPDATE_DOCS")) {
     FILE *file = fopen(operations_path, "wb");
     assert_non_null(file);
     fputs(expected.data, file);
@@ -84,10 +84,10 @@ static void every_variable_is_documented(void **state) {
   (void)state;
   char *page = read_file(environment_path);
   assert_non_null(page);
-  for (size_t i = 0; compute_variable_at(i) != NULL; i++) {
+  for (size_t i = 0; compute_variable_at(i); i++) {
     char name[80];
     snprintf(name, sizeof name, "`%s`", compute_variable_at(i)->name);
-    if (strstr(page, name) == NULL) fail_msg("%s is not in docs/reference/environment.md", name);
+    if (!strstr(page, name)) fail_msg("%s is not in docs/reference/environment.md", name);
   }
   compute_text_free(page);
 }

@@ -18,7 +18,7 @@ static char *row_name(char *line) {
   char *cell[COLUMNS + 1] = {0};
   int cells = 0;
   if (strncmp(line, "| `COMPUTE_", strlen("| `COMPUTE_")) != 0) return NULL;
-  for (char *c = strtok(line, "|\n"); c != NULL && cells <= COLUMNS; c = strtok(NULL, "|\n"))
+  for (char *c = strtok(line, "|\n"); c && cells <= COLUMNS; c = strtok(NULL, "|\n"))
     cell[cells++] = c;
   if (cells != COLUMNS) fail_msg("the row of %s has %d cells", cell[0], cells);
   for (int i = 0; i < COLUMNS; i++)
@@ -48,9 +48,9 @@ static void every_status_has_one_row(void **state) {
   assert_true(count > 20 && count <= MOST_STATUSES);
   FILE *file = fopen(page_path, "rb");
   assert_non_null(file);
-  while (fgets(line, sizeof line, file) != NULL) {
+  while (fgets(line, sizeof line, file)) {
     const char *name = row_name(line);
-    if (name == NULL) continue;
+    if (!name) continue;
     const int index = index_of(name);
     if (index < 0)
       fail_msg("docs/reference/errors.md has a row for %s, which is not a status", name);

@@ -108,7 +108,7 @@ static void take_file(const char *path) {
   if (backend < BACKENDS) {
     snprintf(found_on[backend], sizeof found_on[backend], "Measured on `%s`: %.200s.", device,
              line + model);
-    while (fgets(line, sizeof line, file) != NULL) take_line(backend, line);
+    while (fgets(line, sizeof line, file)) take_line(backend, line);
   }
   fclose(file);
 }
@@ -131,11 +131,11 @@ static void take_findings(void) {
 /* The next cell of a table row, without blanks and backquotes around it. */
 static char *next_cell(char **rest) {
   char *cell = *rest, *end = cell ? strchr(cell, '|') : NULL;
-  if (end == NULL) return NULL;
+  if (!end) return NULL;
   *end = '\0';
   *rest = end + 1;
   cell += strspn(cell, " `");
-  for (end = cell + strlen(cell); end > cell && strchr(" `", end[-1]) != NULL;) *--end = '\0';
+  for (end = cell + strlen(cell); end > cell && strchr(" `", end[-1]);) *--end = '\0';
   return cell;
 }
 
@@ -143,10 +143,10 @@ static void take_row(int backend, char *line) {
   char *rest = line + 1, *name = next_cell(&rest);
   compute_operation_info info;
   const int row = name ? operation_index(name, &info) : -1;
-  if (row < 0 || next_cell(&rest) == NULL) return;
+  if (row < 0 || !next_cell(&rest)) return;
   for (int column = 1; column < COMPUTE_DTYPE_COUNT; column++) {
     const char *cell = next_cell(&rest);
-    if (cell == NULL) return;
+    if (!cell) return;
     snprintf(written[backend][row][column], CELL, "%s", cell);
   }
 }
@@ -156,8 +156,8 @@ static bool take_page(void) {
   char line[1024];
   int backend = -1;
   FILE *file = fopen(page_path, "r");
-  if (file == NULL) return false;
-  while (fgets(line, sizeof line, file) != NULL) {
+  if (!file) return false;
+  while (fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = '\0';
     for (int i = 0; i < BACKENDS; i++)
       if (strncmp(line, "## ", 3) == 0 && strcmp(line + 3, backends[i]) == 0) backend = i;
@@ -252,7 +252,7 @@ static int read_all(void **state) {
   (void)state;
   take_findings();
   const bool there = take_page();
-  if (getenv("COMPUTE_UPDATE_DOCS") == NULL) return there ? 0 : -1;
+  if (!getenv("COMPUTE_UPDATE_DOCS")) return there ? 0 : -1;
   write_page();
   memset(written, 0, sizeof written); /* the check uses values that were read back */
   return take_page() ? 0 : -1;

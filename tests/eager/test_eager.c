@@ -438,7 +438,7 @@ static void fail_every_allocation(compute_context *context, const compute_tensor
     failures = failing_allocator_failures();
     failing_allocator_arm(0, false);
     if (status) {
-      assert_true(failures > 0 && y == NULL);
+      assert_true(failures > 0 && !y);
       assert_true(status == COMPUTE_ERROR_OUT_OF_MEMORY ||
                   status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
     } else {

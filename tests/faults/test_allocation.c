@@ -26,7 +26,7 @@ static compute_status train(compute_context *context) {
     s = compute_tensor_from_host(device, COMPUTE_F32, COMPUTE_SHAPE(2, 2), x, &tx);
   if (s != COMPUTE_OK) goto done;
   graph = compute_graph_create(context);
-  if (graph == NULL) {
+  if (!graph) {
     compute_error error;
     compute_error_get(context, &error);
     s = error.status;
@@ -178,7 +178,7 @@ static compute_status run_with_failure(representative run, int64_t nth, bool onw
                  compute_error_message(context));
     }
     assert_ok(compute_close(context));
-  } else if (context != NULL) {
+  } else if (context) {
     fail_msg("allocation %lld: compute_open failed and still returned a context", (long long)nth);
   }
   failing_allocator_arm(0, false);

@@ -99,7 +99,7 @@ static int64_t do_job_with_failure(const char *call, int64_t nth, bool onward, i
       fail_msg("%s; the context is useless afterwards: %s", when, compute_error_message(context));
     check_result(&result, when);
     assert_ok(compute_close(context));
-  } else if (context != NULL) {
+  } else if (context) {
     fail_msg("%s: compute_open failed and still returned a context", when);
   }
   check_nothing_left(live);
@@ -336,12 +336,12 @@ static void a_device_that_cannot_be_used_is_explained(void **state) {
     assert_null(context);
     assert_ok(compute_open(&context, &(compute_open_options){.device = "cpu"}));
     const compute_probe *probe = NULL, *found = NULL;
-    for (size_t k = 0; compute_device_at(context, k) != NULL; k++) continue; /* opens all modules */
+    for (size_t k = 0; compute_device_at(context, k); k++) continue; /* opens all modules */
     for (size_t k = 0; (probe = compute_probe_at(context, k)) != NULL; k++)
-      if (strcmp(probe->name, "opencl") == 0 && found == NULL) found = probe;
+      if (strcmp(probe->name, "opencl") == 0 && !found) found = probe;
     assert_non_null(found);
     assert_int_equal(found->state, COMPUTE_PROBE_NO_DEVICE);
-    if (strstr(found->detail, cases[i].words) == NULL)
+    if (!strstr(found->detail, cases[i].words))
       fail_msg("\"%s\" does not say \"%s\"", found->detail, cases[i].words);
     if (found->remedy[0] == '\0') fail_msg("no remedy for \"%s\"", found->detail);
     job_result result;

@@ -61,7 +61,7 @@ static inline void make_spotted_frames(float *frames, int count, int height, int
 static inline compute_fit *make_fit(const compute_fit_options *options) {
   compute_fit *fit = NULL;
   compute_fit_options o = *options;
-  if (getenv("COMPUTE_TEST_STRICT") != NULL) o.fallback = COMPUTE_FALLBACK_STRICT;
+  if (getenv("COMPUTE_TEST_STRICT")) o.fallback = COMPUTE_FALLBACK_STRICT;
   assert_ok(compute_fit_create(test_context, &o, &fit));
   return fit;
 }

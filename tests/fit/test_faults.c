@@ -142,7 +142,7 @@ static void sweep(scenario run, bool finds) {
     } else {
       check_partial(&r, &wanted, summary.count);
     }
-    if (context != NULL) compute_close(context);
+    if (context) compute_close(context);
   }
   assert_int_equal(clean, 4);
   assert_int_equal(failing_allocator_remove(), 0);

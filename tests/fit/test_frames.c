@@ -190,7 +190,7 @@ static compute_status watch(void *user, int64_t first, int64_t count,
   assert_true(next_frame > s->frames);
   for (int64_t i = 0; i < count; i++) {
     assert_true(at[3 * i] >= s->frames && at[3 * i] < next_frame);
-    if (s->corners != NULL) assert_memory_equal(at + 3 * i, s->corners + 3 * (first + i), 12);
+    if (s->corners) assert_memory_equal(at + 3 * i, s->corners + 3 * (first + i), 12);
     assert_true(results->status[i] != COMPUTE_FIT_NOT_RUN);
   }
   s->rois += count;

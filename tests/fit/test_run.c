@@ -154,7 +154,7 @@ static compute_status write_all(void *user, int64_t first, int64_t count,
   memcpy(s->r.status + first, results->status, n);
   s->next = first + count;
   s->calls++;
-  if (s->cancel != NULL) compute_fit_cancel(s->cancel);
+  if (s->cancel) compute_fit_cancel(s->cancel);
   return COMPUTE_OK;
 }
 

@@ -220,7 +220,7 @@ static void movies_do_not_depend_on_chunks_or_bands(void **state) {
   assert_ok(compute_simulate_spot_count(test_context, &s, first, FRAMES, &spots));
   assert_true(spots > 5 && spots < 100);
   float *truth = malloc((size_t)spots * 6 * sizeof(float)), *truths = malloc((size_t)spots * 6 * 4);
-  assert_true(whole != NULL && pieces != NULL && truth != NULL && truths != NULL);
+  assert_true(whole && pieces && truth && truths);
   assert_ok(compute_simulate_movie(test_context, &s, first, FRAMES, whole, truth));
   for (int64_t i = 0; i < FRAMES; i++) {
     int64_t few;

@@ -118,8 +118,7 @@ static int compare_hashes(const void *a, const void *b) {
 }
 
 static bool is_known(uint64_t key) {
-  return known.count > 0 &&
-         bsearch(&key, known.hash, known.count, sizeof key, compare_hashes) != NULL;
+  return known.count > 0 && bsearch(&key, known.hash, known.count, sizeof key, compare_hashes);
 }
 
 static FILE *open_record(int worker, const char *mode) {

@@ -573,8 +573,8 @@ static void a_child_process_has_no_jobs(void **state) {
   if (child == 0) {
     compute_job *another = NULL;
     bool done;
-    const bool right = submit(x, y, NULL, &another) == COMPUTE_ERROR_INVALID_STATE &&
-                       another == NULL && compute_job_wait(job, 0) == COMPUTE_ERROR_INVALID_STATE &&
+    const bool right = submit(x, y, NULL, &another) == COMPUTE_ERROR_INVALID_STATE && !another &&
+                       compute_job_wait(job, 0) == COMPUTE_ERROR_INVALID_STATE &&
                        compute_job_poll(job, &done) == COMPUTE_ERROR_INVALID_STATE;
     _exit(right ? 0 : 1);
   }

@@ -173,7 +173,7 @@ static void memory_of_the_caller_stays_as_it_is(void **state) {
     for (size_t shift = 0; shift < 4; shift++) {
       proto message = make_model(true);
       unsigned char *bytes = malloc(message.bytes + shift), *copy = malloc(message.bytes);
-      assert_true(bytes != NULL && copy != NULL);
+      assert_true(bytes && copy);
       memcpy(bytes + shift, message.data, message.bytes);
       memcpy(copy, message.data, message.bytes);
       compute_model *model = NULL;

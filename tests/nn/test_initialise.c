@@ -17,7 +17,7 @@ static double *read_values(const compute_layer *layer, size_t index, size_t *cou
   *count = (size_t)compute_tensor_count(p.tensor);
   float *raw = malloc(*count * sizeof *raw);
   double *values = malloc(*count * sizeof *values);
-  assert_true(raw != NULL && values != NULL);
+  assert_true(raw && values);
   assert_ok(compute_tensor_read(p.tensor, raw, *count * sizeof *raw));
   for (size_t i = 0; i < *count; i++) values[i] = (double)raw[i];
   free(raw);

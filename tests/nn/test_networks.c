@@ -27,7 +27,7 @@ static compute_layer *network(compute_device *on) {
       4);
   compute_layer *shortcut = compute_sequential(
       (compute_layer *[]){conv(on, 4, 6, 1, 0), compute_batch_norm_layer(on, 6, NULL)}, 2);
-  if (shortcut == NULL) {
+  if (!shortcut) {
     compute_layer_release(body);
     return NULL;
   }
@@ -309,7 +309,7 @@ static void refused(const compute_layer *layer, compute_status status, const cha
   compute_error error;
   assert_null(layer);
   compute_error_get(NULL, &error);
-  if (error.status != status || strstr(error.message, part) == NULL)
+  if (error.status != status || !strstr(error.message, part))
     fail_msg("expected %s with \"%s\", got %s \"%s\"", compute_status_name(status), part,
              compute_status_name(error.status), error.message);
 }
@@ -525,7 +525,7 @@ static compute_status exercise(compute_context *context) {
   compute_graph *graph = net ? compute_graph_create(context) : NULL;
   char *text = NULL;
   compute_status status = COMPUTE_OK;
-  if (net == NULL || graph == NULL) {
+  if (!net || !graph) {
     compute_error_get(NULL, &error);
     status = error.status;
     assert_int_not_equal(status, COMPUTE_OK);
@@ -542,7 +542,7 @@ static compute_status exercise(compute_context *context) {
   if (status == COMPUTE_OK) status = compute_layer_initialize(net, COMPUTE_INIT_XAVIER_NORMAL, 4);
   if (status != COMPUTE_OK) goto done;
   text = compute_layer_summary(net, COMPUTE_F32, COMPUTE_SHAPE(2, 1, 8, 8));
-  if (text == NULL) {
+  if (!text) {
     compute_error_get(NULL, &error);
     status = error.status;
     assert_int_not_equal(status, COMPUTE_OK);

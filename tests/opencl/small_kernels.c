@@ -233,7 +233,7 @@ static void small_kernels_are_right(void **state) {
   (void)state;
   const char *only = getenv("SMALL_KERNELS_ONLY");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    if (only == NULL || strstr(cases[i].name, only) != NULL) check(&cases[i], operation_check);
+    if (!only || strstr(cases[i].name, only)) check(&cases[i], operation_check);
   operation_finish();
 }
 
@@ -272,7 +272,7 @@ int main(void) {
   };
   const struct CMUnitTest single[] = {cmocka_unit_test(one_small_kernel_is_right)};
   const char *index = getenv("SMALL_KERNELS_PLAIN");
-  if (index == NULL) return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+  if (!index) return cmocka_run_group_tests(tests, test_group_open, test_group_close);
   if (strtoul(index, NULL, 10) >= sizeof cases / sizeof *cases) return 77;
   return cmocka_run_group_tests(single, test_group_open, test_group_close);
 }

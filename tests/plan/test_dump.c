@@ -314,7 +314,7 @@ static void count_warning(void *user, compute_log_level level, const char *modul
                           const char *message) {
   (void)user;
   (void)module;
-  warnings += level == COMPUTE_LOG_WARNING && strstr(message, "COMPUTE_DUMP: " FOLDER) != NULL;
+  warnings += level == COMPUTE_LOG_WARNING && strstr(message, "COMPUTE_DUMP: " FOLDER);
 }
 
 static void compile_and_run(const network *n) {

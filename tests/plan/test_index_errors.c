@@ -63,7 +63,7 @@ static void check_error(const char *operation, const char *message) {
 static void check_runs(bench *b, compute_queue *queue, const char *operation, const char *message) {
   for (int i = 0; i < 3; i++) {
     compute_status status = compute_run(b->plan, b->bindings, b->count, queue);
-    if (queue != NULL && status == COMPUTE_OK) status = compute_queue_wait(queue);
+    if (queue && status == COMPUTE_OK) status = compute_queue_wait(queue);
     assert_int_equal(status, COMPUTE_ERROR_INDEX);
     check_error(operation, message);
   }

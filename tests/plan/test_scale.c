@@ -192,7 +192,7 @@ static large_graph create(const graph_kind *kind, int nodes) {
   g.inputs = calloc(g.room, sizeof *g.inputs);
   g.outputs = calloc(g.room, sizeof *g.outputs);
   g.parameters = calloc(g.room, sizeof *g.parameters);
-  assert_true(g.graph != NULL && g.inputs != NULL && g.outputs != NULL && g.parameters != NULL);
+  assert_true(g.graph && g.inputs && g.outputs && g.parameters);
   kind->build(&g, nodes);
   assert_ok(compute_graph_status(g.graph));
   return g;

@@ -10,7 +10,9 @@ These fail:
     BUILT_INS lists the exceptions, each with its reason;
   - <stdatomic.h> in a public header: C++ programs include those;
   - the name of a public function, for messages, that is not `static const char operation[]`. If a function has the
-    name for its file, it is operation_open and so on.
+    name for its file, it is operation_open and so on;
+  - a comparison with NULL as a condition, or beside && or ||: write !pointer or pointer. A value may be a comparison:
+    `found = at != NULL`.
 """
 import os
 import re
@@ -37,6 +39,13 @@ NAME_OF_CALL = re.compile(
     re.M)
 OPERATION = re.compile(r"static const char operation(?:_\w+)?\[\] = .*")
 
+NULL_TEST = re.compile(r"\s*([=!]=)\s*NULL\b")
+WORD = re.compile(r"\w+$")
+ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
+UNARY = re.compile(r"(?:[(&|!,=?:;{]|\breturn)\s*\*+$")
+BEFORE = ("&&", "||", "(", ";", "=", "return", "?", ":", ",", "{", "!")
+AFTER = ("&&", "||", ")", "?", ";", ",", ":", "}")
+
 
 def built_ins(path, code):
     if path not in BUILT_INS:
@@ -57,7 +66,55 @@ def operations(path, code):
                 yield hit.start(), f"{hit.group().strip()}: write static const char operation[] = …"
 
 
-RULES = (built_ins, public_atomics, operations)
+def operand_start(code, end):
+    """The start of the expression without binary operators that ends at `end`; None for an assignment in brackets."""
+    at = end
+    while at and (code[at - 1] in ")]_" or code[at - 1].isalnum()):
+        if code[at - 1] in ")]":
+            depth = 1
+            at -= 1
+            while depth:
+                at -= 1
+                depth += (code[at] in ")]") - (code[at] in "([")
+            if re.search(r"[\w)\]]$", code[:at][-1:]):  # a call or a subscript
+                continue
+        else:
+            at -= len(WORD.search(code[:at][-100:]).group())
+        if code[:at].endswith("->"):
+            at -= 2
+        elif code[:at].endswith("."):
+            at -= 1
+        else:
+            break
+    if code[at] == "(" and ASSIGNMENT.search(code[at:end]):
+        return None
+    while UNARY.search(code[:at][-20:]):
+        at -= 1
+    return at
+
+
+def comparisons(code):
+    """(start, end, pointer, operator) of each comparison with NULL that should be a pointer alone."""
+    for hit in NULL_TEST.finditer(code):
+        start = operand_start(code, hit.start())
+        if start is None:
+            continue
+        before, after = code[:start].rstrip(), code[hit.end():].lstrip()
+        if not before.endswith(BEFORE) or not after.startswith(AFTER):
+            continue
+        keyword = WORD.search(before[:-1].rstrip()[-100:]) if before.endswith("(") else None
+        if (before.endswith(("&&", "||")) or after.startswith(("&&", "||", "?"))
+                or before.endswith(";") and after.startswith(";")
+                or keyword and keyword.group() in ("if", "while") and after.startswith(")")):
+            yield start, hit.end(), code[start:hit.start()], hit.group(1)
+
+
+def null_tests(path, code):
+    for start, _, pointer, operator in comparisons(code):
+        yield start, f"{pointer} {operator} NULL: write {'!' if operator == '==' else ''}{' '.join(pointer.split())}"
+
+
+RULES = (built_ins, public_atomics, operations, null_tests)
 
 
 def main(root):
@@ -69,10 +126,11 @@ def main(root):
                     continue
                 path = os.path.relpath(os.path.join(where, name), root)
                 with open(os.path.join(root, path), encoding="utf-8") as file:
-                    code = c_source.code(file.read())
+                    text = file.read()
+                code, bare = c_source.code(text), c_source.code(text, strings=False)
                 files += 1
                 for rule in RULES:
-                    for offset, problem in rule(path, code):
+                    for offset, problem in rule(path, bare if rule is null_tests else code):
                         print(f"{path}:{code.count(chr(10), 0, offset) + 1}: {problem}")
                         failures += 1
     if files < 1000:

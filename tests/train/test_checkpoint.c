@@ -22,7 +22,7 @@ static compute_layer *network(compute_device *device, uint64_t seed) {
           compute_dropout_layer(0.25),
           compute_dense(device, 12, 3, &(compute_weights_options){.seed = seed + 1})},
       5);
-  if (net == NULL) fail_msg("no network: %s", compute_error_message(NULL));
+  if (!net) fail_msg("no network: %s", compute_error_message(NULL));
   return net;
 }
 

@@ -35,7 +35,7 @@ static bool compare(const char *const *names, size_t count, compute_trainer_opti
   compute_device *devices[MOST];
   for (size_t i = 0; i < count; i++) {
     devices[i] = device_of(names[i]);
-    if (devices[i] == NULL) return false;
+    if (!devices[i]) return false;
   }
   training_data d = training_data_create(52, false, 3);
   compute_dataset *set = training_regression_set(test_context, &d);

@@ -46,7 +46,7 @@ static compute_status upload(job *j) {
 
 static compute_status compile(job *j) {
   j->graph = compute_graph_create(j->context);
-  if (j->graph == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  if (!j->graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
   compute_graph *g = j->graph;
   j->in[0] = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(JOB_ROWS, JOB_INNER));
   j->in[1] = compute_input(g, COMPUTE_I64, COMPUTE_SHAPE(JOB_PICKED));

@@ -41,7 +41,7 @@ static double largest(compute_dtype dtype) {
 
 void measure_result(const char *operation, compute_dtype dtype, const test_values *actual,
                     const test_values *expected, bool elsewhere, bool right) {
-  if (operation == NULL || getenv("COMPUTE_TEST_ERRORS") == NULL) return;
+  if (!operation || !getenv("COMPUTE_TEST_ERRORS")) return;
   if (test_seed()) return; /* a sample may miss the largest error */
   measured *entry = find(operation, dtype);
   double error = 0, size = 0;
@@ -62,13 +62,13 @@ void measure_result(const char *operation, compute_dtype dtype, const test_value
 
 void measure_write(const compute_context *context) {
   const char *start = getenv("COMPUTE_TEST_ERRORS");
-  if (start == NULL || seen_count == 0) return;
+  if (!start || seen_count == 0) return;
   compute_device_info info;
   assert_ok(compute_device_describe(compute_default_device(context), &info));
   char path[4096];
   snprintf(path, sizeof path, "%s-%s.txt", start, info.name);
   FILE *file = fopen(path, "w");
-  if (file == NULL) fail_msg("%s cannot be written", path);
+  if (!file) fail_msg("%s cannot be written", path);
   fprintf(file, "device %s %s\n", info.name, info.model);
   for (size_t i = 0; i < seen_count; i++)
     fprintf(file, "%s %s %.9g %.9g %d %d\n", seen[i].operation, compute_dtype_name(seen[i].dtype),

@@ -417,9 +417,9 @@ static void check_sample(compute_context *context, const operation_case *sample,
   const size_t further = form_count(sample) - 1;
   fill_operands(&run);
   bool ok = check_form(&run, &forms[0]);
-  for (size_t i = 0; run.expected.data != NULL && i < other && i < further; i++)
+  for (size_t i = 0; run.expected.data && i < other && i < further; i++)
     ok = check_form(&run, &forms[1 + (first + i) % further]) && ok;
-  if (run.expected.data != NULL) test_values_release(&run.expected);
+  if (run.expected.data) test_values_release(&run.expected);
   if (!ok) samples_failed++;
   for (size_t i = 0; i < sample->operand_count; i++) test_values_release(&run.values[i]);
 }

@@ -48,7 +48,7 @@ void stacks_prepare(void) {
  * left out. */
 void stacks_print(void) {
   DIR *folder = opendir("/proc/self/task");
-  if (folder == NULL) return;
+  if (!folder) return;
   for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
     const long thread = strtol(entry->d_name, NULL, 10);
     const int before = atomic_load(&printed);

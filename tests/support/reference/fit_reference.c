@@ -65,8 +65,8 @@ static bool narrow_bounds(roi *r, const fit_reference_inputs *inputs) {
   for (int32_t i = 0; i < r->count; i++) {
     if ((p->lower_set >> i & 1) != 0) r->lower[i] = fmax(r->lower[i], p->lower[i]);
     if ((p->upper_set >> i & 1) != 0) r->upper[i] = fmin(r->upper[i], p->upper[i]);
-    if (inputs->lower != NULL) r->lower[i] = fmax(r->lower[i], inputs->lower[i]);
-    if (inputs->upper != NULL) r->upper[i] = fmin(r->upper[i], inputs->upper[i]);
+    if (inputs->lower) r->lower[i] = fmax(r->lower[i], inputs->lower[i]);
+    if (inputs->upper) r->upper[i] = fmin(r->upper[i], inputs->upper[i]);
     if (r->lower[i] > r->upper[i]) return false;
   }
   return true;
@@ -80,7 +80,7 @@ static bool read_starts(roi *r, const fit_reference_inputs *inputs) {
     r->is_free[i] = !fixed;
     r->free_count += !fixed;
     r->start[i] = set ? p->start[i] : NAN;
-    if (inputs->start == NULL) continue;
+    if (!inputs->start) continue;
     if (!isnan(inputs->start[i])) r->start[i] = inputs->start[i];
     if (fixed && isnan(r->start[i])) return false;
   }
@@ -91,12 +91,12 @@ static bool read_pixels(roi *r, const double *pixels, const fit_reference_inputs
   const compute_fit_problem *p = &r->problem;
   double light = 0;
   for (int32_t i = 0; i < p->rows * p->columns; i++) {
-    r->uses[i] = inputs->mask == NULL || inputs->mask[i] != 0;
+    r->uses[i] = !inputs->mask || inputs->mask[i] != 0;
     if (!r->uses[i]) continue;
     r->used++;
-    double offset = inputs->offset != NULL ? inputs->offset[i] : p->offset;
-    double gain = inputs->gain != NULL ? inputs->gain[i] : p->gain;
-    double variance = inputs->variance != NULL ? inputs->variance[i] : p->variance;
+    double offset = inputs->offset ? inputs->offset[i] : p->offset;
+    double gain = inputs->gain ? inputs->gain[i] : p->gain;
+    double variance = inputs->variance ? inputs->variance[i] : p->variance;
     double value = pixels[i];
     if (p->camera != COMPUTE_FIT_IDEAL) {
       if (!isfinite(offset) || !isfinite(gain) || gain <= 0) return false;
@@ -119,7 +119,7 @@ static bool read_pixels(roi *r, const double *pixels, const fit_reference_inputs
 static bool read_roi(const compute_fit_problem *problem, const double *pixels,
                      const fit_reference_inputs *inputs, roi *r) {
   static const fit_reference_inputs none;
-  if (inputs == NULL) inputs = &none;
+  if (!inputs) inputs = &none;
   memset(r, 0, sizeof *r);
   r->problem = *problem;
   r->count = compute_fit_parameter_count(problem->model);
@@ -128,18 +128,18 @@ static bool read_roi(const compute_fit_problem *problem, const double *pixels,
   if (!(r->problem.em_gain > 0)) r->problem.em_gain = 1;
   for (int axis = 0; axis < 2; axis++) {
     r->sigma[axis] = problem->sigma[axis] > 0 ? problem->sigma[axis] : problem->sigma[0];
-    if (inputs->sigma != NULL) r->sigma[axis] = inputs->sigma[axis];
+    if (inputs->sigma) r->sigma[axis] = inputs->sigma[axis];
     if (problem->model == COMPUTE_FIT_SPLINE) r->sigma[axis] = 1; /* unused by the spline */
     if (!(r->sigma[axis] > 0) || !isfinite(r->sigma[axis])) return false;
   }
   if (!narrow_bounds(r, inputs) || !read_starts(r, inputs)) return false;
-  if (pixels != NULL) return read_pixels(r, pixels, inputs);
+  if (pixels) return read_pixels(r, pixels, inputs);
 
   for (int32_t i = 0; i < problem->rows * problem->columns; i++) {
-    r->uses[i] = inputs->mask == NULL || inputs->mask[i] != 0;
+    r->uses[i] = !inputs->mask || inputs->mask[i] != 0;
     r->used += r->uses[i];
     if (problem->camera == COMPUTE_FIT_SCMOS)
-      r->extra[i] = inputs->variance != NULL ? inputs->variance[i] : problem->variance;
+      r->extra[i] = inputs->variance ? inputs->variance[i] : problem->variance;
   }
   return true;
 }
@@ -357,8 +357,8 @@ static bool fill_bound(const roi *r, const evaluation *at, double *std, double *
   double inverse[MOST][MOST];
   if (!invert(r->count, (const double(*)[MOST])at->information, r->is_free, inverse)) return false;
   for (int32_t a = 0; a < r->count; a++) {
-    if (std != NULL) std[a] = sqrt(r->factor * inverse[a][a]);
-    for (int32_t b = 0; b < r->count && covariance != NULL; b++)
+    if (std) std[a] = sqrt(r->factor * inverse[a][a]);
+    for (int32_t b = 0; b < r->count && covariance; b++)
       covariance[a * r->count + b] = r->factor * inverse[a][b];
   }
   return true;

@@ -88,7 +88,7 @@ static void spline_image(const compute_fit_problem *problem, const double *param
     int64_t number = (cell[2] * problem->cells[1] + row) * problem->cells[2] + column;
     cubic(problem->spline + 64 * number, first, f);
     image[i] = fmax(parameters[4] + photons * f[0], COMPUTE_FIT_LEAST_PHOTONS);
-    if (derivatives == NULL) continue;
+    if (!derivatives) continue;
     by[0] = -photons * f[1];
     by[1] = -photons * f[2];
     by[2] = photons * f[3] / problem->z_step;
@@ -110,7 +110,7 @@ void fit_reference_image(const compute_fit_problem *problem, const double *sigma
                      problem->sigma[1] > 0 ? problem->sigma[1] : problem->sigma[0]};
   double by_z[2] = {0, 0};
   for (int axis = 0; axis < 2; axis++) {
-    if (sigma != NULL) width[axis] = sigma[axis];
+    if (sigma) width[axis] = sigma[axis];
     if (has_z) width[axis] = astigmatic(problem, axis, width[axis], parameters[2], &by_z[axis]);
     if (problem->model == COMPUTE_FIT_XYNBS) width[axis] = parameters[4];
     if (problem->model == COMPUTE_FIT_XYNBSXSY) width[axis] = parameters[4 + axis];
@@ -129,7 +129,7 @@ void fit_reference_image(const compute_fit_problem *problem, const double *sigma
       profile_value x = across[column], y = down[row];
       int64_t pixel = (int64_t)row * problem->columns + column;
       image[pixel] = background + photons * x.value * y.value;
-      if (derivatives == NULL) continue;
+      if (!derivatives) continue;
 
       double *by = derivatives + pixel * count;
       double by_sigma[2] = {photons * x.by_sigma * y.value, photons * x.value * y.by_sigma};

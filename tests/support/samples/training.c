@@ -72,7 +72,7 @@ compute_layer *training_network(compute_device *device, int64_t outputs, uint64_
           compute_activation(COMPUTE_TANH),
           compute_dense(device, 16, outputs, &(compute_weights_options){.seed = seed + 1})},
       3);
-  if (net == NULL) fail_msg("no network: %s", compute_error_message(NULL));
+  if (!net) fail_msg("no network: %s", compute_error_message(NULL));
   return net;
 }
 
