@@ -49,14 +49,15 @@ void work_close(batch_work *work) {
 
 static compute_status make_copy(batch_work *work, compute_tensor *original, compute_tensor **copy) {
   compute_tensor *made;
-  compute_status s = tensor_create_private(work->device, original->dtype, original->shape, &made);
-  if (s != COMPUTE_OK) return s;
-  s = compute_tensor_copy(made, original);
-  if (s == COMPUTE_OK)
+  compute_status status =
+      tensor_create_private(work->device, original->dtype, original->shape, &made);
+  if (status != COMPUTE_OK) return status;
+  status = compute_tensor_copy(made, original);
+  if (status == COMPUTE_OK)
     *copy = made;
   else
     compute_tensor_release(made);
-  return s;
+  return status;
 }
 
 /* The copy of a parameter on the work's device. The caller holds the mutex. */
@@ -73,11 +74,11 @@ static compute_status copy_of(batch_work *work, compute_tensor *original, comput
   if (grown != 0)
     return error_set(work->batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a parameter's record");
-  const compute_status s = make_copy(work, original, copy);
-  if (s == COMPUTE_OK)
+  const compute_status status = make_copy(work, original, copy);
+  if (status == COMPUTE_OK)
     work->copies[work->copy_count++] =
         (batch_copy){.original = compute_tensor_retain(original), .copy = *copy};
-  return s;
+  return status;
 }
 
 /* Replaces a parameter on another device by a copy on the work's device. */
@@ -87,12 +88,12 @@ static compute_status choose_copy(void *user, compute_tensor *tensor, compute_te
 }
 
 compute_status work_refresh(batch_work *work) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&work->mutex);
-  for (size_t i = 0; s == COMPUTE_OK && i < work->copy_count; i++)
-    s = compute_tensor_copy(work->copies[i].copy, work->copies[i].original);
+  for (size_t i = 0; status == COMPUTE_OK && i < work->copy_count; i++)
+    status = compute_tensor_copy(work->copies[i].copy, work->copies[i].original);
   pthread_mutex_unlock(&work->mutex);
-  return s;
+  return status;
 }
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
@@ -149,10 +150,10 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
 static compute_status check_graph(const compute_batch *batch, const compute_graph *graph,
                                   const compute_node *outputs, int64_t items) {
   if (!graph) return COMPUTE_ERROR_OUT_OF_MEMORY; /* compute_graph_create has reported it */
-  compute_status s = compute_graph_status(graph);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
-    s = check_output(batch, graph, outputs[i], i, items);
-  return s;
+  compute_status status = compute_graph_status(graph);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < batch->output_count; i++)
+    status = check_output(batch, graph, outputs[i], i, items);
+  return status;
 }
 
 compute_status work_probe(compute_batch *batch) {
@@ -161,8 +162,8 @@ compute_status work_probe(compute_batch *batch) {
    * support no other number. */
   const int64_t items = batch->given == 1 ? 1 : 2;
   compute_graph *graph = record(batch, items, inputs, outputs);
-  const compute_status s = check_graph(batch, graph, outputs, items);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++) {
+  const compute_status status = check_graph(batch, graph, outputs, items);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < batch->output_count; i++) {
     const compute_shape shape = compute_node_shape(graph, outputs[i]);
     batch_port *port = &batch->outputs[i];
     port->dtype = compute_node_dtype(graph, outputs[i]);
@@ -171,7 +172,7 @@ compute_status work_probe(compute_batch *batch) {
     port->bytes = (uint64_t)shape_count(port->item) * compute_dtype_size(port->dtype);
   }
   compute_graph_release(graph);
-  return s;
+  return status;
 }
 
 /* ---- Plans --------------------------------------------------------------------------------- */
@@ -191,21 +192,21 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
                      "not enough memory for a plan");
   made->items = items;
   compute_graph *graph = record(batch, items, made->inputs, made->outputs);
-  compute_status s = check_graph(batch, graph, made->outputs, items);
-  if (s == COMPUTE_OK) s = graph_replace_tensors(graph, choose_copy, work);
-  if (s == COMPUTE_OK)
-    s = compute_compile(graph, made->outputs, batch->output_count, &options, &made->plan);
+  compute_status status = check_graph(batch, graph, made->outputs, items);
+  if (status == COMPUTE_OK) status = graph_replace_tensors(graph, choose_copy, work);
+  if (status == COMPUTE_OK)
+    status = compute_compile(graph, made->outputs, batch->output_count, &options, &made->plan);
   compute_graph_release(graph);
-  if (s == COMPUTE_OK && made->plan->assigns)
-    s = error_set_native(
+  if (status == COMPUTE_OK && made->plan->assigns)
+    status = error_set_native(
         batch->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
         "run the plan with compute_run, one batch at a time",
         "the graph assigns to a parameter, which overlapping batches do not allow");
-  if (s == COMPUTE_OK)
+  if (status == COMPUTE_OK)
     *result = made;
   else
     plan_free(made);
-  return s;
+  return status;
 }
 
 /* The plan for `items` items, moved to the front of the list; NULL if there is none. */
@@ -238,10 +239,10 @@ static void drop_surplus(batch_work *work) {
 }
 
 compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&work->mutex);
   batch_plan *found = find_plan(work, items);
-  if (!found && (s = compile(work, items, &found)) == COMPUTE_OK) {
+  if (!found && (status = compile(work, items, &found)) == COMPUTE_OK) {
     found->next = work->plans;
     work->plans = found;
     drop_surplus(work);
@@ -249,7 +250,7 @@ compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan) {
   if (found) found->users++;
   pthread_mutex_unlock(&work->mutex);
   *plan = found;
-  return s;
+  return status;
 }
 
 void work_release(batch_work *work, batch_plan *plan) {
@@ -265,17 +266,18 @@ static compute_status run_step(batch_work *work, int64_t first, int64_t items,
                                compute_queue *queue) {
   compute_batch *batch = work->batch;
   compute_error error;
-  const compute_status s = batch->step(batch->user, &(compute_batch_step){.queue = queue,
-                                                                          .device = work->device,
-                                                                          .first = first,
-                                                                          .items = items,
-                                                                          .inputs = inputs,
-                                                                          .outputs = outputs});
-  if (s == COMPUTE_OK) return s;
+  const compute_status status =
+      batch->step(batch->user, &(compute_batch_step){.queue = queue,
+                                                     .device = work->device,
+                                                     .first = first,
+                                                     .items = items,
+                                                     .inputs = inputs,
+                                                     .outputs = outputs});
+  if (status == COMPUTE_OK) return status;
   compute_error_get(batch->context, &error);
-  if (error.status == s) return s;
-  return error_set(batch->context, s, "compute_batch_run", "the step failed at item %lld: %s",
-                   (long long)first, compute_status_text(s));
+  if (error.status == status) return status;
+  return error_set(batch->context, status, "compute_batch_run", "the step failed at item %lld: %s",
+                   (long long)first, compute_status_text(status));
 }
 
 compute_status work_submit(batch_work *work, int64_t first, int64_t items,
@@ -285,17 +287,17 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
   if (batch->step) return run_step(work, first, items, inputs, outputs, queue);
   batch_plan *plan;
   compute_binding bindings[2 * COMPUTE_BATCH_MAX_PORTS];
-  compute_status s = work_plan(work, items, &plan);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = work_plan(work, items, &plan);
+  if (status != COMPUTE_OK) return status;
   size_t count = 0;
   for (uint32_t i = 0; i < batch->input_count; i++)
     bindings[count++] = (compute_binding){.node = plan->inputs[i], .tensor = inputs[i]};
   for (uint32_t i = 0; i < batch->output_count; i++)
     bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
   /* Strict: pipeline.c tries a smaller batch first, then the CPU. */
-  s = compute_run_with(plan->plan, bindings, count,
-                       &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT},
-                       NULL);
+  status = compute_run_with(
+      plan->plan, bindings, count,
+      &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT}, NULL);
   work_release(work, plan);
-  return s;
+  return status;
 }

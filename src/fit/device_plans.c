@@ -25,15 +25,15 @@ static compute_status short_of_memory(const compute_fit *fit) {
 /* Copies the maps and the spline to this device. */
 static compute_status bring_tables(fit_device_plans *device_plans) {
   const compute_fit *fit = device_plans->fit;
-  compute_status s = COMPUTE_OK;
-  for (int i = 0; s == COMPUTE_OK && i < FIT_TABLES; i++) {
+  compute_status status = COMPUTE_OK;
+  for (int i = 0; status == COMPUTE_OK && i < FIT_TABLES; i++) {
     const compute_tensor *table = fit->tables[i];
     if (!table) continue;
-    s = tensor_create_private(device_plans->device, table->dtype, table->shape,
-                              &device_plans->tables[i]);
-    if (s == COMPUTE_OK) s = compute_tensor_copy(device_plans->tables[i], table);
+    status = tensor_create_private(device_plans->device, table->dtype, table->shape,
+                                   &device_plans->tables[i]);
+    if (status == COMPUTE_OK) status = compute_tensor_copy(device_plans->tables[i], table);
   }
-  return s;
+  return status;
 }
 
 static compute_status make_station(compute_fit *fit, compute_device *device,
@@ -44,13 +44,13 @@ static compute_status make_station(compute_fit *fit, compute_device *device,
   pthread_mutex_init(&made->mutex, NULL);
   made->fit = fit;
   made->device = device;
-  compute_status s = tensor_create_private(device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
-  if (s == COMPUTE_OK) made->direct = compute_tensor_data(probe) != NULL;
+  compute_status status = tensor_create_private(device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
+  if (status == COMPUTE_OK) made->direct = compute_tensor_data(probe) != NULL;
   compute_tensor_release(probe);
-  if (s == COMPUTE_OK) s = bring_tables(made);
-  if (s != COMPUTE_OK) {
+  if (status == COMPUTE_OK) status = bring_tables(made);
+  if (status != COMPUTE_OK) {
     device_plans_free(made);
-    return s;
+    return status;
   }
   *device_plans = made;
   return COMPUTE_OK;
@@ -58,17 +58,17 @@ static compute_status make_station(compute_fit *fit, compute_device *device,
 
 compute_status device_plans_of(compute_fit *fit, compute_device *device,
                                fit_device_plans **device_plans) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&fit->parts_mutex);
   fit_device_plans *found = fit->device_plans;
   while (found && found->device != device) found = found->next;
-  if (!found && (s = make_station(fit, device, &found)) == COMPUTE_OK) {
+  if (!found && (status = make_station(fit, device, &found)) == COMPUTE_OK) {
     found->next = fit->device_plans;
     fit->device_plans = found;
   }
   pthread_mutex_unlock(&fit->parts_mutex);
   *device_plans = found;
-  return s;
+  return status;
 }
 
 /* ---- Plans --------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static compute_status make_plan(fit_device_plans *device_plans, int64_t frames, 
   made->rois = rois;
   made->inputs = inputs;
   const size_t count = record_plan(device_plans, graph, made, outputs);
-  const compute_status s =
+  const compute_status status =
       compute_compile(graph, outputs, count,
                       &(compute_plan_options){.device = device_plans->device,
                                               .fallback = fit->fallback,
@@ -124,28 +124,28 @@ static compute_status make_plan(fit_device_plans *device_plans, int64_t frames, 
                                               .name = fit->name},
                       &made->plan);
   compute_graph_release(graph);
-  if (s != COMPUTE_OK) {
+  if (status != COMPUTE_OK) {
     base_release(made);
-    return s;
+    return status;
   }
   *plan = made;
-  return s;
+  return status;
 }
 
 compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, int64_t rois,
                                 uint32_t inputs, fit_plan **plan) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&device_plans->mutex);
   fit_plan *found = device_plans->plans;
   while (found && (found->frames != frames || found->rois != rois || found->inputs != inputs))
     found = found->next;
-  if (!found && (s = make_plan(device_plans, frames, rois, inputs, &found)) == COMPUTE_OK) {
+  if (!found && (status = make_plan(device_plans, frames, rois, inputs, &found)) == COMPUTE_OK) {
     found->next = device_plans->plans;
     device_plans->plans = found;
   }
   pthread_mutex_unlock(&device_plans->mutex);
   *plan = found;
-  return s;
+  return status;
 }
 
 /* ---- Chunks -------------------------------------------------------------------------------- */
@@ -212,15 +212,15 @@ static compute_status fill_chunk(fit_chunk *chunk) {
   const fit_device_plans *device_plans = chunk->device_plans;
   const compute_fit *fit = device_plans->fit;
   const compute_fit_problem *p = &fit->problem;
-  compute_status s = tensor_create_private(
+  compute_status status = tensor_create_private(
       device_plans->device, COMPUTE_F32,
       COMPUTE_SHAPE(chunk->capacity, compute_fit_column(p->model, p->outputs, 0)), &chunk->records);
-  for (int32_t i = 0; s == COMPUTE_OK && i < FIT_INPUTS; i++)
+  for (int32_t i = 0; status == COMPUTE_OK && i < FIT_INPUTS; i++)
     if (chunk->inputs >> i & 1)
-      s = tensor_create_private(device_plans->device, fit_input_dtype(i),
-                                COMPUTE_SHAPE(chunk->capacity, fit_input_width(fit, i)),
-                                &chunk->input[i]);
-  if (s != COMPUTE_OK) return s;
+      status = tensor_create_private(device_plans->device, fit_input_dtype(i),
+                                     COMPUTE_SHAPE(chunk->capacity, fit_input_width(fit, i)),
+                                     &chunk->input[i]);
+  if (status != COMPUTE_OK) return status;
   if (!device_plans->direct) return make_staging(chunk);
   chunk->host_records = compute_tensor_data(chunk->records);
   for (int i = 0; i < FIT_INPUTS; i++)
@@ -241,22 +241,22 @@ static fit_chunk *take_idle(fit_device_plans *device_plans, int64_t capacity, ui
 compute_status chunk_take(fit_device_plans *device_plans, int64_t capacity, uint32_t inputs,
                           fit_chunk **result) {
   fit_chunk *chunk = take_idle(device_plans, capacity, inputs);
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   if (!chunk) {
     chunk = base_allocate(1, sizeof *chunk);
     if (!chunk) return short_of_memory(device_plans->fit);
     chunk->device_plans = device_plans;
     chunk->capacity = capacity;
     chunk->inputs = inputs;
-    s = fill_chunk(chunk);
-    if (s != COMPUTE_OK) {
+    status = fill_chunk(chunk);
+    if (status != COMPUTE_OK) {
       chunk_free(chunk);
       chunk = NULL;
     }
   }
   if (chunk) chunk->next = NULL;
   *result = chunk;
-  return s;
+  return status;
 }
 
 void chunk_give(fit_chunk *chunk) {
@@ -281,10 +281,10 @@ static void marks_free(fit_marks *marks) {
 static compute_status make_marks(const fit_device_plans *device_plans, compute_dtype dtype,
                                  int64_t frames, compute_tensor **tensor, void **host) {
   const compute_fit *fit = device_plans->fit;
-  compute_status s =
+  compute_status status =
       tensor_create_private(device_plans->device, dtype,
                             COMPUTE_SHAPE(frames, fit->frame_rows, fit->frame_columns), tensor);
-  if (s != COMPUTE_OK || device_plans->direct) return s;
+  if (status != COMPUTE_OK || device_plans->direct) return status;
   *host = base_allocate_aligned(rounded(tensor_bytes(*tensor)), ALIGNMENT);
   return !*host ? short_of_memory(fit) : COMPUTE_OK;
 }
@@ -306,15 +306,15 @@ compute_status marks_take(fit_device_plans *device_plans, int64_t frames, fit_ma
   marks = base_allocate(1, sizeof *marks);
   if (!marks) return short_of_memory(device_plans->fit);
   marks->frames = frames;
-  compute_status s =
+  compute_status status =
       make_marks(device_plans, COMPUTE_BOOL, frames, &marks->spots, &marks->host_spots);
-  if (s == COMPUTE_OK && device_plans->fit->spots.limit != 0)
-    s = make_marks(device_plans, COMPUTE_F32, frames, &marks->response, &marks->host_response);
-  if (s == COMPUTE_OK)
+  if (status == COMPUTE_OK && device_plans->fit->spots.limit != 0)
+    status = make_marks(device_plans, COMPUTE_F32, frames, &marks->response, &marks->host_response);
+  if (status == COMPUTE_OK)
     *result = marks;
   else
     marks_free(marks);
-  return s;
+  return status;
 }
 
 void marks_give(fit_device_plans *device_plans, fit_marks *marks) {
@@ -351,13 +351,13 @@ void device_plans_free(fit_device_plans *device_plans) {
 /* ---- Work ---------------------------------------------------------------------------------- */
 
 static compute_status upload(const fit_chunk *chunk, compute_queue *queue) {
-  compute_status s = COMPUTE_OK;
-  for (int i = 0; s == COMPUTE_OK && i < FIT_INPUTS; i++) {
+  compute_status status = COMPUTE_OK;
+  for (int i = 0; status == COMPUTE_OK && i < FIT_INPUTS; i++) {
     if (!chunk->input[i]) continue;
     const compute_argument to = tensor_argument(chunk->input[i]);
-    s = queue_upload(queue, &to, chunk->host_input[i], tensor_bytes(chunk->input[i]), "fit");
+    status = queue_upload(queue, &to, chunk->host_input[i], tensor_bytes(chunk->input[i]), "fit");
   }
-  return s;
+  return status;
 }
 
 static compute_status download(const fit_chunk *chunk, compute_queue *queue) {
@@ -376,11 +376,11 @@ compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tens
   for (int i = 0; i < FIT_INPUTS; i++)
     if (chunk->input[i])
       bindings[count++] = (compute_binding){.node = plan->input[i], .tensor = chunk->input[i]};
-  compute_status s = staged ? upload(chunk, queue) : COMPUTE_OK;
+  compute_status status = staged ? upload(chunk, queue) : COMPUTE_OK;
   /* Strict, because the iterator tries smaller batches before it uses the CPU. */
-  if (s == COMPUTE_OK)
-    s = compute_run_with(
+  if (status == COMPUTE_OK)
+    status = compute_run_with(
         plan->plan, bindings, count,
         &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT}, NULL);
-  return s == COMPUTE_OK && staged ? download(chunk, queue) : s;
+  return status == COMPUTE_OK && staged ? download(chunk, queue) : status;
 }

@@ -12,7 +12,8 @@ These fail:
   - the name of a public function, for messages, that is not `static const char operation[]`. If a function has the
     name for its file, it is operation_open and so on;
   - a comparison with NULL as a condition, or beside && or ||: write !pointer or pointer. A value may be a comparison:
-    `found = at != NULL`.
+    `found = at != NULL`;
+  - in the library, a status with the name s (write status), and a step of a plan with the name step (write s).
 """
 import os
 import re
@@ -39,6 +40,7 @@ NAME_OF_CALL = re.compile(
     re.M)
 OPERATION = re.compile(r"static const char operation(?:_\w+)?\[\] = .*")
 
+SHORT_NAME = re.compile(r"\bcompute_status (?:\w+, )*s\b|\b(?:plan|build)_step \*(?:const )?step\b")
 NULL_TEST = re.compile(r"\s*([=!]=)\s*NULL\b")
 WORD = re.compile(r"\w+$")
 ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
@@ -114,7 +116,13 @@ def null_tests(path, code):
         yield start, f"{pointer} {operator} NULL: write {'!' if operator == '==' else ''}{' '.join(pointer.split())}"
 
 
-RULES = (built_ins, public_atomics, operations, null_tests)
+def short_names(path, code):
+    if LIBRARY.match(path):
+        for hit in SHORT_NAME.finditer(code):
+            yield hit.start(), f"{' '.join(hit.group().split())}: write {'status' if hit.group()[-1] == 's' else 's'}"
+
+
+RULES = (built_ins, public_atomics, operations, null_tests, short_names)
 
 
 def main(root):

@@ -46,14 +46,14 @@ void train_record_localise(train_record *record) {
 compute_status train_record_compile(train_record *record, const compute_node *outputs, size_t count,
                                     const char *name, train_plan *plan) {
   compute_plan *compiled = NULL;
-  const compute_status s = compute_compile(
+  const compute_status status = compute_compile(
       record->graph, outputs, count,
       &(compute_plan_options){.device = record->replica->device,
                               .flags = record->trainer->options.flags &
                                        (COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD),
                               .name = name},
       &compiled);
-  if (s) return s;
+  if (status) return status;
   *plan = record->nodes;
   plan->plan = compiled;
   record->nodes.shares = NULL;

@@ -191,8 +191,8 @@ static void add_output(output_list *list, compute_node node) {
 
 static compute_status create_gradient_plan(compute_trainer *trainer, train_replica *replica) {
   train_record record;
-  compute_status s = train_record_start(&record, trainer, replica);
-  if (s) return s;
+  compute_status status = train_record_start(&record, trainer, replica);
+  if (status) return status;
   output_list outputs = {.count = 0};
   train_record_forward(&record, replica->items, true, true);
   record_gradients(&record);
@@ -210,12 +210,12 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
   add_output(&outputs, record.nodes.correct);
   add_output(&outputs, sent.id != 0 ? sent : record.nodes.result);
   if (replica == trainer->replicas) add_output(&outputs, record.statistics);
-  s = compute_graph_status(record.graph);
-  if (s == COMPUTE_OK)
-    s = train_record_compile(&record, outputs.nodes, outputs.count, "training, gradients",
-                             &replica->gradients);
+  status = compute_graph_status(record.graph);
+  if (status == COMPUTE_OK)
+    status = train_record_compile(&record, outputs.nodes, outputs.count, "training, gradients",
+                                  &replica->gradients);
   train_record_release(&record);
-  return s;
+  return status;
 }
 
 /* ---- Plans --------------------------------------------------------------------------------- */
@@ -223,15 +223,15 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
 /* In a group, the sum over this process's replicas. */
 static compute_status create_local_plan(compute_trainer *trainer) {
   train_record record;
-  compute_status s = train_record_start(&record, trainer, &trainer->replicas[0]);
-  if (s) return s;
+  compute_status status = train_record_start(&record, trainer, &trainer->replicas[0]);
+  if (status) return status;
   record.nodes.result = train_record_shares(&record, trainer->replica_count);
-  s = compute_graph_status(record.graph);
-  if (s == COMPUTE_OK)
-    s = train_record_compile(&record, &record.nodes.result, 1, "training, sum of gradients",
-                             &trainer->local);
+  status = compute_graph_status(record.graph);
+  if (status == COMPUTE_OK)
+    status = train_record_compile(&record, &record.nodes.result, 1, "training, sum of gradients",
+                                  &trainer->local);
   train_record_release(&record);
-  return s;
+  return status;
 }
 
 /* The whole step on one device, or the end of a step on several devices. */
@@ -239,8 +239,8 @@ static compute_status create_step_plan(compute_trainer *trainer, bool update, tr
   train_record record;
   const train_replica *first = &trainer->replicas[0];
   const bool alone = !trainer->together;
-  compute_status s = train_record_start(&record, trainer, first);
-  if (s) return s;
+  compute_status status = train_record_start(&record, trainer, first);
+  if (status) return status;
   output_list outputs = {.count = 0};
   compute_node ok = {0};
   if (alone) {
@@ -268,24 +268,24 @@ static compute_status create_step_plan(compute_trainer *trainer, bool update, tr
   add_output(&outputs, train_record_tail(&record, update, ok));
   add_output(&outputs,
              alone ? train_guard(record.graph, record.statistics, ok) : (compute_node){0});
-  s = compute_graph_status(record.graph);
-  if (s == COMPUTE_OK)
-    s = train_record_compile(&record, outputs.nodes, outputs.count,
-                             update ? "training step" : "training, gradients kept", plan);
+  status = compute_graph_status(record.graph);
+  if (status == COMPUTE_OK)
+    status = train_record_compile(&record, outputs.nodes, outputs.count,
+                                  update ? "training step" : "training, gradients kept", plan);
   train_record_release(&record);
-  return s;
+  return status;
 }
 
 compute_status train_plans_create(compute_trainer *trainer) {
-  compute_status s = COMPUTE_OK;
-  for (size_t k = 0; s == COMPUTE_OK && trainer->together && k < trainer->replica_count; k++)
-    s = create_gradient_plan(trainer, &trainer->replicas[k]);
-  if (s == COMPUTE_OK && trainer->group && trainer->replica_count > 1)
-    s = create_local_plan(trainer);
-  if (s == COMPUTE_OK) s = create_step_plan(trainer, true, &trainer->update);
-  if (s == COMPUTE_OK && trainer->options.accumulate > 1)
-    s = create_step_plan(trainer, false, &trainer->add);
-  return s ? s : train_shards_compile(trainer);
+  compute_status status = COMPUTE_OK;
+  for (size_t k = 0; status == COMPUTE_OK && trainer->together && k < trainer->replica_count; k++)
+    status = create_gradient_plan(trainer, &trainer->replicas[k]);
+  if (status == COMPUTE_OK && trainer->group && trainer->replica_count > 1)
+    status = create_local_plan(trainer);
+  if (status == COMPUTE_OK) status = create_step_plan(trainer, true, &trainer->update);
+  if (status == COMPUTE_OK && trainer->options.accumulate > 1)
+    status = create_step_plan(trainer, false, &trainer->add);
+  return status ? status : train_shards_compile(trainer);
 }
 
 /* ---- Inference ----------------------------------------------------------------------------- */
@@ -299,8 +299,8 @@ compute_status train_inference(compute_trainer *trainer, int64_t items, bool tar
     return COMPUTE_OK;
   }
   train_record record;
-  compute_status s = train_record_start(&record, trainer, &trainer->replicas[0]);
-  if (s) return s;
+  compute_status status = train_record_start(&record, trainer, &trainer->replicas[0]);
+  if (status) return status;
   output_list outputs = {.count = 0};
   train_record_forward(&record, items, false, targets);
   train_record_localise(&record);
@@ -311,11 +311,11 @@ compute_status train_inference(compute_trainer *trainer, int64_t items, bool tar
     add_output(&outputs, record.nodes.result);
   }
   train_plan made = {0};
-  s = compute_graph_status(record.graph);
-  if (s == COMPUTE_OK)
-    s = train_record_compile(&record, outputs.nodes, outputs.count, "inference", &made);
+  status = compute_graph_status(record.graph);
+  if (status == COMPUTE_OK)
+    status = train_record_compile(&record, outputs.nodes, outputs.count, "inference", &made);
   train_record_release(&record);
-  if (s) return s;
+  if (status) return status;
   train_plan *place = &trainer->inferences[trainer->inference_next++ % TRAIN_INFERENCES];
   train_plan_release(place);
   *place = made;

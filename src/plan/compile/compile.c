@@ -42,22 +42,22 @@ static compute_status copy_ports(compute_plan *plan, const ir *r, const port_pla
   plan->ports = base_allocate((size_t)p->input_count + p->output_count, sizeof *plan->ports);
   plan->parameters = base_allocate(p->parameter_count, sizeof *plan->parameters);
   if (!plan->ports || !plan->parameters) return short_of_memory(plan);
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < p->input_count; i++) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && i < p->input_count; i++) {
     plan->input_count++;
-    s = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source, 0);
+    status = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source, 0);
   }
-  for (uint32_t i = 0; s == COMPUTE_OK && i < p->output_count; i++) {
+  for (uint32_t i = 0; status == COMPUTE_OK && i < p->output_count; i++) {
     plan->output_count++;
     plan->repeat_count += p->outputs[i].repeats;
-    s = make_port(plan, &plan->ports[p->input_count + i], r, p->outputs[i].node,
-                  p->outputs[i].graph_index, p->outputs[i].repeats);
+    status = make_port(plan, &plan->ports[p->input_count + i], r, p->outputs[i].node,
+                       p->outputs[i].graph_index, p->outputs[i].repeats);
   }
-  for (uint32_t i = 0; s == COMPUTE_OK && i < p->parameter_count; i++)
+  for (uint32_t i = 0; status == COMPUTE_OK && i < p->parameter_count; i++)
     plan->parameters[plan->parameter_count++] =
         compute_tensor_retain(r->nodes[p->parameters[i]].tensor);
   plan->assigns = p->assign_count > 0;
-  return s;
+  return status;
 }
 
 static compute_status copy_step(compute_plan *plan, const lowering *l, build_step *from,
@@ -146,32 +146,32 @@ static void note_port_steps(compute_plan *plan) {
 static compute_status copy_steps(compute_plan *plan, lowering *l) {
   plan->steps = base_allocate(l->step_count, sizeof *plan->steps);
   if (!plan->steps) return short_of_memory(plan);
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < l->step_count; i++) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && i < l->step_count; i++) {
     plan->step_count++;
-    s = copy_step(plan, l, &l->steps[i], &plan->steps[i]);
+    status = copy_step(plan, l, &l->steps[i], &plan->steps[i]);
     count_step(plan, &plan->steps[i]);
   }
-  if (s == COMPUTE_OK) note_port_steps(plan);
-  return s == COMPUTE_OK ? make_checks(plan, l) : s;
+  if (status == COMPUTE_OK) note_port_steps(plan);
+  return status == COMPUTE_OK ? make_checks(plan, l) : status;
 }
 
 /* Every operand needs an address, even a constant without elements. So each piece gets at least one
  * byte. */
 static compute_status upload_constants(compute_plan *plan, const lowering *l) {
-  compute_status s = COMPUTE_OK;
-  for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next) {
+  compute_status status = COMPUTE_OK;
+  for (const constant_piece *c = l->constant_pieces; status == COMPUTE_OK && c; c = c->next) {
     const uint32_t d = c->device;
     const uint64_t bytes = l->constant_bytes[d] > 0 ? l->constant_bytes[d] : 1;
-    if (!plan->constants[d]) s = buffer_create(plan->device[d], bytes, &plan->constants[d]);
-    if (s == COMPUTE_OK && c->bytes > 0)
-      s = transfer_upload(plan->device[d],
-                          &(compute_argument){&plan->constants[d]->memory, c->offset}, c->values,
-                          c->bytes);
+    if (!plan->constants[d]) status = buffer_create(plan->device[d], bytes, &plan->constants[d]);
+    if (status == COMPUTE_OK && c->bytes > 0)
+      status = transfer_upload(plan->device[d],
+                               &(compute_argument){&plan->constants[d]->memory, c->offset},
+                               c->values, c->bytes);
   }
   plan->info.constant_bytes =
       l->constant_bytes[PLAN_MAIN] + l->constant_bytes[PLAN_CPU] + l->packed_constant_bytes;
-  return s;
+  return status;
 }
 
 /* True if steps are placed by cost: on request, or without a device in the options if the context's
@@ -213,18 +213,19 @@ static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_o
   const fuse_options how = {.fuse = !(options->flags & COMPUTE_PLAN_NO_FUSION),
                             .updates_wait = can_be_repeated(plan, options)};
   bool changed = false;
-  compute_status s = fuse_nodes(r, how, memory, f);
-  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_FUSE, r, f, NULL, NULL);
-  if (s == COMPUTE_OK && how.fuse && r->simplify) s = repeat_cheap(r, f, &changed);
-  if (s == COMPUTE_OK && changed) s = fuse_nodes(r, how, memory, f);
-  if (s == COMPUTE_OK && how.fuse && r->simplify) dump_nodes(dump, DUMP_REPEAT, r, f, NULL, NULL);
-  if (s == COMPUTE_OK && how.fuse) s = merge_updates(r, memory, f);
-  if (s == COMPUTE_OK && how.fuse) dump_nodes(dump, DUMP_MERGE, r, f, NULL, NULL);
-  if (s != COMPUTE_OK || !prefers_channels_last(plan, options)) return s;
+  compute_status status = fuse_nodes(r, how, memory, f);
+  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_FUSE, r, f, NULL, NULL);
+  if (status == COMPUTE_OK && how.fuse && r->simplify) status = repeat_cheap(r, f, &changed);
+  if (status == COMPUTE_OK && changed) status = fuse_nodes(r, how, memory, f);
+  if (status == COMPUTE_OK && how.fuse && r->simplify)
+    dump_nodes(dump, DUMP_REPEAT, r, f, NULL, NULL);
+  if (status == COMPUTE_OK && how.fuse) status = merge_updates(r, memory, f);
+  if (status == COMPUTE_OK && how.fuse) dump_nodes(dump, DUMP_MERGE, r, f, NULL, NULL);
+  if (status != COMPUTE_OK || !prefers_channels_last(plan, options)) return status;
   const uint64_t capabilities = plan->device[PLAN_MAIN]->info.capabilities;
-  s = channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
-  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_CHANNELS, r, f, NULL, NULL);
-  return s;
+  status = channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
+  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_CHANNELS, r, f, NULL, NULL);
+  return status;
 }
 
 /* Builds the plan; `outputs` are graph indices. */
@@ -246,32 +247,32 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
                 .convolution = allowed_precision(options->flags)};
   const compute_device *kernels = kernels_device(plan, options);
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   dump_graph(dump, DUMP_GRAPH, graph, outputs, count, &folded);
-  if (simplify) s = fold_constants(graph, outputs, count, kernels, memory, &folded);
-  if (s == COMPUTE_OK && simplify) dump_graph(dump, DUMP_FOLD, graph, outputs, count, &folded);
-  if (s == COMPUTE_OK)
-    s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,
-                   memory);
-  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_CAPTURE, &r, NULL, NULL, NULL);
-  if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, dump, &f);
-  if (s == COMPUTE_OK) s = lower_begin(&l);
-  if (s == COMPUTE_OK && is_automatic(plan->context, options)) {
-    s = place_clusters(&l, options->device);
+  if (simplify) status = fold_constants(graph, outputs, count, kernels, memory, &folded);
+  if (status == COMPUTE_OK && simplify) dump_graph(dump, DUMP_FOLD, graph, outputs, count, &folded);
+  if (status == COMPUTE_OK)
+    status = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,
+                        memory);
+  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_CAPTURE, &r, NULL, NULL, NULL);
+  if (status == COMPUTE_OK) status = fuse(&r, plan, options, memory, dump, &f);
+  if (status == COMPUTE_OK) status = lower_begin(&l);
+  if (status == COMPUTE_OK && is_automatic(plan->context, options)) {
+    status = place_clusters(&l, options->device);
     plan->generation = device_generation(plan->device[PLAN_MAIN]);
-    if (s == COMPUTE_OK) dump_nodes(dump, DUMP_PLACE, &r, &f, &l, NULL);
+    if (status == COMPUTE_OK) dump_nodes(dump, DUMP_PLACE, &r, &f, &l, NULL);
   }
-  if (s == COMPUTE_OK) s = ports_collect(&l, outputs, count, &ports);
-  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_ORDER, &r, &f, &l, ports.order);
-  if (s == COMPUTE_OK) s = copy_ports(plan, &r, &ports);
-  if (s == COMPUTE_OK) s = lower_all(&l, &ports);
-  if (s == COMPUTE_OK) s = copy_steps(plan, &l);
-  if (s == COMPUTE_OK) s = upload_constants(plan, &l);
-  if (s == COMPUTE_OK)
+  if (status == COMPUTE_OK) status = ports_collect(&l, outputs, count, &ports);
+  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_ORDER, &r, &f, &l, ports.order);
+  if (status == COMPUTE_OK) status = copy_ports(plan, &r, &ports);
+  if (status == COMPUTE_OK) status = lower_all(&l, &ports);
+  if (status == COMPUTE_OK) status = copy_steps(plan, &l);
+  if (status == COMPUTE_OK) status = upload_constants(plan, &l);
+  if (status == COMPUTE_OK)
     plan->info.arena_bytes = plan->arena_bytes[PLAN_MAIN] + plan->arena_bytes[PLAN_CPU];
   lower_abandon(&l);
   fold_release(&folded);
-  return s;
+  return status;
 }
 
 static compute_status check_call(const compute_graph *graph, const compute_node *outputs,
@@ -313,8 +314,8 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
                                compute_plan **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(graph, context);
-  compute_status s = check_call(graph, outputs, count, options, result);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = check_call(graph, outputs, count, options, result);
+  if (status != COMPUTE_OK) return status;
   static const compute_plan_options defaults = {0};
   if (!options) options = &defaults;
   compute_context *context = graph->context;
@@ -334,19 +335,19 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   pthread_mutex_init(&plan->idle_mutex, NULL);
   context_object_created(context, &plan_object, plan);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
-  if (!indices) s = short_of_memory(plan);
-  for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;
-  if (s == COMPUTE_OK && options->name && !(plan->name = base_duplicate(options->name)))
-    s = short_of_memory(plan);
-  if (s == COMPUTE_OK) s = device_check(plan->device[PLAN_MAIN], "compute_compile");
+  if (!indices) status = short_of_memory(plan);
+  for (size_t i = 0; status == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;
+  if (status == COMPUTE_OK && options->name && !(plan->name = base_duplicate(options->name)))
+    status = short_of_memory(plan);
+  if (status == COMPUTE_OK) status = device_check(plan->device[PLAN_MAIN], "compute_compile");
   plan->generation = device_generation(plan->device[PLAN_MAIN]);
-  if (s == COMPUTE_OK) s = build(plan, graph, indices, (uint32_t)count, options, &memory);
-  if (s == COMPUTE_OK && cpu_plan_is_wanted(plan))
-    s = cpu_plan_create(graph, indices, (uint32_t)count, options->flags, &plan->cpu_plan);
+  if (status == COMPUTE_OK) status = build(plan, graph, indices, (uint32_t)count, options, &memory);
+  if (status == COMPUTE_OK && cpu_plan_is_wanted(plan))
+    status = cpu_plan_create(graph, indices, (uint32_t)count, options->flags, &plan->cpu_plan);
   scratch_release(&memory);
-  if (s != COMPUTE_OK) {
+  if (status != COMPUTE_OK) {
     compute_plan_release(plan);
-    return s;
+    return status;
   }
   plan->info.host_bytes = plan_host_bytes(plan);
   log_write(COMPUTE_LOG_DEBUG, "core",

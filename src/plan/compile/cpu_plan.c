@@ -172,9 +172,9 @@ compute_status cpu_plan_stage(cpu_plan *cpu) {
   for (uint32_t i = 0; i < cpu->staged_count; i++) {
     staged_parameter *p = &cpu->staged[i];
     if (p->copy) continue;
-    compute_status s =
+    compute_status status =
         tensor_create_private(g->context->cpu, p->original->dtype, p->original->shape, &p->copy);
-    if (s != COMPUTE_OK) return s;
+    if (status != COMPUTE_OK) return status;
   }
   return graph_replace_tensors(g, choose_staged, cpu);
 }

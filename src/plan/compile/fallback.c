@@ -73,8 +73,8 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
 
 static compute_status make_plan(cpu_plan *cpu) {
   if (cpu->plan) return COMPUTE_OK;
-  compute_status s = cpu_plan_stage(cpu);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = cpu_plan_stage(cpu);
+  if (status != COMPUTE_OK) return status;
   compute_node *nodes = base_allocate(cpu->output_count, sizeof *nodes);
   if (!nodes)
     return error_set(cpu->graph.context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
@@ -82,14 +82,14 @@ static compute_status make_plan(cpu_plan *cpu) {
   for (uint32_t i = 0; i < cpu->output_count; i++)
     nodes[i] = graph_handle(&cpu->graph, cpu->outputs[i]);
   uint32_t kept = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
-  s = compute_compile(&cpu->graph, nodes, cpu->output_count,
-                      &(compute_plan_options){.device = cpu->graph.context->cpu,
-                                              .fallback = COMPUTE_FALLBACK_STRICT,
-                                              .flags = cpu->flags & kept,
-                                              .name = "repetition on the CPU"},
-                      &cpu->plan);
+  status = compute_compile(&cpu->graph, nodes, cpu->output_count,
+                           &(compute_plan_options){.device = cpu->graph.context->cpu,
+                                                   .fallback = COMPUTE_FALLBACK_STRICT,
+                                                   .flags = cpu->flags & kept,
+                                                   .name = "repetition on the CPU"},
+                           &cpu->plan);
   base_release(nodes);
-  return s;
+  return status;
 }
 
 /* Copies assigned parameters back to their device. */
@@ -98,8 +98,8 @@ static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
     const staged_parameter *p = &cpu->staged[i];
     if (!p->assigned) continue;
     *touched = true;
-    compute_status s = compute_tensor_copy(p->original, p->copy);
-    if (s != COMPUTE_OK) return s;
+    compute_status status = compute_tensor_copy(p->original, p->copy);
+    if (status != COMPUTE_OK) return status;
   }
   return COMPUTE_OK;
 }
@@ -111,13 +111,13 @@ static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings,
                                  const run_control *control, run_attempt *attempt) {
   *attempt = (run_attempt){0};
   pthread_mutex_lock(&cpu->mutex);
-  compute_status s = make_plan(cpu);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < cpu->staged_count; i++)
-    s = compute_tensor_copy(cpu->staged[i].copy, cpu->staged[i].original);
-  if (s == COMPUTE_OK) s = run_once(cpu->plan, bindings, count, NULL, control, attempt);
-  if (s == COMPUTE_OK) s = store_parameters(cpu, &attempt->touched);
+  compute_status status = make_plan(cpu);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < cpu->staged_count; i++)
+    status = compute_tensor_copy(cpu->staged[i].copy, cpu->staged[i].original);
+  if (status == COMPUTE_OK) status = run_once(cpu->plan, bindings, count, NULL, control, attempt);
+  if (status == COMPUTE_OK) status = store_parameters(cpu, &attempt->touched);
   pthread_mutex_unlock(&cpu->mutex);
-  return s;
+  return status;
 }
 
 /* ---- Fallback -------------------------------------------------------------------------------- */
@@ -157,16 +157,16 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
   run_control control = {.cancelled = request->cancelled,
                          .deadline = run_deadline(request->time_limit),
                          .progress = request->progress};
-  compute_status s = run_on_cpu(plan->cpu_plan, bindings, count, &control, attempt);
+  compute_status status = run_on_cpu(plan->cpu_plan, bindings, count, &control, attempt);
   bool loud = policy_of(plan, request->fallback) == COMPUTE_FALLBACK_WARN;
-  if (s == COMPUTE_OK) {
+  if (status == COMPUTE_OK) {
     fallback_note(plan->context, device, FALLBACK_RUN_ON_CPU, loud,
                   "a run of %s%.80s failed and was repeated on the CPU: %.300s",
                   plan->name ? "" : "a plan", plan->name ? plan->name : "", cause.message);
     error_restore(NULL, before);
-    return s;
+    return status;
   }
-  if (s == COMPUTE_ERROR_CANCELLED) return s;
+  if (status == COMPUTE_ERROR_CANCELLED) return status;
   compute_error_get(NULL, &second);
   return final_failure(plan, &cause,
                        attempt->touched ? "parameters may have been changed; repeated on the CPU: "
@@ -192,16 +192,17 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
   run_attempt attempt;
   compute_error before;
   if (plan->cpu_plan) compute_error_get(NULL, &before);
-  compute_status s = run_once(plan, bindings, count, request->queue, &control, &attempt), first = s;
-  bool again = s != COMPUTE_OK && plan->cpu_plan && is_failure_of_device(s, &attempt) &&
+  compute_status status = run_once(plan, bindings, count, request->queue, &control, &attempt),
+                 first = status;
+  bool again = status != COMPUTE_OK && plan->cpu_plan && is_failure_of_device(status, &attempt) &&
                policy_of(plan, request->fallback) != COMPUTE_FALLBACK_STRICT;
   if (again)
-    s = repeat(plan, bindings, count, request, &before, &attempt);
-  else if (s != COMPUTE_OK)
+    status = repeat(plan, bindings, count, request, &before, &attempt);
+  else if (status != COMPUTE_OK)
     tell_of_parameters(plan, &attempt);
-  if (s != COMPUTE_OK) run_skip_rest(plan, &attempt);
+  if (status != COMPUTE_OK) run_skip_rest(plan, &attempt);
   if (report) {
-    bool on_cpu = again && s == COMPUTE_OK;
+    bool on_cpu = again && status == COMPUTE_OK;
     *report = (compute_run_report){
         .device = on_cpu ? plan->context->cpu : plan->device[PLAN_MAIN],
         .failure = again ? first : COMPUTE_OK,
@@ -210,7 +211,7 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
         .seconds = (double)(clock_now() - start) / 1e9,
     };
   }
-  return s;
+  return status;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
@@ -238,17 +239,17 @@ static compute_status check_options(const compute_plan *plan, const compute_run_
 }
 
 /* Skips the calls of a refused run, because others may wait for them. */
-static compute_status refuse(const compute_plan *plan, compute_status s) {
+static compute_status refuse(const compute_plan *plan, compute_status status) {
   if (plan) plan_skip_calls(plan, 0);
-  return s;
+  return status;
 }
 
 compute_status compute_run(const compute_plan *plan, const compute_binding *bindings, size_t count,
                            compute_queue *queue) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(plan, context);
-  compute_status s = check_call(plan, bindings, count, queue);
-  if (s != COMPUTE_OK) return refuse(plan, s);
+  compute_status status = check_call(plan, bindings, count, queue);
+  if (status != COMPUTE_OK) return refuse(plan, status);
   return run_with_fallback(plan, bindings, count, &(run_request){.queue = queue}, NULL);
 }
 
@@ -260,9 +261,9 @@ compute_status compute_run_with(const compute_plan *plan, const compute_binding 
   static const compute_run_options defaults;
   if (report) *report = (compute_run_report){0};
   if (!options) options = &defaults;
-  compute_status s = check_call(plan, bindings, count, options->queue);
-  if (s == COMPUTE_OK) s = check_options(plan, options);
-  if (s != COMPUTE_OK) return refuse(plan, s);
+  compute_status status = check_call(plan, bindings, count, options->queue);
+  if (status == COMPUTE_OK) status = check_options(plan, options);
+  if (status != COMPUTE_OK) return refuse(plan, status);
   const run_request request = {
       .queue = options->queue, .fallback = options->fallback, .time_limit = options->time_limit};
   return run_with_fallback(plan, bindings, count, &request, report);

@@ -107,17 +107,17 @@ static compute_status evaluate(compute_device *cpu, const compute_graph *g,
                                   .fallback = COMPUTE_FALLBACK_STRICT,
                                   .flags = COMPUTE_PLAN_NO_SIMPLIFICATION,
                                   .name = "constant folding"};
-  compute_status s = compute_compile(g, nodes, f->count, &options, &plan);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < f->count; i++) {
+  compute_status status = compute_compile(g, nodes, f->count, &options, &plan);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < f->count; i++) {
     const graph_node *n = &g->nodes[f->values[i].graph_index];
-    s = tensor_create_private(cpu, n->dtype, n->shape, &f->tensors[i]);
-    if (s != COMPUTE_OK) break;
+    status = tensor_create_private(cpu, n->dtype, n->shape, &f->tensors[i]);
+    if (status != COMPUTE_OK) break;
     f->values[i].values = compute_tensor_data(f->tensors[i]);
     bindings[i] = (compute_binding){.node = nodes[i], .tensor = f->tensors[i]};
   }
-  if (s == COMPUTE_OK) s = compute_run(plan, bindings, f->count, NULL);
+  if (status == COMPUTE_OK) status = compute_run(plan, bindings, f->count, NULL);
   compute_plan_release(plan);
-  return s;
+  return status;
 }
 
 compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,

@@ -57,12 +57,12 @@ typedef struct plan_step {
 
 /* Computes the addresses of a step's operands, in order. `memory` and `offset` describe the
  * slots. */
-static inline void plan_step_arguments(const plan_step *step, const compute_memory *const *memory,
+static inline void plan_step_arguments(const plan_step *s, const compute_memory *const *memory,
                                        const uint64_t *offset, compute_argument *arguments) {
-  for (uint32_t k = 0; k < step->operand_count; k++) {
-    uint32_t slot = step->operands[k].slot;
-    arguments[k] = (compute_argument){.memory = memory[slot],
-                                      .offset = offset[slot] + step->operands[k].offset};
+  for (uint32_t k = 0; k < s->operand_count; k++) {
+    uint32_t slot = s->operands[k].slot;
+    arguments[k] =
+        (compute_argument){.memory = memory[slot], .offset = offset[slot] + s->operands[k].offset};
   }
 }
 

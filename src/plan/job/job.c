@@ -55,22 +55,22 @@ compute_status compute_job_wait(compute_job *job, double limit) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_wait";
-  compute_status s = check_wait(job, operation, limit);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = check_wait(job, operation, limit);
+  if (status != COMPUTE_OK) return status;
   int64_t deadline = run_deadline(limit);
   bool in_time = true;
   compute_error error;
   runners_lock(job->runners);
   while (job->state != COMPUTE_JOB_DONE && in_time) in_time = runners_wait(job->runners, deadline);
   bool done = job->state == COMPUTE_JOB_DONE;
-  s = job->status;
+  status = job->status;
   error = job->error;
   runners_unlock(job->runners);
   if (!done)
     return error_set(job->context, COMPUTE_ERROR_TIMEOUT, operation,
                      "the job did not finish within %g seconds; it continues", limit);
-  if (s != COMPUTE_OK) error_restore(job->context, &error);
-  return s;
+  if (status != COMPUTE_OK) error_restore(job->context, &error);
+  return status;
 }
 
 compute_status compute_job_poll(const compute_job *job, bool *done) {

@@ -37,9 +37,9 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
       !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the options have an unknown fallback or an invalid time limit");
-  compute_status s = error_if_reserved(plan->context, operation, "options", options->reserved);
-  if (s == COMPUTE_OK) s = check_after(plan, options);
-  return s == COMPUTE_OK ? run_check(plan, bindings, count) : s;
+  compute_status status = error_if_reserved(plan->context, operation, "options", options->reserved);
+  if (status == COMPUTE_OK) status = check_after(plan, options);
+  return status == COMPUTE_OK ? run_check(plan, bindings, count) : status;
 }
 
 static compute_status make(const compute_plan *plan, const compute_binding *bindings, size_t count,
@@ -103,19 +103,19 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
   if (!options) options = &defaults;
   compute_job *job = NULL;
   job_runners *runners = NULL;
-  compute_status s = check_call(plan, bindings, count, options);
-  if (s == COMPUTE_OK) s = runners_of(plan->context, &runners);
-  if (s == COMPUTE_OK) s = make(plan, bindings, count, options, &job);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = check_call(plan, bindings, count, options);
+  if (status == COMPUTE_OK) status = runners_of(plan->context, &runners);
+  if (status == COMPUTE_OK) status = make(plan, bindings, count, options, &job);
+  if (status != COMPUTE_OK) return status;
   job->runners = runners;
   job->submitted = clock_now();
   runners_lock(runners);
-  s = runners_prepare(runners);
-  if (s != COMPUTE_OK) {
+  status = runners_prepare(runners);
+  if (status != COMPUTE_OK) {
     runners_unlock(runners);
     life_drop_inputs(job);
     life_unreference(job);
-    return s;
+    return status;
   }
   if (result) {
     *result = job; /* before the job can run, as its callback may read this */

@@ -144,7 +144,7 @@ static compute_status rebuild(ir *r, const fusion *f, const uint32_t *readers,
 }
 
 compute_status repeat_cheap(ir *r, const fusion *f, bool *changed) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   unsigned char *candidate = scratch_take(r->memory, r->count, 1);
   unsigned char *count = scratch_take(r->memory, r->count, 1);
   *changed = false;
@@ -157,9 +157,9 @@ compute_status repeat_cheap(ir *r, const fusion *f, bool *changed) {
   uint32_t total = r->count;
   for (uint32_t i = 0; i < r->count; i++) total += count[i] > 1 ? count[i] - 1u : 0;
   if (total == r->count) return COMPUTE_OK;
-  s = rebuild(r, f, readers, count, total);
-  *changed = s == COMPUTE_OK;
-  if (s == COMPUTE_OK) return s;
+  status = rebuild(r, f, readers, count, total);
+  *changed = status == COMPUTE_OK;
+  if (status == COMPUTE_OK) return status;
 
 short_of_memory:
   return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",

@@ -147,12 +147,12 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   const compute_kernel_descriptor *k = &d->descriptor;
   step_operand operand[COMPUTE_MAX_OPERANDS];
   for (uint32_t i = 0; i < k->input_count; i++) {
-    compute_status s = COMPUTE_OK;
+    compute_status status = COMPUTE_OK;
     if (i == 0 && source != IR_NONE)
       operand[i].storage = source;
     else
-      s = storage_on(l, d->input_node[i], device, &operand[i].storage);
-    if (s != COMPUTE_OK) return s;
+      status = storage_on(l, d->input_node[i], device, &operand[i].storage);
+    if (status != COMPUTE_OK) return status;
     operand[i].offset = (uint64_t)d->input_offset[i] * compute_dtype_size(d->inputs[i].dtype);
   }
   for (uint32_t i = 0; i < k->output_count; i++) {
@@ -310,19 +310,19 @@ static void label_step(lowering *l, const cluster *c, const kernel_draft *d) {
 static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d) {
   const cluster *c = &l->f->clusters[index];
   decision where;
-  compute_status s = place(l, index, d, &where);
-  if (s == COMPUTE_OK) s = define_outputs(l, c, where.device);
-  for (uint32_t part = 0; s == COMPUTE_OK && draft_cluster(l, index, part, d); part++) {
+  compute_status status = place(l, index, d, &where);
+  if (status == COMPUTE_OK) status = define_outputs(l, c, where.device);
+  for (uint32_t part = 0; status == COMPUTE_OK && draft_cluster(l, index, part, d); part++) {
     if (is_empty(&d->descriptor)) continue;
     uint32_t outputs[COMPUTE_MAX_OPERANDS];
     for (uint32_t i = 0; i < d->descriptor.output_count; i++)
       outputs[i] = l->home[d->output_node[i]];
-    s = add_kernel(l, d, &where, IR_NONE, outputs);
-    if (s == COMPUTE_OK) label_step(l, c, d);
+    status = add_kernel(l, d, &where, IR_NONE, outputs);
+    if (status == COMPUTE_OK) label_step(l, c, d);
     where.placement = where.reason = NULL; /* logged once */
   }
-  if (s != COMPUTE_OK) error_attribute(l->plan->context, cluster_operation(l, c));
-  return s;
+  if (status != COMPUTE_OK) error_attribute(l->plan->context, cluster_operation(l, c));
+  return status;
 }
 
 /* Finds a storage on `device` with the contents of `from`; adds a transfer if necessary. */
@@ -370,45 +370,45 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
   char reason[512] = "";
   uint32_t to = target;
   decision where = {.device = copier(l, node, source, target)};
-  compute_status s = COMPUTE_OK;
-  if (where.device == PLAN_MAIN) s = ask_device(l, &d->descriptor, reason, sizeof reason);
-  if (is_refusal(s)) s = fall_back(l, "copy", s, reason, &where);
+  compute_status status = COMPUTE_OK;
+  if (where.device == PLAN_MAIN) status = ask_device(l, &d->descriptor, reason, sizeof reason);
+  if (is_refusal(status)) status = fall_back(l, "copy", status, reason, &where);
   const uint32_t device = where.device;
-  if (s == COMPUTE_OK && source != IR_NONE) s = bring(l, source, device, &source);
+  if (status == COMPUTE_OK && source != IR_NONE) status = bring(l, source, device, &source);
   /* A strided target has other elements in between that must survive: fetch them first. */
-  if (s == COMPUTE_OK && l->storages[target].device != device) {
+  if (status == COMPUTE_OK && l->storages[target].device != device) {
     if (strides)
-      s = bring(l, target, device, &to);
+      status = bring(l, target, device, &to);
     else if ((to = storage_add(l, IR_NONE, device, node_bytes(n))) == IR_NONE)
-      s = short_of_memory(l);
+      status = short_of_memory(l);
   }
-  if (s == COMPUTE_OK) s = add_kernel(l, d, &where, source, &to);
-  return s == COMPUTE_OK && to != target ? add_transfer(l, to, target) : s;
+  if (status == COMPUTE_OK) status = add_kernel(l, d, &where, source, &to);
+  return status == COMPUTE_OK && to != target ? add_transfer(l, to, target) : status;
 }
 
 /* Stores outputs that were not computed in place, then parameters. A new value that is (a view of)
  * a parameter is first copied aside, so that assignments cannot disturb each other. */
 static compute_status store_results(lowering *l, const port_plan *ports, kernel_draft *d) {
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < ports->output_count; i++)
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && i < ports->output_count; i++)
     if (!lies_in(l, ports->outputs[i].node, ports->outputs[i].storage))
-      s = store(l, ports->outputs[i].node, IR_NONE, ports->outputs[i].storage, NULL, d);
+      status = store(l, ports->outputs[i].node, IR_NONE, ports->outputs[i].storage, NULL, d);
   uint32_t *aside = scratch_take(l->memory, ports->assign_count, sizeof *aside);
   if (!aside) return short_of_memory(l);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < ports->assign_count; i++) {
+  for (uint32_t i = 0; status == COMPUTE_OK && i < ports->assign_count; i++) {
     uint32_t value = ports->assigns[i].value;
     aside[i] = IR_NONE;
     if (l->r->nodes[l->f->layouts[value].base].op != OP_parameter) continue;
     uint32_t device = l->places ? l->storages[ports->assigns[i].storage].device : PLAN_MAIN;
     aside[i] = storage_add(l, IR_NONE, device, node_bytes(&l->r->nodes[value]));
-    s = aside[i] == IR_NONE ? short_of_memory(l) : store(l, value, IR_NONE, aside[i], NULL, d);
+    status = aside[i] == IR_NONE ? short_of_memory(l) : store(l, value, IR_NONE, aside[i], NULL, d);
   }
-  for (uint32_t i = 0; s == COMPUTE_OK && i < ports->assign_count; i++) {
+  for (uint32_t i = 0; status == COMPUTE_OK && i < ports->assign_count; i++) {
     const port_assign *a = &ports->assigns[i];
     if (aside[i] == IR_NONE && l->home[a->value] == a->storage) continue;
-    s = store(l, a->value, aside[i], a->storage, l->f->layouts[a->parameter].stride, d);
+    status = store(l, a->value, aside[i], a->storage, l->f->layouts[a->parameter].stride, d);
   }
-  return s;
+  return status;
 }
 
 static const struct {
@@ -421,16 +421,16 @@ static const struct {
 compute_status lower_all(lowering *l, const port_plan *ports) {
   kernel_draft *draft = scratch_take(l->memory, 1, sizeof *draft);
   if (!draft) return short_of_memory(l);
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < l->f->cluster_count; i++)
-    s = lower_cluster(l, ports->order[i], draft);
-  if (s == COMPUTE_OK) s = store_results(l, ports, draft);
-  if (s == COMPUTE_OK) dump_steps(l, DUMP_LOWER);
-  for (size_t i = 0; s == COMPUTE_OK && i < sizeof passes / sizeof *passes; i++) {
-    s = passes[i].run(l);
-    if (s == COMPUTE_OK) dump_steps(l, passes[i].dump);
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && i < l->f->cluster_count; i++)
+    status = lower_cluster(l, ports->order[i], draft);
+  if (status == COMPUTE_OK) status = store_results(l, ports, draft);
+  if (status == COMPUTE_OK) dump_steps(l, DUMP_LOWER);
+  for (size_t i = 0; status == COMPUTE_OK && i < sizeof passes / sizeof *passes; i++) {
+    status = passes[i].run(l);
+    if (status == COMPUTE_OK) dump_steps(l, passes[i].dump);
   }
-  return s;
+  return status;
 }
 
 void lower_abandon(lowering *l) {

@@ -265,8 +265,8 @@ static compute_status solve(placing *p, compute_device *candidate, int64_t *tota
     if (!placement_solve(&p->problem, p->on, total)) return short_of_memory(p->l);
     for (uint32_t i = 0; i < p->problem.unit_count; i++) {
       if (!p->on[i] || p->asked[i]) continue;
-      compute_status s = ask(p, i, candidate);
-      if (s != COMPUTE_OK) return s;
+      compute_status status = ask(p, i, candidate);
+      if (status != COMPUTE_OK) return status;
       settled &= !p->refusal[i];
     }
   }
@@ -416,14 +416,14 @@ compute_status place_clusters(lowering *l, compute_device *only) {
   for (size_t i = 0; compute_device_at(context, i); i++) {
     compute_device *candidate = compute_device_at(context, i);
     if (!is_candidate(candidate, only) || !reaches_parameters(l, candidate, &holds)) continue;
-    compute_status s = solve(&p, candidate, &total);
-    if (s != COMPUTE_OK) return s;
+    compute_status status = solve(&p, candidate, &total);
+    if (status != COMPUTE_OK) return status;
     if (chosen && total >= best) continue;
     best = total;
     chosen = candidate;
     parameters_there = holds;
-    s = write_places(&p, candidate, parameters_there);
-    if (s != COMPUTE_OK) return s;
+    status = write_places(&p, candidate, parameters_there);
+    if (status != COMPUTE_OK) return status;
   }
   l->plan->placed = true; /* on the CPU, without another candidate */
   return COMPUTE_OK;

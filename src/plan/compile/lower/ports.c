@@ -118,8 +118,8 @@ static compute_status make_storages(lowering *l, port_plan *p) {
   for (uint32_t i = 0; i < p->parameter_count; i++) {
     const ir_node *n = &l->r->nodes[p->parameters[i]];
     uint32_t device = PLAN_MAIN;
-    compute_status s = parameter_device(l, n, &device);
-    if (s != COMPUTE_OK) return s;
+    compute_status status = parameter_device(l, n, &device);
+    if (status != COMPUTE_OK) return status;
     l->home[p->parameters[i]] = storage_add(l, slot++, device, extent_bytes(n->tensor));
     if (l->home[p->parameters[i]] == IR_NONE) return short_of_memory(l);
     l->storages[l->home[p->parameters[i]]].node = p->parameters[i];
@@ -296,9 +296,9 @@ compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_
     if (r->nodes[i].op == OP_input) p->inputs[p->input_count++] = i;
     if (r->nodes[i].op == OP_parameter) p->parameters[p->parameter_count++] = i;
   }
-  compute_status s = collect_assigns(l, p);
-  if (s == COMPUTE_OK) s = collect_outputs(l, graph_outputs, count, p);
-  if (s == COMPUTE_OK) s = make_storages(l, p);
-  if (s == COMPUTE_OK) s = claim_targets(l, p, late);
-  return s == COMPUTE_OK ? order_clusters(l, p, late) : s;
+  compute_status status = collect_assigns(l, p);
+  if (status == COMPUTE_OK) status = collect_outputs(l, graph_outputs, count, p);
+  if (status == COMPUTE_OK) status = make_storages(l, p);
+  if (status == COMPUTE_OK) status = claim_targets(l, p, late);
+  return status == COMPUTE_OK ? order_clusters(l, p, late) : status;
 }

@@ -182,8 +182,8 @@ static compute_status bind_one(const compute_plan *plan, plan_run *run, const co
   if (!in && !out) return COMPUTE_OK; /* an input that the plan does not need */
   const bool output = !in || (out && run->bound[in - plan->ports]);
   const plan_port *port = output ? out : in;
-  compute_status s = check_tensor(plan, port, output, b->tensor);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = check_tensor(plan, port, output, b->tensor);
+  if (status != COMPUTE_OK) return status;
   const uint32_t number = (uint32_t)(port - plan->ports);
   if (!run->bound[number]) {
     run->bound[number] = b->tensor;
@@ -203,8 +203,8 @@ static compute_status bind_one(const compute_plan *plan, plan_run *run, const co
 compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_binding *bindings,
                         size_t count) {
   for (size_t i = 0; i < count; i++) {
-    compute_status s = bind_one(plan, run, &bindings[i]);
-    if (s != COMPUTE_OK) return s;
+    compute_status status = bind_one(plan, run, &bindings[i]);
+    if (status != COMPUTE_OK) return status;
   }
   for (uint32_t i = 0; i < plan_port_count(plan); i++) {
     char label[64], shape[96];
@@ -280,18 +280,18 @@ static compute_status collect_spans(const compute_plan *plan, plan_run *run) {
 
 compute_status bind_ports(const compute_plan *plan, plan_run *run) {
   const uint32_t ports = plan_port_count(plan);
-  compute_status s = collect_spans(plan, run);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = collect_spans(plan, run);
+  if (status != COMPUTE_OK) return status;
   run->first_overwrite = run->first_assign;
   for (uint32_t i = 0; i < ports; i++) {
     const plan_port *port = &plan->ports[i];
     compute_tensor *used = run->bound[i];
     if (needs_substitute(plan, run, i)) {
-      s = tensor_create_private(plan->device[plan->port_device], port->dtype, port->shape,
-                                &run->substitute[i]);
-      if (s == COMPUTE_OK && i < plan->input_count)
-        s = compute_tensor_copy(run->substitute[i], run->bound[i]);
-      if (s != COMPUTE_OK) return s;
+      status = tensor_create_private(plan->device[plan->port_device], port->dtype, port->shape,
+                                     &run->substitute[i]);
+      if (status == COMPUTE_OK && i < plan->input_count)
+        status = compute_tensor_copy(run->substitute[i], run->bound[i]);
+      if (status != COMPUTE_OK) return status;
       used = run->substitute[i];
     }
     run->memory[i] = &used->buffer->memory;

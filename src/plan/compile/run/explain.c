@@ -198,7 +198,7 @@ compute_status compute_plan_measure(const compute_plan *plan, const compute_bind
                      "compute_plan_measure", "%s is NULL", !plan ? "plan" : "bindings");
   const run_control control = {.timed = true};
   run_attempt attempt;
-  const compute_status s = run_once(plan, bindings, count, NULL, &control, &attempt);
-  if (s != COMPUTE_OK) run_skip_rest(plan, &attempt);
-  return s;
+  const compute_status status = run_once(plan, bindings, count, NULL, &control, &attempt);
+  if (status != COMPUTE_OK) run_skip_rest(plan, &attempt);
+  return status;
 }

@@ -10,8 +10,8 @@
 /* Prints a step in a few lines. The plan may still be under compilation: its ports are known, and
  * slots from plan->slot_count on are values without a place ("value 1" and so on). `number` counts
  * from 0. `costs` has one entry per device; NULL: no times are printed. */
-void explain_step(const compute_plan *plan, text_buffer *text, uint32_t number,
-                  const plan_step *step, const device_costs *costs);
+void explain_step(const compute_plan *plan, text_buffer *text, uint32_t number, const plan_step *s,
+                  const device_costs *costs);
 
 /* Prints an operand of a step: "input 1", "parameter 0", "@512". */
 void explain_operand(const compute_plan *plan, text_buffer *text, const plan_operand *operand);

@@ -111,8 +111,8 @@ static compute_status take_memory(const compute_plan *plan, plan_run *run, memor
       run->offset[plan->constant_slot[d]] = 0;
     }
     if (plan->arena_bytes[d] == 0) continue;
-    compute_status s = buffer_create(plan->device[d], plan->arena_bytes[d], &arena[d]);
-    if (s != COMPUTE_OK) return s;
+    compute_status status = buffer_create(plan->device[d], plan->arena_bytes[d], &arena[d]);
+    if (status != COMPUTE_OK) return status;
     run->memory[plan->arena_slot[d]] = run->memory[plan->thread_arena_slot[d]] = &arena[d]->memory;
     run->offset[plan->arena_slot[d]] = run->offset[plan->thread_arena_slot[d]] = 0;
   }
@@ -120,22 +120,23 @@ static compute_status take_memory(const compute_plan *plan, plan_run *run, memor
 }
 
 static compute_status take_queues(const compute_plan *plan, plan_run *run, compute_queue **queue) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   if (plan->device[PLAN_CPU] && !run->queue[PLAN_CPU])
-    s = compute_queue_create(plan->device[PLAN_CPU], &run->queue[PLAN_CPU]);
-  for (uint32_t i = 1; s == COMPUTE_OK && i < plan->thread_arenas; i++)
-    if (!run->arena_queue[i]) s = compute_queue_create(plan->context->cpu, &run->arena_queue[i]);
-  if (s != COMPUTE_OK || *queue) return s;
+    status = compute_queue_create(plan->device[PLAN_CPU], &run->queue[PLAN_CPU]);
+  for (uint32_t i = 1; status == COMPUTE_OK && i < plan->thread_arenas; i++)
+    if (!run->arena_queue[i])
+      status = compute_queue_create(plan->context->cpu, &run->arena_queue[i]);
+  if (status != COMPUTE_OK || *queue) return status;
   if (!run->queue[PLAN_MAIN])
-    s = compute_queue_create(plan->device[PLAN_MAIN], &run->queue[PLAN_MAIN]);
+    status = compute_queue_create(plan->device[PLAN_MAIN], &run->queue[PLAN_MAIN]);
   *queue = run->queue[PLAN_MAIN];
-  return s;
+  return status;
 }
 
 /* ---- Calls that others wait for -------------------------------------------------------------- */
 
-static bool others_wait(const plan_step *step) {
-  const graph_host_call *call = step->call;
+static bool others_wait(const plan_step *s) {
+  const graph_host_call *call = s->call;
   return call && call->skip;
 }
 
@@ -189,21 +190,21 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
     copies |= run->substitute[plan->input_count + i] != NULL;
   if (!own && !copies && !inputs_staged && deadline == 0)
     return arena ? queue_keep(queue, arena) : COMPUTE_OK;
-  compute_status s = queue_wait_until(queue, deadline);
+  compute_status status = queue_wait_until(queue, deadline);
   attempt->hung |= device_hangs(queue->device);
-  attempt->foreign = s != COMPUTE_OK;
-  for (uint32_t i = plan->input_count; s == COMPUTE_OK && i < plan_port_count(plan); i++)
-    if (run->substitute[i]) s = compute_tensor_copy(run->bound[i], run->substitute[i]);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < run->repeat_count; i++)
-    s = compute_tensor_copy(run->repeats[i].tensor, run->bound[run->repeats[i].port]);
-  return s;
+  attempt->foreign = status != COMPUTE_OK;
+  for (uint32_t i = plan->input_count; status == COMPUTE_OK && i < plan_port_count(plan); i++)
+    if (run->substitute[i]) status = compute_tensor_copy(run->bound[i], run->substitute[i]);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < run->repeat_count; i++)
+    status = compute_tensor_copy(run->repeats[i].tensor, run->bound[run->repeats[i].port]);
+  return status;
 }
 
 /* A device that was lost and recovered no longer has the plan's kernels. */
 static compute_status check_devices(const compute_plan *plan) {
   compute_device *device = plan->device[PLAN_MAIN];
-  compute_status s = device_check(device, operation);
-  if (s != COMPUTE_OK || plan->generation == device_generation(device)) return s;
+  compute_status status = device_check(device, operation);
+  if (status != COMPUTE_OK || plan->generation == device_generation(device)) return status;
   return error_set_native(
       plan->context, COMPUTE_ERROR_DEVICE_LOST, 0, operation, "compile the plan again",
       "the plan was compiled before %s was lost and recovered", device->info.name);
@@ -214,10 +215,10 @@ static compute_status check_parameters(const compute_plan *plan) {
   for (uint32_t i = 0; plan->assigns && i < plan->parameter_count; i++) {
     if (!compute_tensor_is_frozen(plan->parameters[i])) continue;
     const uint32_t slot = plan_port_count(plan) + i;
-    for (uint32_t s = 0; s < plan->step_count; s++) {
-      const plan_step *step = &plan->steps[s];
-      for (uint32_t k = step->input_count; k < step->operand_count; k++)
-        if (step->operands[k].slot == slot)
+    for (uint32_t n = 0; n < plan->step_count; n++) {
+      const plan_step *s = &plan->steps[n];
+      for (uint32_t k = s->input_count; k < s->operand_count; k++)
+        if (s->operands[k].slot == slot)
           return error_set(plan->context, COMPUTE_ERROR_BINDING, operation,
                            "the plan assigns to parameter %u, whose tensor is frozen", (unsigned)i);
     }
@@ -237,8 +238,8 @@ static void keep_memory(const compute_plan *plan, const plan_run *run, compute_q
 static compute_status submit(const compute_plan *plan, plan_run *run, compute_queue *queue,
                              bool own, const run_control *control, memory_buffer **arena,
                              run_attempt *attempt) {
-  compute_status s = queue_keep_checks(queue, plan->checks);
-  if (s == COMPUTE_OK) s = run_steps(plan, run, queue, control);
+  compute_status status = queue_keep_checks(queue, plan->checks);
+  if (status == COMPUTE_OK) status = run_steps(plan, run, queue, control);
   /* This run, a transfer or another run may have detected the hang; the queue may hold work of this
    * run. */
   attempt->hung = device_hangs(queue->device);
@@ -248,8 +249,9 @@ static compute_status submit(const compute_plan *plan, plan_run *run, compute_qu
   attempt->done = run->done;
   for (uint32_t i = 0; i < run->done && !attempt->joined; i++)
     attempt->joined = others_wait(&plan->steps[i]);
-  if (s == COMPUTE_OK) return finish(plan, run, queue, own, control, arena[PLAN_MAIN], attempt);
-  return wait_after_failure(queue, control, s, attempt);
+  if (status == COMPUTE_OK)
+    return finish(plan, run, queue, own, control, arena[PLAN_MAIN], attempt);
+  return wait_after_failure(queue, control, status, attempt);
 }
 
 compute_status run_once(const compute_plan *plan, const compute_binding *bindings, size_t count,
@@ -259,30 +261,30 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
   bool own = !queue;
   plan_run *run;
   *attempt = (run_attempt){.plan = plan};
-  compute_status s = run_acquire(owner, &run);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = run_acquire(owner, &run);
+  if (status != COMPUTE_OK) return status;
   run->submitted = run->done = 0;
   run->refused = false;
-  s = bind_all(plan, run, bindings, count);
-  if (s == COMPUTE_OK) s = check_devices(plan);
-  if (s == COMPUTE_OK) s = check_parameters(plan);
-  if (s == COMPUTE_OK) s = take_queues(plan, run, &queue);
-  if (s == COMPUTE_OK) s = bind_ports(plan, run);
-  if (s == COMPUTE_OK) s = take_memory(plan, run, arena);
-  if (s == COMPUTE_OK) s = submit(plan, run, queue, own, control, arena, attempt);
-  if (s != COMPUTE_OK) error_attribute(plan->context, operation);
+  status = bind_all(plan, run, bindings, count);
+  if (status == COMPUTE_OK) status = check_devices(plan);
+  if (status == COMPUTE_OK) status = check_parameters(plan);
+  if (status == COMPUTE_OK) status = take_queues(plan, run, &queue);
+  if (status == COMPUTE_OK) status = bind_ports(plan, run);
+  if (status == COMPUTE_OK) status = take_memory(plan, run, arena);
+  if (status == COMPUTE_OK) status = submit(plan, run, queue, own, control, arena, attempt);
+  if (status != COMPUTE_OK) error_attribute(plan->context, operation);
   if (own) attempt->foreign = false;
   if (attempt->hung) keep_memory(plan, run, queue, arena);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(arena[d]);
   run_return(owner, run);
-  return s;
+  return status;
 }
 
 compute_status run_check(const compute_plan *plan, const compute_binding *bindings, size_t count) {
   plan_run *run;
-  compute_status s = run_acquire((compute_plan *)plan, &run);
-  if (s != COMPUTE_OK) return s;
-  s = bind_all(plan, run, bindings, count);
+  compute_status status = run_acquire((compute_plan *)plan, &run);
+  if (status != COMPUTE_OK) return status;
+  status = bind_all(plan, run, bindings, count);
   run_return((compute_plan *)plan, run);
-  return s;
+  return status;
 }
