@@ -23,8 +23,8 @@ def literals(text: str) -> Iterator[tuple[int, str]]:
 
 
 def code(text: str, strings: bool = True) -> str:
-    """The text with blanks for comments, and without `strings` also for what is in literals. All
-    offsets stay."""
+    """The text with blanks for comments, and without `strings` also for the content of literals.
+    All offsets stay."""
 
     def instead(token: "re.Match[str]") -> str:
         found = token.group()

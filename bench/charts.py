@@ -71,7 +71,7 @@ class Mark:
 
 
 def marks_of(names: dict[int, str], limits: dict[str, float], unit: str = "") -> list[Mark]:
-    """What the legend shows."""
+    """The marks of the legend."""
     marks = [Mark(name, i) for i, name in names.items()]
     return marks + [
         Mark(f"{name} {value:.3g} {unit}", dash=dash)
@@ -252,7 +252,7 @@ class Bar:
     text: str
 
 
-RATIOS = (0.25, 4.0)  # of the axis, the same in all pictures; what is beyond ends there
+RATIOS = (0.25, 4.0)  # of the axis, the same in all pictures; longer bars end there
 LEFT, RIGHT = 210, 170  # pixels of names and of texts
 
 

@@ -6,8 +6,8 @@
     draw.py networks BENCH.json PICTURE.svg [--goals]
     draw.py trace TRACE.json PICTURE.svg [--from MS] [--to MS] [--title TEXT]
 
-The first two print the figures as a Markdown table, too. A timeline is what
-compute_profile_write_trace writes, or any program with COMPUTE_TRACE=FILE. Pictures follow the
+The first two also print the figures as a Markdown table. A timeline is a file that
+compute_profile_write_trace or any program with COMPUTE_TRACE=FILE writes. Pictures follow the
 reader's light or dark theme, and fit a phone unless --width asks for more pixels.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The developers' goals, and how a run compares: report.py --goals.
 
-A missed goal is shown with the measured value. It says nothing about the correctness of results.
+A missed goal is shown with the measured value. Goals concern speed, not correctness.
 """
 
 from typing import Optional

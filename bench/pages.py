@@ -416,7 +416,7 @@ def generate(results: str, pages: str, images: str, tree: str) -> dict[str, str]
 
 
 def record(results: str, tree: str) -> None:
-    """Adds what code.json does not have yet, and drops what has gone."""
+    """Adds files that code.json does not have yet, and drops files that no longer exist."""
     entries, history = code_state.load(results), code_state.History(tree)
     known: Json = {}
     for machine in sorted(os.listdir(results)):

@@ -152,7 +152,7 @@ def fit_name(case: Case) -> str:
         "readout": "readout noise",
         "pinned": "page-locked",
     }
-    known = (str(fit["rows"]), case.first["dtype"])  # what the other words say
+    known = (str(fit["rows"]), case.first["dtype"])  # shown by the other words
     size = f"{fit['rows']} × {fit['columns']}"
     more = [special.get(word, word) for word in words[1:] if word not in known]
     return ", ".join([words[0], size, case.first["dtype"], *more])

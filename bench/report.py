@@ -240,7 +240,7 @@ def failure_box(bench: Bench) -> str:
 
 
 def left_out_box(bench: Bench, build: list[str]) -> str:
-    """The cases that were not measured, and what the build lacks, each with its reason."""
+    """The cases that were not measured, and the parts that the build lacks, each with its reason."""
     cases = [f"{case}: {why}" for case, why in bench.skipped()]
     if not cases and not build:
         return ""

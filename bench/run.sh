@@ -170,7 +170,7 @@ peers_environment() {
   "$python" -c 'import numpy, onnx.helper' 2>/dev/null || skip "PyPI: $(tail -n 1 "$build/peers/log")"
 }
 
-# In a shell of its own, which `skip` leaves with status 77.
+# In a separate shell, which `skip` leaves with status 77.
 compare_today() (
   peers_environment
   rm -f "$build/report/peers.json"

@@ -89,7 +89,7 @@ def suite_row(bench: Bench, case: Case, with_goals: bool) -> Cells:
     first, training = case.first, case.first.get("training") or {}
     around = f"{time_text(first['ms_p10'])} … {time_text(first['ms_p90'])}"
     speeds = [number(first["gflops"], "{:.1f}"), number(first["gbytes_s"], "{:.1f}")]
-    # What stays in the caches has no limit: the streaming speed is that of the memory.
+    # Data in the caches has no limit: the streaming speed is measured in memory.
     limited = case.suite in PRODUCTS or case.megabytes() > bench.cache_megabytes()
     speeds.append(number(bench.part_of_limit(case) if limited else None, "{:.0%}"))
     speeds.append(number(training.get("samples_per_second"), "{:.0f}"))

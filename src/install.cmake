@@ -19,7 +19,7 @@ install(EXPORT compute NAMESPACE compute:: FILE computeTargets.cmake
 configure_package_config_file(src/computeConfig.cmake.in computeConfig.cmake
   INSTALL_DESTINATION ${compute_package_dir}
   NO_SET_AND_CHECK_MACRO)
-# Before 1.0 a minor version may break what a program relies on.
+# Before 1.0 a minor version may break programs.
 write_basic_package_version_file(computeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/computeConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/computeConfigVersion.cmake

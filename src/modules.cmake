@@ -2,10 +2,10 @@
 # compute_add_backend(<name> <sources>...) makes a backend module: libcompute-<name>.so.
 #
 # A module is loaded at run time and exports one symbol. It needs the public headers and nothing of
-# the core's library; what it wants from the core comes through compute_services. The caller may
-# add include folders, options and libraries to the target compute-<name> afterwards.
+# the core's library; compute_services gives it the core's functions. The caller may add include
+# folders, options and libraries to the target compute-<name> afterwards.
 #
-# Each is a part of the installation of its own, but for the CPU's, which belongs to the library, and
+# Each is a separate part of the installation, but for the CPU's, which belongs to the library, and
 # the null device's, which is for those who write modules.
 function(compute_add_backend name)
   set(target compute-${name})
@@ -35,8 +35,8 @@ function(compute_add_backend name)
   endif()
 endfunction()
 
-# compute_leave_out(<what> <why>) says what this configuration cannot build, now, in the summary and in
-# left-out.txt of the build folder, for bench/run.sh's report.
+# compute_leave_out(<what> <why>) reports a part that this configuration cannot build: now, in the
+# summary, and in left-out.txt of the build folder, for bench/run.sh's report.
 function(compute_leave_out what why)
   message(STATUS "Left out: ${what}: ${why}")
   set_property(GLOBAL APPEND PROPERTY COMPUTE_LEFT_OUT "${what}: ${why}")

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Beside today's peers: single operations, whole networks, in f32 and bf16, and training steps of libcompute and of what PyPI has.
+"""Beside today's peers: single operations, whole networks, in f32 and bf16, and training steps of libcompute and of
+packages from PyPI.
 
     compare.py [--suite operation,network,bf16,train] [--rows 'conv*,resnet50_b1'] [--isa avx2] [--device cuda:0]
                [--json FILE] [--list]
 
-Every engine is a process of its own on the same data. They take turns, in rounds, so that a slow phase of the machine
-affects all of them, and the median of the rounds counts. Results are compared before anything is timed: those of single
-operations with NumPy in double precision, the others with each other. A peer that is not installed, that does not have
-an operation, or that computes something else is left out, with the reason; a wrong result of libcompute is a failure. A
-time never is.
+Every engine is a separate process on the same data. They run in rounds, so that a slow phase of the machine
+affects all of them, and the median of the rounds counts. Results are compared before anything is timed: single
+operations with NumPy in double precision, networks and training steps with each other. A peer that is not installed,
+that does not have an operation, or that computes something else is left out, with the reason; a wrong result of
+libcompute is a failure. A time never is.
 
 The records of an existing FILE are kept if they are of this machine and commit, so that rows can be measured in several
 calls; table.py makes tables of it. bench/run.sh --peers makes an environment for Python that has all engines; needs numpy
@@ -174,8 +175,8 @@ def start_engine(record, worker, engine, path, folder):
 
 
 def check(record, workers, errors, bound, judged):
-    """Leaves out what is further than `bound` from the truth (judged), or else from libcompute. Then libcompute is wrong
-    if no peer agrees with it."""
+    """Leaves out engines that are further than `bound` from the truth (judged), or else from libcompute. Then
+    libcompute is wrong if no peer agrees with it."""
     for engine, error in errors.items():
         if error <= bound:
             record["engines"][engine]["error"] = error
@@ -278,7 +279,7 @@ def commit():
 
 
 class Results:
-    """The records so far, those of an earlier call on the same machine and commit included."""
+    """The records so far, including records from an earlier call on the same machine and commit."""
 
     def __init__(self, options):
         self.path = options.json
@@ -325,7 +326,7 @@ def measure(rows, options, results):
                     print(f"{engine} is left out: {reason}", flush=True)
                     told.add(engine)
             if row.suite in ("network", "bf16"):
-                team.close()  # what a model needs of memory is only seen in a new process
+                team.close()  # only a new process shows a model's memory
         results.add(record)
         print(table.line(record), flush=True)
         if not record["right"]:

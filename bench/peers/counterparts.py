@@ -18,7 +18,7 @@ from operations import OPERATIONS
 
 
 class Unsupported(Exception):
-    """What this library, or this form of it, does not have."""
+    """This library, or this form of it, does not have the operation."""
 
 
 class Counterpart(Builder):

@@ -166,7 +166,7 @@ def main():
     torch.zeros(1, device="cuda")  # makes the context
     library, stopped = Library(options.library), []
     data = {"cublaslt": library.version, "gpu": torch.cuda.get_device_name(), "rows": [], "left_out": {}}
-    for number in (signal.SIGINT, signal.SIGTERM):  # keeps what is measured
+    for number in (signal.SIGINT, signal.SIGTERM):  # keeps the rows that are measured
         signal.signal(number, lambda number, frame: stopped.append(number))
     for name, (m, n, k, kind) in rows().items():
         if stopped:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Engines that run a model, each in a process of its own, for compare.py and models.py.
+"""Engines that run a model, each in a separate process, for compare.py and models.py.
 
 A worker reads commands on stdin and answers each with a line of JSON on stdout: "load PATH" (an ONNX file, whose name
 also names its counterpart in counterparts.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save
-PATH" (the last result, .npy), "memory". What goes wrong is the answer's "error".
+PATH" (the last result, .npy), "memory". A failure is the answer's "error".
 """
 import ctypes
 import glob

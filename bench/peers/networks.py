@@ -5,7 +5,7 @@ ResNet-50 and MobileNetV2 also quantized to 8 bits, calibrated on noise; that ne
 
     networks.py FOLDER [NAME...]
 
-Structures follow the papers, and shapes those of common exporters; weights are drawn so that values neither
+Structures follow the papers, and shapes follow common exporters; weights are drawn so that values neither
 vanish nor overflow. Sizes of the batch (and of a sequence) are symbolic. Needs numpy and onnx from PyPI.
 """
 import os
@@ -78,7 +78,7 @@ class Builder:
                          coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
     def attend(self, q, k, v, size, mask=None, causal=0):
-        """Of heads of `size`; causal: the number of tokens, each of which sees those up to itself."""
+        """Of heads of `size`; causal: the number of tokens; each sees the tokens up to itself."""
         scores = self.node("MatMul", q, self.node("Transpose", k, perm=[0, 1, 3, 2]))
         scores = self.node("Div", scores, self.constant(np.float32(np.sqrt(size))))
         if causal and causal not in self.masks:
@@ -279,7 +279,7 @@ class Sizes:
 
 
 def gpt(n, s, tokens, places, attention):
-    """What the variants below share; attention(i, q, k, v) adds the attention of layer i."""
+    """The common part of the variants below; attention(i, q, k, v) adds the attention of layer i."""
     width = s.width
     words = n.weight(s.words, width, fan=2500)
     x = n.node("Add", n.node("Gather", words, "ids"), n.node("Gather", n.weight(s.places, width, fan=2500), places))

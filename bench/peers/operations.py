@@ -20,7 +20,7 @@ MILLIONS = (10000, 1000)
 
 
 class Operation:
-    """A row: what it computes, and the shapes of its inputs."""
+    """A row: its function, and the shapes of its inputs."""
 
     def __init__(self, build, *shapes, dtype=FLOAT):
         self.build, self.shapes, self.dtype = build, shapes, dtype

@@ -30,7 +30,7 @@ def ordered(records):
 
 
 def line(record):
-    """What is printed while rows are measured, and of a table in text."""
+    """The line that is printed when a row is measured, and the row of a table in text."""
     ours = record["engines"].get("libcompute")
     if not ours:
         return f"{record['row']:32} libcompute: {record['left_out'].get('libcompute', 'not measured')}"

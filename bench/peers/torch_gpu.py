@@ -188,7 +188,7 @@ def main():
     torch.backends.cudnn.benchmark = True
     found, left_out, stopped = [], {}, []
     patterns = options.filter.split(",")
-    for number in (signal.SIGINT, signal.SIGTERM):  # keeps what is measured
+    for number in (signal.SIGINT, signal.SIGTERM):  # keeps the rows that are measured
         signal.signal(number, lambda number, frame: stopped.append(number))
     for row in rows():
         if stopped:

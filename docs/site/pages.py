@@ -39,7 +39,7 @@ def link(found, page, placed):
     if image:
         return f"![{text}]({os.path.basename(there)})"
     if there.endswith(".md") and os.path.relpath(there, TREE).split(os.sep)[0] in PLACES:
-        # The index is a page of the README, and its pages are those of the index, in its order.
+        # The index is a page of the README, and its pages are in the order of the index.
         parent = os.path.join(TREE, "docs", "index.md")
         if there not in placed and (page == parent or there == parent and page == os.path.join(TREE, "README.md")):
             placed.add(there)

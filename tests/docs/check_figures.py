@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The pages and pictures of docs/performance/ are made from bench/results/ and say what is stale.
+"""The pages and pictures of docs/performance/ are made from bench/results/, and mark stale tables.
 
     check_figures.py TREE
 

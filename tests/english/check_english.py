@@ -8,14 +8,18 @@ Phrases: the string literals of src, backends and bench, and the comments of inc
 FILE:LINE with the phrase and its replacement. A phrase may be split over adjacent literals or lines of a comment.
 If a pattern is wrong about a text, make the pattern more exact.
 
-Turns of phrase: the comments of src, backends, kernels, include, bench and tests, and the prose of all pages. Code bases
+Turns of phrase: the comments of src, backends, kernels, include, bench and tests, also in Python with its
+docstrings, in shell scripts and in CMake's files, and the prose of all pages. Code bases
 whose first language is English have at most 1.3 of each per 10,000 words; more than MOST in one of these trees fails.
 The table has a line for each room. --list prints every occurrence.
 """
+import ast
 import collections
+import io
 import os
 import re
 import sys
+import tokenize
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TREE, "bench"))
@@ -66,6 +70,7 @@ TURNS = {
 MOST = 2.0
 TREES = ("src", "backends", "kernels", "include", "bench", "tests", "docs")
 SOURCES = (".c", ".h", ".def", ".cpp", ".hpp", ".cl", ".cu", ".inc")
+SCRIPTS = (".py", ".sh", ".cmake", "CMakeLists.txt")
 
 JOINT = re.compile(r"(?:\s|\\\n|PRI[a-zA-Z0-9]+)*")
 
@@ -85,6 +90,41 @@ def literals(text):
 def comments(text):
     for offset, comment in c_source.comments(text):
         yield offset, re.sub(r"\s*\n\s*\*?\s*", " ", comment.strip("/* \n"))
+
+
+def python_comments(text):
+    """(offset, text) of comments, where those on lines in sequence count as one, and of docstrings."""
+    begins = [0]
+    for line in text.split("\n"):
+        begins.append(begins[-1] + len(line) + 1)
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            last = found[-1] if found else None
+            if last and last[1] == line - 1 and last[2] == column:
+                last[1], last[3] = line, last[3] + " " + token.string.lstrip("# ")
+            else:
+                found.append([begins[line - 1] + column, line, column, token.string.lstrip("# ")])
+    for offset, _, _, comment in found:
+        yield offset, comment
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            page = ast.get_docstring(node)
+            if page:
+                yield begins[node.body[0].lineno - 1], page
+
+
+def hash_comments(text):
+    """(offset, text) of the comments of shell and CMake that have lines to themselves; lines in sequence are one."""
+    for block in re.finditer(r"(?:^[ \t]*#(?!!)[^\n]*\n?)+", text, re.M):
+        yield block.start(), re.sub(r"\s*\n[ \t]*#*[ \t]*", " ", block.group().lstrip("# \t"))
+
+
+def comments_of(path, text):
+    if path.endswith(".py"):
+        return python_comments(text)
+    return comments(text) if path.endswith(SOURCES) else hash_comments(text)
 
 
 def check(path, find):
@@ -124,17 +164,19 @@ def texts(root):
             folders[:] = [name for name in folders if not name.startswith((".", "__"))]
             for name in names:
                 path = os.path.join(where, name)
-                if not name.endswith(SOURCES + (".md",)):
+                if not name.endswith(SOURCES + SCRIPTS + (".md",)):
                     continue
                 with open(path, encoding="utf-8") as file:
                     text = file.read()
                 if name.endswith(".md"):
                     yield os.path.relpath(path, root), 1, prose(text)
                 else:
-                    for offset, content in comments(text):
+                    for offset, content in comments_of(name, text):
                         yield os.path.relpath(path, root), text.count("\n", 0, offset) + 1, content
-    with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
-        yield "README.md", 1, prose(file.read())
+    for name, read in (("README.md", lambda page: [(0, prose(page))]), ("CMakeLists.txt", hash_comments)):
+        with open(os.path.join(root, name), encoding="utf-8") as file:
+            for _, content in read(file.read()):
+                yield name, 1, content
 
 
 def turns(root, listed):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prints what continuous integration runs, as a table in Markdown: a row for each NAME.row of this folder.
+"""Prints the runs of continuous integration, as a table in Markdown: a row for each NAME.row of this folder.
 
     matrix.py TREE [--check BUILD]
 
@@ -10,7 +10,7 @@ keys, a line each:
     system    where it runs; "the machine" is the one that runs tests/run.sh
     compiler  "cc" is the compiler of the ordinary build
     options   words that the test's script or its arguments contain (may be missing)
-    runs      what it runs, and how much of it
+    runs      its tests, and how many of them
     script    for a row that is no test: its file
     often     "default": each tests/run.sh; "full": each tests/run.sh --full; "2/3": with --full on the second of each
               three days (tests/CMakeLists.txt takes the turns from here); "by hand"

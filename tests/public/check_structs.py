@@ -4,7 +4,7 @@
     check_structs.py TREE SCRATCH [--update]
 
 A struct of include/compute/ ends with a member `reserved`; or it is named in docs/reference/compatibility.md: as a value
-that never changes, or as shown by pointer only (and in BY_POINTER below). Sizes are those of structs.txt beside this
+that never changes, or as shown by pointer only (and in BY_POINTER below). Sizes are in structs.txt beside this
 file, on machines with 64 bits; --update writes them. backend.h and include/compute/backend/ have separate rules (test_abi.c).
 
 A function that takes a struct with reserved words, also a nested one, refuses nonzero words: test_reserved.c has a

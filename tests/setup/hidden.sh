@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Both commands without optional packages: bench/run.sh and tests/run.sh exit with 0 and print what
-# is left out. Started by ctest: TREE BUILD_DIR SCRATCH_DIR all|each [GROUP…].
+# Both commands without optional packages: bench/run.sh and tests/run.sh exit with 0 and print
+# the parts that are left out. Started by ctest: TREE BUILD_DIR SCRATCH_DIR all|each [GROUP…].
 #
 # "all" hides every optional package at once and runs a part of both commands. "each" hides them in
 # turn, shared between the days (share.sh), or hides the given groups: "everything",

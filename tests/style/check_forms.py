@@ -28,7 +28,7 @@ SOURCES = (".c", ".h", ".def", ".inc")
 
 BUILT_IN = re.compile(r"\b__(?:atomic|sync)_\w+")
 STANDARD = re.compile(r"\b_Atomic\b|\bstdatomic\.h\b")
-# {file: the reason why its atomics are not those of <stdatomic.h>}
+# {file: the reason why <stdatomic.h> does not serve}
 BUILT_INS = {
     "kernels/dialect_c.h": "kernels add to elements of the caller's arrays, which are not _Atomic",
 }
