@@ -15,10 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compute/graph_nn.h"
-#include "compute/spots.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
+#include "support/samples/operation_options.h"
 
 enum {
   CALLS = 6000,
@@ -127,7 +126,7 @@ static compute_node seed_of(draw *d) {
 }
 
 static compute_node or_none(draw *d, compute_node x) {
-  return choose(d, 2) ? x : (compute_node){0};
+  return choose(d, 2) ? x : none;
 }
 
 /* A shape of arbitrary numbers. */
@@ -206,32 +205,32 @@ static compute_node draw_concat(draw *d) {
 static compute_node draw_conv2d(draw *d) {
   const compute_conv2d_options o = conv_options(d);
   const compute_node x = operand(d, 4), w = filter(d, channels_of(d, x), 4);
-  return compute_conv2d(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv2d(d->g, x, w, none, &o);
 }
 
 static compute_node draw_conv2d_transpose(draw *d) {
   const compute_conv2d_options o = conv_options(d);
   const compute_node x = operand(d, 4), w = filter(d, channels_of(d, x), 4);
-  return compute_conv2d_transpose(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv2d_transpose(d->g, x, w, none, &o);
 }
 
 static compute_node draw_conv2d_integer(draw *d) {
   const compute_conv2d_options o = conv_options(d);
   d->dtype = choose(d, 2) ? COMPUTE_I8 : COMPUTE_U8;
   const compute_node x = operand(d, 4), w = filter(d, channels_of(d, x), 4);
-  return compute_conv2d_integer(d->g, x, w, (compute_node){0}, (compute_node){0}, &o);
+  return compute_conv2d_integer(d->g, x, w, none, none, &o);
 }
 
 static compute_node draw_conv3d(draw *d) {
   const compute_conv3d_options o = volume_options(d);
   const compute_node x = operand(d, 5), w = filter(d, channels_of(d, x), 5);
-  return compute_conv3d(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv3d(d->g, x, w, none, &o);
 }
 
 static compute_node draw_conv3d_transpose(draw *d) {
   const compute_conv3d_options o = volume_options(d);
   const compute_node x = operand(d, 5), w = filter(d, channels_of(d, x), 5);
-  return compute_conv3d_transpose(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv3d_transpose(d->g, x, w, none, &o);
 }
 
 static compute_node draw_pool2d(draw *d) {
@@ -269,7 +268,7 @@ static compute_node draw_recurrent(draw *d) {
   /* Some steps, or more than a gradient accepts: tens of thousands would only take long. */
   const int64_t steps = size(d), known = steps < 1000 || steps > 100000 ? steps : 1000;
   const compute_node x = typed(d, d->dtype, COMPUTE_SHAPE(known, size(d), inputs));
-  if (hidden > INT32_MAX) return (compute_node){0};
+  if (hidden > INT32_MAX) return none;
   const compute_node w = typed(d, d->dtype, COMPUTE_SHAPE(inputs, gates * hidden));
   const compute_node r = typed(d, d->dtype, COMPUTE_SHAPE(hidden, gates * hidden));
   return kind == 0   ? compute_rnn(d->g, x, w, r, &o, NULL)
@@ -280,13 +279,13 @@ static compute_node draw_recurrent(draw *d) {
 static compute_node draw_dequantize(draw *d) {
   const compute_quantized_options o = {.bits = choose(d, 4) ? 4 : axis(d), .block = number(d)};
   const compute_node packed = typed(d, COMPUTE_U8, shape(d, 2));
-  return compute_dequantize(d->g, packed, operand(d, 2), (compute_node){0}, number(d), &o);
+  return compute_dequantize(d->g, packed, operand(d, 2), none, number(d), &o);
 }
 
 static compute_node draw_quantized_matmul(draw *d) {
   const compute_quantized_options o = {.bits = choose(d, 4) ? 4 : axis(d), .block = number(d)};
   const compute_node packed = typed(d, COMPUTE_U8, shape(d, 2));
-  return compute_quantized_matmul(d->g, any(d), packed, operand(d, 2), (compute_node){0}, &o);
+  return compute_quantized_matmul(d->g, any(d), packed, operand(d, 2), none, &o);
 }
 
 static compute_node draw_batch_norm(draw *d) {
