@@ -128,20 +128,10 @@ endif()
 # The same programs on the device, without fallback to the CPU.
 set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=10
   ${cuda_environment})
-foreach(name cast convolution elementwise typed_graphs sources eager)
-  compute_add_variant(operations_${name} cuda "${on_device}")
-  compute_record_errors(operations_${name}_cuda operations_${name})
-endforeach()
 # Each program costs a run of the C compiler, so it takes another share of the samples than PoCL.
-foreach(name gradients indexed matmul quantized recurrent reduction row structural)
-  compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
-  compute_record_errors(operations_${name}_cuda operations_${name})
-endforeach()
-compute_add_variant(operations_long_sums cuda "${on_device};COMPUTE_TEST_SPREAD=3")
+compute_add_operation_variants(cuda cuda "${on_device}" COMPUTE_TEST_SAMPLES=6)
 compute_add_variant(operations_row cuda_locale
   "${on_device};COMPUTE_TEST_SAMPLES=6;COMPUTE_TEST_LOCALE=tr_TR.UTF-8;LOCPATH=${CMAKE_CURRENT_BINARY_DIR}/locales;COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_cuda_locale")
-compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
-compute_add_variant(operations_operand_kinds cuda "${on_device}")
 foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch batch_progress batch_steps
@@ -158,11 +148,6 @@ compute_add_variant(batch_misuse cuda
 set(variant_labels full) # the remaining tests repeat others, or take long
 foreach(name eager_eager job_job model_loops model_sizes plan_training)
   compute_add_variant(${name} cuda "${on_device}")
-endforeach()
-compute_add_variant(operations_random_graphs cuda "${on_device}")
-compute_add_variant(operations_network cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
-foreach(name random_graphs network)
-  compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
 compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")

@@ -82,23 +82,10 @@ endif()
 # (cuda.cmake).
 set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=18
   ${opencl_environment})
-set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=16 COMPUTE_TEST_SPREAD=30)
+set(fewer COMPUTE_TEST_SAMPLES=16 COMPUTE_TEST_SPREAD=30)
+set(on_device_sampled ${on_device} ${fewer})
 set(variant_labels default full even)
-foreach(name cast convolution random_graphs typed_graphs sources)
-  compute_add_variant(operations_${name} opencl "${on_device}")
-  compute_record_errors(operations_${name}_opencl operations_${name})
-endforeach()
-# A gradient uses the kernels of the operations in it.
-foreach(name gradients indexed matmul network quantized recurrent reduction row structural)
-  compute_add_variant(operations_${name} opencl "${on_device_sampled}")
-  compute_record_errors(operations_${name}_opencl operations_${name})
-endforeach()
-compute_add_variant(operations_volume opencl "${on_device_sampled}")
-compute_add_variant(operations_operand_kinds opencl "${on_device};COMPUTE_TEST_SPREAD=30")
-compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=45;COMPUTE_TEST_SAMPLES=2")
-compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
-compute_record_errors(operations_eager_opencl operations_eager)
-compute_record_errors(operations_elementwise_opencl operations_elementwise)
+compute_add_operation_variants(opencl opencl "${on_device}" "${fewer}")
 foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch batch_progress batch_steps
@@ -109,13 +96,11 @@ endforeach()
 # Every kind of kernel again in a program that has called setlocale, without a cache.
 set(opencl_locale ${on_device_sampled} COMPUTE_TEST_LOCALE=de_DE.UTF-8
   LOCPATH=${CMAKE_CURRENT_BINARY_DIR}/locales COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_opencl_locale)
-foreach(name operations_elementwise operations_convolution operations_indexed operations_matmul
-        operations_network operations_recurrent operations_reduction operations_row fit_run fit_spots)
+compute_add_operation_variants(locale opencl_locale "${opencl_locale}" "")
+foreach(name fit_run fit_spots)
   compute_add_variant(${name} opencl_locale "${opencl_locale}")
 endforeach()
-compute_add_variant(operations_norm_range opencl "${on_device}")
 compute_add_variant(model_norm_range opencl "${on_device}")
-compute_add_variant(operations_long_sums opencl "${on_device};COMPUTE_TEST_SPREAD=3")
 set(variant_labels full) # the remaining tests repeat others, or take long
 foreach(name eager_eager job_job model_loops model_sizes plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
@@ -133,11 +118,9 @@ compute_add_variant(faults_long_run opencl
 compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUTE_VALIDATE=strict")
 
 # PoCL under the name of a GPU gets the kernels for GPUs.
-foreach(name operations_indexed operations_long_sums operations_matmul operations_network
-        operations_recurrent operations_reduction operations_row plan_index_errors)
-  compute_add_variant(${name} opencl_gpu
-    "${on_device_sampled};COMPUTE_TEST_SAMPLES=48;COMPUTE_TEST_LAYER=gpu=1")
-endforeach()
+set(on_gpu ${on_device_sampled} COMPUTE_TEST_SAMPLES=48 COMPUTE_TEST_LAYER=gpu=1)
+compute_add_operation_variants(opencl_gpu opencl_gpu "${on_gpu}" "")
+compute_add_variant(plan_index_errors opencl_gpu "${on_gpu}")
 
 if(NOT COMPUTE_OCLGRIND_ICD)
   compute_leave_out("tests under oclgrind" "it is missing (Debian: oclgrind)")

@@ -6,7 +6,7 @@
 
 static void run_samples(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
-  sample_convolutions(check_sample, &c);
+  sample_conv_kernels(check_sample, &c);
   assert_true(c.count > 100);
 }
 

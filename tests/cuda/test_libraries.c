@@ -181,9 +181,9 @@ static visit visit_all(compute_kernel_kind kind, uint32_t implementation, int64_
   v.gpu = compute_default_device(v.context);
   assert_ok(compute_device_by_name(v.context, "cpu", &v.cpu));
   if (kind == COMPUTE_KERNEL_GEMM)
-    sample_products(visit_sample, &v);
+    sample_gemm_kernels(visit_sample, &v);
   else
-    sample_convolutions(visit_sample, &v);
+    sample_conv_kernels(visit_sample, &v);
   cuda_libraries_close(v.context);
   print_message("%d samples, %d served, %d of them with an epilogue behind\n", v.seen, v.served,
                 v.staged);
@@ -319,7 +319,7 @@ static void convolve_both_ways(const sample_kernel *s, void *user) {
 static void strict_convolutions_take_no_engine_that_rounds(void **state) {
   (void)state;
   int seen = 0;
-  sample_convolutions(convolve_both_ways, &seen);
+  sample_conv_kernels(convolve_both_ways, &seen);
   assert_true(seen > 0);
 }
 
@@ -365,7 +365,7 @@ static void winograd_is_taken_only_where_it_is_allowed(void **state) {
   (void)state;
   compute_context *context = cuda_libraries_open("cuda:0");
   filtered seen = {.device = compute_default_device(context)};
-  sample_convolutions(filter_if_allowed, &seen);
+  sample_conv_kernels(filter_if_allowed, &seen);
   cuda_libraries_close(context);
   assert_true(seen.allowed > 0);
 }
@@ -416,7 +416,7 @@ static void convolve_with_failures(const sample_kernel *s, void *user) {
 static void any_call_of_the_library_for_convolutions_may_fail(void **state) {
   (void)state;
   int seen = 0;
-  sample_convolutions(convolve_with_failures, &seen);
+  sample_conv_kernels(convolve_with_failures, &seen);
   assert_true(dnn.configure(""));
 }
 
@@ -447,9 +447,9 @@ static void starve(const sample_kernel *s, void *user) {
 static void host_memory_may_be_short_at_any_request(void **state) {
   (void)state;
   int seen = 0;
-  sample_products(starve, &seen);
+  sample_gemm_kernels(starve, &seen);
   seen = 0;
-  sample_convolutions(starve, &seen);
+  sample_conv_kernels(starve, &seen);
 }
 
 int main(void) {

@@ -13,6 +13,7 @@
 #include "support/harness/failing_allocator.h"
 #include "support/reference/graph_evaluate.h"
 #include "support/harness/values.h"
+#include "support/samples/operation_options.h"
 
 enum { MOST_OPERANDS = 3, MOST_ELEMENTS = 64 };
 
@@ -150,8 +151,8 @@ static void every_elementwise_call_agrees_with_its_graph(void **state) {
 
 /* ---- The others ---------------------------------------------------------------------------- */
 
-#define CALL(name, expression, call)                                                               \
-  static compute_node build_##name(compute_graph *graph, const compute_node *x) {                  \
+#define EAGER(name, ulp, expression, call, ...)                                                    \
+  static compute_node build_##name(compute_graph *g, const compute_node *x) {                      \
     (void)x;                                                                                       \
     return expression;                                                                             \
   }                                                                                                \
@@ -159,107 +160,34 @@ static void every_elementwise_call_agrees_with_its_graph(void **state) {
     (void)x;                                                                                       \
     return call;                                                                                   \
   }
+#include "operations.def"
 
-CALL(cast, compute_cast(graph, x[0], COMPUTE_I32), compute_tensor_cast(x[0], COMPUTE_I32, result))
-CALL(clamp, compute_clamp(graph, x[0], -1, 2), compute_tensor_clamp(x[0], -1, 2, result))
-CALL(transpose, compute_transpose(graph, x[0], COMPUTE_AXES(2, 0, 1)),
-     compute_tensor_transpose(x[0], COMPUTE_AXES(2, 0, 1), result))
-CALL(reshape, compute_reshape(graph, x[0], COMPUTE_SHAPE(-1, 4)),
-     compute_tensor_reshape(x[0], COMPUTE_SHAPE(-1, 4), result))
-CALL(slice, compute_slice(graph, x[0], 1, 0, 2, 2), compute_tensor_slice(x[0], 1, 0, 2, 2, result))
-CALL(broadcast, compute_broadcast(graph, x[0], COMPUTE_SHAPE(2, 3, 4)),
-     compute_tensor_broadcast(x[0], COMPUTE_SHAPE(2, 3, 4), result))
-CALL(concat, compute_concat(graph, x, 3, 1), compute_tensor_concat(x, 3, 1, result))
-CALL(embed, compute_embed(graph, x[0], 0, 7, 1, 3), compute_tensor_embed(x[0], 0, 7, 1, 3, result))
-CALL(matmul_integer, compute_matmul_integer(graph, x[0], x[1], (compute_node){0}, x[2]),
-     compute_tensor_matmul_integer(x[0], x[1], NULL, x[2], result))
-CALL(matmul, compute_matmul(graph, x[0], x[1]), compute_tensor_matmul(x[0], x[1], result))
-CALL(sum, compute_sum(graph, x[0], COMPUTE_AXES(1), false),
-     compute_tensor_sum(x[0], COMPUTE_AXES(1), false, result))
-CALL(mean, compute_mean(graph, x[0], COMPUTE_ALL_AXES, true),
-     compute_tensor_mean(x[0], COMPUTE_ALL_AXES, true, result))
-CALL(prod, compute_prod(graph, x[0], COMPUTE_AXES(0, 2), false),
-     compute_tensor_prod(x[0], COMPUTE_AXES(0, 2), false, result))
-CALL(max, compute_max(graph, x[0], COMPUTE_AXES(-1), false),
-     compute_tensor_max(x[0], COMPUTE_AXES(-1), false, result))
-CALL(min, compute_min(graph, x[0], COMPUTE_AXES(0), true),
-     compute_tensor_min(x[0], COMPUTE_AXES(0), true, result))
-CALL(argmax, compute_argmax(graph, x[0], 1, false), compute_tensor_argmax(x[0], 1, false, result))
-CALL(argmin, compute_argmin(graph, x[0], -1, true), compute_tensor_argmin(x[0], -1, true, result))
-CALL(softmax, compute_softmax(graph, x[0], -1), compute_tensor_softmax(x[0], -1, result))
-CALL(log_softmax, compute_log_softmax(graph, x[0], 0), compute_tensor_log_softmax(x[0], 0, result))
-CALL(normalize, compute_normalize(graph, x[0], 1e-3), compute_tensor_normalize(x[0], 1e-3, result))
-CALL(layer_norm, compute_layer_norm(graph, x[0], x[1], x[2], 1e-3),
-     compute_tensor_layer_norm(x[0], x[1], x[2], 1e-3, result))
-CALL(layer_norm_without_gain, compute_layer_norm(graph, x[0], (compute_node){0}, x[1], 1e-3),
-     compute_tensor_layer_norm(x[0], NULL, x[1], 1e-3, result))
-CALL(gather, compute_gather(graph, x[0], x[1], 1), compute_tensor_gather(x[0], x[1], 1, result))
-CALL(gather_elements, compute_gather_elements(graph, x[0], x[1], 1),
-     compute_tensor_gather_elements(x[0], x[1], 1, result))
-CALL(scatter_add, compute_scatter_add(graph, x[0], x[1], 0, 4),
-     compute_tensor_scatter_add(x[0], x[1], 0, 4, result))
-CALL(scatter, compute_scatter(graph, x[0], x[1], x[2], 0, COMPUTE_SCATTER_SET),
-     compute_tensor_scatter(x[0], x[1], x[2], 0, COMPUTE_SCATTER_SET, result))
-CALL(scatter_elements, compute_scatter_elements(graph, x[0], x[1], x[2], 1, COMPUTE_SCATTER_MAX),
-     compute_tensor_scatter_elements(x[0], x[1], x[2], 1, COMPUTE_SCATTER_MAX, result))
-CALL(scatter_add_elements, compute_scatter_add_elements(graph, x[0], x[1], 1, COMPUTE_SHAPE(3, 6)),
-     compute_tensor_scatter_add_elements(x[0], x[1], 1, COMPUTE_SHAPE(3, 6), result))
-CALL(cross_entropy, compute_cross_entropy(graph, x[0], x[1]),
-     compute_tensor_cross_entropy(x[0], x[1], result))
-CALL(mean_squared_error, compute_mean_squared_error(graph, x[0], x[1]),
-     compute_tensor_mean_squared_error(x[0], x[1], result))
-CALL(random_uniform, compute_random_uniform(graph, COMPUTE_F32, COMPUTE_SHAPE(4, 5), x[0], 9),
-     compute_tensor_random_uniform(x[0], COMPUTE_F32, COMPUTE_SHAPE(4, 5), 9, result))
-CALL(index, compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(3, 4), 1),
-     compute_tensor_index(compute_default_device(test_context), COMPUTE_I64, COMPUTE_SHAPE(3, 4), 1,
-                          result))
-
-#define CASE(name, ulp, count, ...)                                                                \
-  { #name, build_##name, run_##name, count, {__VA_ARGS__ }, ulp }
-#define REAL(...)                                                                                  \
+#define FLOATS(...)                                                                                \
   { COMPUTE_F32, COMPUTE_SHAPE(__VA_ARGS__), -2, 2 }
 #define BYTES(...)                                                                                 \
   { COMPUTE_I8, COMPUTE_SHAPE(__VA_ARGS__), -128, 127 }
-#define INDICES(...)                                                                               \
-  { COMPUTE_I64, COMPUTE_SHAPE(__VA_ARGS__), -4, 3 }
+#define INDICES(count, ...)                                                                        \
+  { COMPUTE_I64, COMPUTE_SHAPE(__VA_ARGS__), 0, (count)-1 }
+#define SIGNED_INDICES(count, ...)                                                                 \
+  { COMPUTE_I64, COMPUTE_SHAPE(__VA_ARGS__), -(count), (count)-1 }
+#define SEED                                                                                       \
+  { COMPUTE_I64, COMPUTE_SCALAR, 0, 1e9 }
+#define NOTHING                                                                                    \
+  { .dtype = COMPUTE_DTYPE_NONE }
 
 static void every_other_call_agrees_with_its_graph(void **state) {
   (void)state;
-  const eager_case cases[] = {
-      CASE(cast, 0, 1, REAL(3, 4)),
-      CASE(clamp, 0, 1, REAL(3, 4)),
-      CASE(transpose, 0, 1, REAL(2, 3, 4)),
-      CASE(reshape, 0, 1, REAL(2, 3, 4)),
-      CASE(slice, 0, 1, REAL(2, 4)),
-      CASE(broadcast, 0, 1, REAL(3, 1)),
-      CASE(concat, 0, 3, REAL(2, 3), REAL(2, 1), REAL(2, 2)),
-      CASE(embed, 0, 1, REAL(2, 3)),
-      CASE(matmul_integer, 0, 3, BYTES(3, 4), BYTES(2, 4, 5), BYTES(5)),
-      CASE(matmul, 16, 2, REAL(3, 4), REAL(2, 4, 5)),
-      CASE(sum, 8, 1, REAL(2, 3, 4)),
-      CASE(mean, 64, 1, REAL(2, 3, 4)),
-      CASE(prod, 16, 1, REAL(2, 3, 4)),
-      CASE(max, 0, 1, REAL(2, 3, 4)),
-      CASE(min, 0, 1, REAL(2, 3, 4)),
-      CASE(argmax, 0, 1, REAL(2, 3, 4)),
-      CASE(argmin, 0, 1, REAL(2, 3, 4)),
-      CASE(softmax, 8, 1, REAL(3, 5)),
-      CASE(log_softmax, 16, 1, REAL(3, 5)),
-      CASE(normalize, 64, 1, REAL(3, 5)),
-      CASE(layer_norm, 64, 3, REAL(3, 5), REAL(5), REAL(5)),
-      CASE(layer_norm_without_gain, 64, 2, REAL(3, 5), REAL(5)),
-      CASE(gather, 0, 2, REAL(2, 4), INDICES(3)),
-      CASE(gather_elements, 0, 2, REAL(3, 4), INDICES(3, 2)),
-      CASE(scatter_add, 8, 2, REAL(6, 2), INDICES(6)),
-      CASE(scatter, 8, 3, REAL(4, 2), REAL(6, 2), INDICES(6)),
-      CASE(scatter_elements, 8, 3, REAL(3, 6), REAL(3, 4), INDICES(3, 4)),
-      CASE(scatter_add_elements, 8, 2, REAL(3, 4), INDICES(3, 4)),
-      CASE(cross_entropy, 16, 2, REAL(5, 4), {COMPUTE_I64, COMPUTE_SHAPE(5), 0, 3}),
-      CASE(mean_squared_error, 16, 2, REAL(4, 3), REAL(3)),
-      CASE(random_uniform, 0, 1, {COMPUTE_I64, COMPUTE_SCALAR, 0, 1e9}),
-      CASE(index, 0, 0, REAL(1)),
+  eager_case cases[] = {
+#define EAGER(name, ulp, expression, call, ...)                                                    \
+  {#name, build_##name, run_##name, 0, {__VA_ARGS__}, ulp},
+#include "operations.def"
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i]);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    eager_case *c = &cases[i];
+    while (c->count < MOST_OPERANDS && c->operands[c->count].dtype != COMPUTE_DTYPE_NONE)
+      c->count++;
+    check(c);
+  }
 }
 
 static void operands_may_be_views_and_the_same_tensor(void **state) {

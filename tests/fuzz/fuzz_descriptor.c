@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernel descriptors: an accepted descriptor can be counted, classified and generated for every
  * dialect, or is refused with a reason. Nothing crashes or overflows. */
-#include <math.h>
 #include <string.h>
-
-#include "compute/backend/fit_kinds.h"
 
 #include "fuzz.h"
 #include "codegen/generate/generate.h"
@@ -12,26 +9,7 @@
 #include "core/kernel/common/fit_problem.h"
 #include "core/kernel/common/program.h"
 #include "codegen/tune/entry.h"
-#include "support/samples/attributes.h"
-
-typedef struct reader {
-  const uint8_t *data;
-  size_t left;
-} reader;
-
-static uint8_t byte(reader *r) {
-  if (r->left == 0) return 0;
-  r->left--;
-  return *r->data++;
-}
-
-/* Mostly small; sometimes at the edges of its range. */
-static int64_t number(reader *r) {
-  static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1,     INT32_MAX, 65536,
-                                 INT32_MIN, INT64_C(1) << 40, 1000003};
-  uint8_t b = byte(r);
-  return b < 240 ? b % 17 : wild[b & 7];
-}
+#include "fuzz/attributes/attributes.h"
 
 static void read_operands(reader *r, compute_operand *operands, uint32_t count, int32_t rank) {
   for (uint32_t i = 0; i < count; i++) {
@@ -58,81 +36,6 @@ static void read_program(reader *r, compute_program *program, compute_instructio
                                .outputs = outputs};
 }
 
-static void read_convolution(reader *r, compute_conv_attributes *c) {
-  c->direction = (compute_convolution_direction)(byte(r) % 4);
-  c->groups = (int32_t)number(r);
-  c->batch = number(r);
-  c->data_channels = number(r);
-  c->result_channels = number(r);
-  for (int i = 0; i < 2; i++) {
-    c->data_size[i] = number(r);
-    c->result_size[i] = number(r);
-    c->filter_size[i] = number(r);
-    c->stride[i] = number(r);
-    c->dilation[i] = number(r);
-    c->padding[i] = number(r);
-  }
-}
-
-/* Mostly `usual`; sometimes any number. */
-static double real(reader *r, double usual) {
-  static const double wild[] = {(double)NAN, (double)INFINITY, -1, 0, 1e-30, 1e30, 0.5, 20};
-  const uint8_t b = byte(r);
-  return b < 250 ? usual : wild[b & 7];
-}
-
-static uint32_t bits(reader *r, uint32_t usual) {
-  const uint8_t b = byte(r);
-  return b < 250 ? b & usual : b * UINT32_C(77);
-}
-
-static void read_fit(reader *r, compute_fit_attributes *a) {
-  compute_fit_problem *p = &a->problem;
-  p->model = (compute_fit_model)bits(r, 3);
-  p->profile = (compute_fit_profile)bits(r, 1);
-  p->solver = (compute_fit_solver)bits(r, 3);
-  p->camera = byte(r) < 250 ? COMPUTE_FIT_SCMOS : (compute_fit_camera)bits(r, 3);
-  p->rows = (int32_t)number(r);
-  p->columns = (int32_t)number(r);
-  p->iterations = (int32_t)bits(r, 63);
-  p->outputs = bits(r, COMPUTE_FIT_ALL_OUTPUTS);
-  p->inputs = bits(r, 0xff) << 1 | bits(r, 1);
-  p->flags = bits(r, 1);
-  p->epsilon = real(r, 0.02);
-  p->fixed = bits(r, 7);
-  p->start_set = bits(r, 15);
-  p->lower_set = bits(r, 15);
-  p->upper_set = bits(r, 15);
-  for (int i = 0; i < COMPUTE_FIT_MAX_PARAMETERS; i++) {
-    p->start[i] = real(r, 2);
-    p->lower[i] = real(r, 0.25);
-    p->upper[i] = real(r, 8);
-    p->z_start[i] = real(r, 0.1);
-  }
-  for (int i = 0; i < 2; i++) {
-    p->sigma[i] = real(r, 1.3);
-    p->a[i] = real(r, 0.1);
-    p->b[i] = real(r, 0.2);
-  }
-  p->depth = real(r, 0.4);
-  p->gamma = real(r, 0.2);
-  p->z_start_count = (int32_t)bits(r, 3);
-  p->offset = real(r, 100);
-  p->gain = real(r, 2);
-  p->em_gain = real(r, 0);
-  p->variance = real(r, 3);
-  a->frames = number(r);
-  a->rows = number(r);
-  a->columns = number(r);
-  char reason[256] = "";
-  if (!fit_problem_check(p, reason, sizeof reason)) {
-    FUZZ_CHECK(reason[0] != 0);
-    return;
-  }
-  *p = fit_problem_normalize(p);
-  FUZZ_CHECK(fit_problem_is_normal(p, reason, sizeof reason));
-}
-
 /* Makes the descriptor match a valid problem; chance alone almost never would. */
 static void repair_fit(compute_kernel_descriptor *d, const compute_fit_attributes *a,
                        compute_operand *inputs, compute_operand *outputs) {
@@ -148,63 +51,6 @@ static void repair_fit(compute_kernel_descriptor *d, const compute_fit_attribute
     if (p->inputs >> i & 1)
       inputs[fit_input_index(p->inputs, UINT32_C(1) << i)].dtype = fit_input_dtype(i);
   outputs[0] = (compute_operand){COMPUTE_F32, {compute_fit_column(p->model, p->outputs, 0), 1}};
-}
-
-static void read_window(reader *r, compute_window_attributes *w) {
-  w->operation = (compute_window_operation)(byte(r) % 4);
-  w->by_data = byte(r) & 1;
-  w->count_padding = byte(r) & 1;
-  for (int i = 0; i < 2; i++) {
-    w->data_size[i] = number(r);
-    w->result_size[i] = number(r);
-    w->size[i] = number(r);
-    w->stride[i] = number(r);
-    w->dilation[i] = number(r);
-    w->padding[i] = number(r);
-    w->padding_more[i] = (byte(r) & 1 ? -1 : 1) * (number(r) >> 1);
-  }
-}
-
-static void read_attention(reader *r, compute_attention_attributes *a) {
-  a->keys = number(r);
-  a->width = number(r);
-  a->scale = byte(r) * 0.1;
-  a->causal = byte(r) & 1;
-  a->biased = byte(r) & 1;
-}
-
-static void read_recurrent(reader *r, compute_recurrent_attributes *a) {
-  a->cell = (compute_recurrent_cell)(byte(r) % 4);
-  a->reverse = byte(r) & 1;
-  a->reset_after = byte(r) & 1;
-  a->lengths = byte(r) & 1;
-  a->bias = byte(r) & 1;
-  a->peepholes = byte(r) & 1;
-  a->clip = byte(r) * 0.1;
-}
-
-static void read_quantized_gemm(reader *r, compute_quantized_gemm_attributes *a) {
-  a->k = number(r);
-  a->block = number(r);
-  a->bits = (int32_t)(byte(r) % 10);
-  a->zeros = byte(r) & 1;
-}
-
-static void read_spots(reader *r, compute_spots_attributes *o) {
-  *o = (compute_spots_attributes){.filter = (int32_t)(byte(r) % 3),
-                                  .distance = (int32_t)number(r),
-                                  .radius = (int32_t)number(r),
-                                  .wide_radius = (int32_t)number(r),
-                                  .step = number(r),
-                                  .rounds = byte(r),
-                                  .sigma = byte(r) * 0.1,
-                                  .wide_sigma = byte(r) * 0.1,
-                                  .threshold = byte(r) * 0.1,
-                                  .first = 1,
-                                  .clip = byte(r),
-                                  .scale = 1,
-                                  .least = 0.001,
-                                  .gain = 0.1};
 }
 
 static void generate(const compute_kernel_descriptor *d, compute_dialect dialect, uint8_t flags,
@@ -237,64 +83,12 @@ static void generate(const compute_kernel_descriptor *d, compute_dialect dialect
   generate_release(generated);
 }
 
-static compute_status call_nothing(const void *call, void *const *operands) {
-  (void)call;
-  (void)operands;
-  return COMPUTE_OK;
-}
-
 static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_attributes *a) {
   switch (d->kind) {
-  case COMPUTE_KERNEL_MAP:
-  case COMPUTE_KERNEL_COPY: break;
-  case COMPUTE_KERNEL_REDUCE:
-    a->reduce.kept_rank = (int32_t)number(r);
-    a->reduce.combine = (compute_combine)(byte(r) % 8);
-    break;
-  case COMPUTE_KERNEL_ROW:
-    a->row.operation = (compute_row_operation)(byte(r) % 5);
-    a->row.epsilon = byte(r) * 0.01;
-    break;
-  case COMPUTE_KERNEL_GEMM:
-    a->gemm.k = number(r);
-    a->gemm.precision = (compute_precision)(byte(r) % 5);
-    break;
-  case COMPUTE_KERNEL_GATHER:
-  case COMPUTE_KERNEL_SCATTER:
-    a->index.axis_size = number(r);
-    a->index.axis_stride = number(r);
-    a->index.from_zero = byte(r) & 1;
-    a->index.mode = (compute_scatter_mode)(byte(r) % 6);
-    break;
-  case COMPUTE_KERNEL_CONV:
-    read_convolution(r, &a->conv);
-    a->conv.precision = (compute_precision)(byte(r) % 5);
-    break;
-  case COMPUTE_KERNEL_FIT: read_fit(r, &a->fit); break;
-  case COMPUTE_KERNEL_WINDOW: read_window(r, &a->window); break;
-  case COMPUTE_KERNEL_SCAN:
-    a->scan.combine = (compute_combine)(byte(r) % 8);
-    a->scan.reverse = byte(r) & 1;
-    a->scan.exclusive = byte(r) & 1;
-    break;
-  case COMPUTE_KERNEL_TOP_K:
-    a->top_k.axis_size = number(r);
-    a->top_k.smallest = byte(r) & 1;
-    break;
-  case COMPUTE_KERNEL_ATTENTION: read_attention(r, &a->attention); break;
-  case COMPUTE_KERNEL_RECURRENT: read_recurrent(r, &a->recurrent); break;
-  case COMPUTE_KERNEL_QUANTIZED_GEMM: read_quantized_gemm(r, &a->quantized_gemm); break;
-  case COMPUTE_KERNEL_SORT:
-    a->sort.descending = byte(r) & 1;
-    a->sort.values = byte(r) & 1;
-    a->sort.positions = byte(r) & 1;
-    break;
-  case COMPUTE_KERNEL_SPOTS: read_spots(r, &a->spots); break;
-  case COMPUTE_KERNEL_CALL:
-    a->call.run = byte(r) & 1 ? call_nothing : NULL;
-    a->call.name = byte(r) & 1 ? "name" : NULL;
-    for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) a->call.count[i] = number(r);
-    break;
+#define READ_KIND(code, number, name)                                                              \
+  case COMPUTE_KERNEL_##code: read_##name(r, &a->name); break;
+    COMPUTE_KERNEL_KINDS(READ_KIND)
+#undef READ_KIND
   }
 }
 

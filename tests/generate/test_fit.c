@@ -159,7 +159,7 @@ static void check_sample(const sample_kernel *s, void *user) {
 static void every_variant_fits_as_the_reference_does(void **state) {
   (void)state;
   bool all_targets = true;
-  sample_fits(check_sample, &all_targets);
+  sample_fit_kernels(check_sample, &all_targets);
   print_message("%zu launches\n", launches);
   if (failures > 0) fail_msg("%zu fits went wrong", failures);
 }
@@ -231,7 +231,7 @@ static void check_far(const sample_kernel *s, void *user) {
 static void elements_past_2_to_the_31_are_found(void **state) {
   (void)state;
   bool done = false;
-  sample_fits(check_far, &done);
+  sample_fit_kernels(check_far, &done);
   assert_true(done);
 }
 
@@ -274,7 +274,7 @@ static void check_few_groups(const sample_kernel *s, void *user) {
 static void groups_go_on_until_all_rois_are_done(void **state) {
   (void)state;
   bool done = false;
-  sample_fits(check_few_groups, &done);
+  sample_fit_kernels(check_few_groups, &done);
 }
 
 /* ---- Default choices ----------------------------------------------------------------------- */

@@ -446,7 +446,8 @@ static void check_bad_index(const sample_kernel *s, void *user) {
 static void an_index_outside_sets_the_fault_word_and_touches_nothing(void **state) {
   (void)state;
   failures = 0;
-  sample_indexed(check_bad_index, NULL);
+  sample_gather_kernels(check_bad_index, NULL);
+  sample_scatter_kernels(check_bad_index, NULL);
   if (failures > 0) fail_msg("%zu kernels went wrong", failures);
 }
 

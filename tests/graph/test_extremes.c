@@ -15,10 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compute/graph_nn.h"
-#include "compute/spots.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
+#include "support/samples/operation_options.h"
 
 enum {
   CALLS = 6000,
@@ -127,7 +126,7 @@ static compute_node seed_of(draw *d) {
 }
 
 static compute_node or_none(draw *d, compute_node x) {
-  return choose(d, 2) ? x : (compute_node){0};
+  return choose(d, 2) ? x : none;
 }
 
 /* A shape of arbitrary numbers. */
@@ -197,88 +196,44 @@ static int64_t channels_of(const draw *d, compute_node x) {
   return s.rank > 1 ? s.size[1] : 1;
 }
 
-#define CALL(name, ...)                                                                            \
-  static compute_node call_##name(draw *d) {                                                       \
-    return __VA_ARGS__;                                                                            \
-  }
-
-CALL(index, compute_index(d->g, d->dtype, numbers(d, choose(d, 4)), axis(d)))
-CALL(full, compute_full(d->g, d->dtype, numbers(d, choose(d, 4)), real(d)))
-CALL(random_uniform, compute_random_uniform(d->g, d->dtype, numbers(d, choose(d, 4)), seed_of(d),
-                                            (uint32_t)number(d)))
-CALL(clamp_i64, compute_clamp_i64(d->g, any(d), number(d), number(d)))
-CALL(clamp, compute_clamp(d->g, any(d), real(d), real(d)))
-CALL(transpose, compute_transpose(d->g, any(d), axes(d)))
-CALL(reshape, compute_reshape(d->g, any(d), numbers(d, choose(d, 4))))
-CALL(slice, compute_slice(d->g, any(d), axis(d), number(d), number(d), number(d)))
-CALL(broadcast, compute_broadcast(d->g, any(d), numbers(d, choose(d, 5))))
-CALL(embed, compute_embed(d->g, any(d), axis(d), number(d), number(d), number(d)))
-CALL(sum, compute_sum(d->g, any(d), axes(d), choose(d, 2)))
-CALL(mean, compute_mean(d->g, any(d), axes(d), choose(d, 2)))
-CALL(prod, compute_prod(d->g, any(d), axes(d), choose(d, 2)))
-CALL(max, compute_max(d->g, any(d), axes(d), choose(d, 2)))
-CALL(argmin, compute_argmin(d->g, any(d), axis(d), choose(d, 2)))
-CALL(softmax, compute_softmax(d->g, any(d), axis(d)))
-CALL(log_softmax, compute_log_softmax(d->g, any(d), axis(d)))
-CALL(normalize, compute_normalize(d->g, any(d), real(d)))
-CALL(matmul, compute_matmul(d->g, any(d), any(d)))
-CALL(gather, compute_gather(d->g, any(d), indices(d, choose(d, 3)), axis(d)))
-CALL(gather_elements, compute_gather_elements(d->g, operand(d, 2), indices(d, 2), axis(d)))
-CALL(scatter_add, compute_scatter_add(d->g, any(d), indices(d, choose(d, 3)), axis(d), number(d)))
-CALL(scatter_add_elements,
-     compute_scatter_add_elements(d->g, operand(d, 2), indices(d, 2), axis(d), numbers(d, 2)))
-CALL(scatter, compute_scatter(d->g, operand(d, 2), operand(d, 2), indices(d, 1), axis(d),
-                              (compute_scatter_mode)choose(d, 6)))
-CALL(cumulative_sum,
-     compute_cumulative_sum(d->g, any(d), axis(d), choose(d, 2) != 0, choose(d, 2) != 0))
-CALL(top_k, compute_top_k(d->g, any(d), number(d), axis(d), choose(d, 2) != 0, NULL))
-CALL(sort, compute_sort(d->g, any(d), axis(d), choose(d, 2) != 0))
-CALL(one_hot, compute_one_hot(d->g, indices(d, choose(d, 3)), number(d), d->dtype))
-CALL(pad, compute_pad(d->g, any(d), axis(d), number(d), number(d), (compute_pad_mode)choose(d, 5),
-                      real(d)))
-CALL(upsample2d, compute_upsample2d(d->g, operand(d, 4), number(d), number(d),
-                                    (compute_upsample_mode)choose(d, 3)))
-CALL(max_unpool, compute_max_unpool(d->g, operand(d, 2), indices(d, 2), numbers(d, 3)))
-CALL(dropout, compute_dropout(d->g, any(d), real(d), seed_of(d), (uint32_t)number(d)))
-
-static compute_node call_concat(draw *d) {
+static compute_node draw_concat(draw *d) {
   const int32_t rank = choose(d, 4);
   const compute_node parts[2] = {operand(d, rank), operand(d, rank)};
   return compute_concat(d->g, parts, 1 + (size_t)choose(d, 2), axis(d));
 }
 
-static compute_node call_conv2d(draw *d) {
+static compute_node draw_conv2d(draw *d) {
   const compute_conv2d_options o = conv_options(d);
   const compute_node x = operand(d, 4), w = filter(d, channels_of(d, x), 4);
-  return compute_conv2d(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv2d(d->g, x, w, none, &o);
 }
 
-static compute_node call_conv2d_transpose(draw *d) {
+static compute_node draw_conv2d_transpose(draw *d) {
   const compute_conv2d_options o = conv_options(d);
   const compute_node x = operand(d, 4), w = filter(d, channels_of(d, x), 4);
-  return compute_conv2d_transpose(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv2d_transpose(d->g, x, w, none, &o);
 }
 
-static compute_node call_conv2d_integer(draw *d) {
+static compute_node draw_conv2d_integer(draw *d) {
   const compute_conv2d_options o = conv_options(d);
   d->dtype = choose(d, 2) ? COMPUTE_I8 : COMPUTE_U8;
   const compute_node x = operand(d, 4), w = filter(d, channels_of(d, x), 4);
-  return compute_conv2d_integer(d->g, x, w, (compute_node){0}, (compute_node){0}, &o);
+  return compute_conv2d_integer(d->g, x, w, none, none, &o);
 }
 
-static compute_node call_conv3d(draw *d) {
+static compute_node draw_conv3d(draw *d) {
   const compute_conv3d_options o = volume_options(d);
   const compute_node x = operand(d, 5), w = filter(d, channels_of(d, x), 5);
-  return compute_conv3d(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv3d(d->g, x, w, none, &o);
 }
 
-static compute_node call_conv3d_transpose(draw *d) {
+static compute_node draw_conv3d_transpose(draw *d) {
   const compute_conv3d_options o = volume_options(d);
   const compute_node x = operand(d, 5), w = filter(d, channels_of(d, x), 5);
-  return compute_conv3d_transpose(d->g, x, w, (compute_node){0}, &o);
+  return compute_conv3d_transpose(d->g, x, w, none, &o);
 }
 
-static compute_node call_pool2d(draw *d) {
+static compute_node draw_pool2d(draw *d) {
   const compute_pool2d_options o = pool_options(d);
   const compute_node x = operand(d, 4);
   switch (choose(d, 3)) {
@@ -288,7 +243,7 @@ static compute_node call_pool2d(draw *d) {
   }
 }
 
-static compute_node call_pool3d(draw *d) {
+static compute_node draw_pool3d(draw *d) {
   const compute_pool3d_options o = pool3_options(d);
   const compute_node x = operand(d, 5);
   switch (choose(d, 3)) {
@@ -298,14 +253,14 @@ static compute_node call_pool3d(draw *d) {
   }
 }
 
-static compute_node call_scaled_attention(draw *d) {
+static compute_node draw_scaled_attention(draw *d) {
   const int32_t rank = 2 + choose(d, 3);
   const compute_attention_options o = {.scale = real(d), .causal = choose(d, 2)};
   const compute_node q = operand(d, rank), k = operand(d, rank);
   return compute_scaled_attention(d->g, q, k, choose(d, 2) ? k : operand(d, rank), &o);
 }
 
-static compute_node call_recurrent(draw *d) {
+static compute_node draw_recurrent(draw *d) {
   const int kind = choose(d, 3);
   const int64_t gates = kind == 0 ? 1 : kind == 1 ? 3 : 4, hidden = size(d), inputs = size(d);
   const compute_recurrent_options o = {
@@ -313,7 +268,7 @@ static compute_node call_recurrent(draw *d) {
   /* Some steps, or more than a gradient accepts: tens of thousands would only take long. */
   const int64_t steps = size(d), known = steps < 1000 || steps > 100000 ? steps : 1000;
   const compute_node x = typed(d, d->dtype, COMPUTE_SHAPE(known, size(d), inputs));
-  if (hidden > INT32_MAX) return (compute_node){0};
+  if (hidden > INT32_MAX) return none;
   const compute_node w = typed(d, d->dtype, COMPUTE_SHAPE(inputs, gates * hidden));
   const compute_node r = typed(d, d->dtype, COMPUTE_SHAPE(hidden, gates * hidden));
   return kind == 0   ? compute_rnn(d->g, x, w, r, &o, NULL)
@@ -321,25 +276,25 @@ static compute_node call_recurrent(draw *d) {
                      : compute_lstm(d->g, x, w, r, &o, NULL);
 }
 
-static compute_node call_dequantize(draw *d) {
+static compute_node draw_dequantize(draw *d) {
   const compute_quantized_options o = {.bits = choose(d, 4) ? 4 : axis(d), .block = number(d)};
   const compute_node packed = typed(d, COMPUTE_U8, shape(d, 2));
-  return compute_dequantize(d->g, packed, operand(d, 2), (compute_node){0}, number(d), &o);
+  return compute_dequantize(d->g, packed, operand(d, 2), none, number(d), &o);
 }
 
-static compute_node call_quantized_matmul(draw *d) {
+static compute_node draw_quantized_matmul(draw *d) {
   const compute_quantized_options o = {.bits = choose(d, 4) ? 4 : axis(d), .block = number(d)};
   const compute_node packed = typed(d, COMPUTE_U8, shape(d, 2));
-  return compute_quantized_matmul(d->g, any(d), packed, operand(d, 2), (compute_node){0}, &o);
+  return compute_quantized_matmul(d->g, any(d), packed, operand(d, 2), none, &o);
 }
 
-static compute_node call_batch_norm(draw *d) {
+static compute_node draw_batch_norm(draw *d) {
   const compute_node x = any(d);
   const compute_node c = typed(d, d->dtype, COMPUTE_SHAPE(channels_of(d, x)));
   return compute_batch_norm(d->g, x, c, c, or_none(d, c), or_none(d, c), real(d));
 }
 
-static compute_node call_find_spots(draw *d) {
+static compute_node draw_find_spots(draw *d) {
   const compute_spot_options o = {.filter = (compute_spot_filter)choose(d, 4),
                                   .sigma = real(d),
                                   .threshold = real(d),
@@ -348,59 +303,22 @@ static compute_node call_find_spots(draw *d) {
   return compute_find_spots(d->g, typed(d, COMPUTE_F32, shape(d, 3)), &o, NULL);
 }
 
-#define ROW(name)                                                                                  \
-  { #name, call_##name }
+/* ---- Rows of operations.def ------------------------------------------------------------------ */
+
+#define EXTREME(name, ...)                                                                         \
+  static compute_node call_##name(draw *d) {                                                       \
+    compute_graph *g = d->g;                                                                       \
+    (void)g;                                                                                       \
+    return __VA_ARGS__;                                                                            \
+  }
+#include "operations.def"
 
 static const struct {
   const char *name;
   compute_node (*call)(draw *d);
 } calls[] = {
-    ROW(index),
-    ROW(full),
-    ROW(random_uniform),
-    ROW(clamp_i64),
-    ROW(clamp),
-    ROW(transpose),
-    ROW(reshape),
-    ROW(slice),
-    ROW(broadcast),
-    ROW(embed),
-    ROW(sum),
-    ROW(mean),
-    ROW(prod),
-    ROW(max),
-    ROW(argmin),
-    ROW(softmax),
-    ROW(log_softmax),
-    ROW(normalize),
-    ROW(matmul),
-    ROW(gather),
-    ROW(gather_elements),
-    ROW(scatter_add),
-    ROW(scatter_add_elements),
-    ROW(scatter),
-    ROW(cumulative_sum),
-    ROW(top_k),
-    ROW(sort),
-    ROW(one_hot),
-    ROW(pad),
-    ROW(upsample2d),
-    ROW(max_unpool),
-    ROW(dropout),
-    ROW(concat),
-    ROW(conv2d),
-    ROW(conv2d_transpose),
-    ROW(conv2d_integer),
-    ROW(conv3d),
-    ROW(conv3d_transpose),
-    ROW(pool2d),
-    ROW(pool3d),
-    ROW(scaled_attention),
-    ROW(recurrent),
-    ROW(dequantize),
-    ROW(quantized_matmul),
-    ROW(batch_norm),
-    ROW(find_spots),
+#define EXTREME(name, ...) {#name, call_##name},
+#include "operations.def"
 };
 
 enum { CALL_COUNT = sizeof calls / sizeof *calls };

@@ -7,9 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "compute/fit.h"
-#include "compute/graph_nn.h"
 #include "support/harness/test.h"
+#include "support/samples/operation_options.h"
 
 /* Operands of a row: x has 3 axes or is a stack of images; w is a parameter of x's shape. */
 typedef struct operands {
@@ -158,38 +157,7 @@ typedef struct double_row {
   with_double *build;
 } double_row;
 
-#define ROW(name, ...)                                                                             \
-  static compute_node name(const operands *o, double v) {                                          \
-    return __VA_ARGS__;                                                                            \
-  }
-#define STEP(name, loss, apply, type, field)                                                       \
-  static compute_node name(const operands *o, double v) {                                          \
-    const type options = {.field = v};                                                             \
-    const compute_node gradient = compute_mul(o->g, o->w, o->channel);                             \
-    return apply(o->g, &o->w, &gradient, 1, &options);                                             \
-  }
-
-ROW(scalar, compute_add(o->g, o->x, compute_scalar(o->g, o->dtype, v)))
-ROW(full, compute_add(o->g, o->x, compute_full(o->g, o->dtype, COMPUTE_SHAPE(5), v)))
-ROW(leaky_relu, compute_leaky_relu(o->g, o->x, v))
-ROW(elu, compute_elu(o->g, o->x, v))
-ROW(clamp_low, compute_clamp(o->g, o->x, v, 2))
-ROW(clamp_high, compute_clamp(o->g, o->x, -2, v))
-ROW(normalize, compute_normalize(o->g, o->x, v))
-ROW(layer_norm, compute_layer_norm(o->g, o->x, o->vector, o->vector, v))
-ROW(batch_norm, compute_batch_norm(o->g, o->x, o->channel, o->channel, o->channel, o->channel, v))
-ROW(batch_norm_training,
-    compute_batch_norm_training(o->g, o->x, o->channel, o->channel, v, NULL, NULL))
-ROW(dropout, compute_dropout(o->g, o->x, v, o->seed, 0))
-ROW(pad, compute_pad(o->g, o->x, 1, 1, 2, COMPUTE_PAD_CONSTANT, v))
-ROW(pad_edge, compute_pad(o->g, o->x, 1, 1, 2, COMPUTE_PAD_EDGE, v))
-ROW(smoothing, compute_cross_entropy_smoothed(o->g, compute_max(o->g, o->x, COMPUTE_AXES(1), false),
-                                              o->labels, v))
-ROW(huber, compute_huber(o->g, o->x, o->vector, v))
-ROW(attention,
-    compute_scaled_attention(o->g, o->x, o->x, o->x, &(compute_attention_options){.scale = v}))
-
-static compute_node recurrent_clip(const operands *o, double v) {
+static compute_node clipped_rnn(const operands *o, double v) {
   return compute_rnn(o->g, o->x, ones(o->g, o->dtype, COMPUTE_SHAPE(5, 1)),
                      ones(o->g, o->dtype, COMPUTE_SHAPE(1, 1)),
                      &(compute_recurrent_options){.clip = v}, NULL);
@@ -200,6 +168,21 @@ static compute_node clip(const operands *o, double v) {
   compute_clip_gradients(o->g, &gradient, 1, v, NULL);
   return gradient;
 }
+
+#define REAL_ARGUMENT(name, operation, argument, ...)                                              \
+  static compute_node real_##name(const operands *o, double v) {                                   \
+    compute_graph *g = o->g;                                                                       \
+    (void)g;                                                                                       \
+    return __VA_ARGS__;                                                                            \
+  }
+#include "operations.def"
+
+#define STEP(name, loss, apply, type, field)                                                       \
+  static compute_node name(const operands *o, double v) {                                          \
+    const type options = {.field = v};                                                             \
+    const compute_node gradient = compute_mul(o->g, o->w, o->channel);                             \
+    return apply(o->g, &o->w, &gradient, 1, &options);                                             \
+  }
 
 STEP(sgd_rate, loss, compute_sgd_apply, compute_sgd_options, learning_rate)
 STEP(sgd_momentum, loss, compute_sgd_apply, compute_sgd_options, momentum)
@@ -216,23 +199,8 @@ STEP(rmsprop_momentum, loss, compute_rmsprop_apply, compute_rmsprop_options, mom
 STEP(rmsprop_decay, loss, compute_rmsprop_apply, compute_rmsprop_options, weight_decay)
 
 static const double_row double_rows[] = {
-    {"scalar", "value", scalar},
-    {"full", "value", full},
-    {"leaky_relu", "slope", leaky_relu},
-    {"elu", "alpha", elu},
-    {"clamp", " … ", clamp_low},
-    {"clamp", " … ", clamp_high},
-    {"normalize", "epsilon", normalize},
-    {"layer_norm", "epsilon", layer_norm},
-    {"batch_norm", "epsilon", batch_norm},
-    {"batch_norm_training", "epsilon", batch_norm_training},
-    {"dropout", "probability", dropout},
-    {"pad", "value", pad},
-    {"pad", "never", pad_edge},
-    {"cross_entropy_smoothed", "smoothing", smoothing},
-    {"huber", "delta", huber},
-    {"scaled_attention", "scale", attention},
-    {"rnn", "clip", recurrent_clip},
+#define REAL_ARGUMENT(name, operation, argument, ...) {#operation, argument, real_##name},
+#include "operations.def"
     {"clip_gradients", "limit", clip},
     {"sgd_apply", "learning_rate", sgd_rate},
     {"sgd_apply", "momentum", sgd_momentum},
@@ -330,116 +298,7 @@ typedef struct integer_row {
   bool narrow; /* the argument is an int32_t */
 } integer_row;
 
-#undef ROW
-#define ROW(name, ...)                                                                             \
-  static compute_node name(const operands *o, int64_t v) {                                         \
-    return __VA_ARGS__;                                                                            \
-  }
 #define AT(v) ((int32_t)(v))
-#define CONV(...)                                                                                  \
-  &(compute_conv2d_options) {                                                                      \
-    __VA_ARGS__                                                                                    \
-  }
-#define POOL(...)                                                                                  \
-  &(compute_pool2d_options) {                                                                      \
-    __VA_ARGS__                                                                                    \
-  }
-#define NONE                                                                                       \
-  (compute_node) {                                                                                 \
-    0                                                                                              \
-  }
-
-ROW(scalar_i64, compute_add(o->g, o->x, compute_scalar_i64(o->g, o->dtype, v)))
-ROW(full_i64, compute_add(o->g, o->x, compute_full_i64(o->g, o->dtype, COMPUTE_SHAPE(5), v)))
-ROW(clamp_i64, compute_clamp_i64(o->g, o->x, v, 2))
-ROW(pad_i64, compute_pad_i64(o->g, o->x, 1, 1, 2, COMPUTE_PAD_CONSTANT, v))
-ROW(input_size, compute_input(o->g, o->dtype, COMPUTE_SHAPE(v, 0)))
-ROW(full_size, compute_full(o->g, o->dtype, COMPUTE_SHAPE(v, 3), 1))
-ROW(index_size, compute_index(o->g, o->dtype, COMPUTE_SHAPE(3, v), 1))
-ROW(index_axis, compute_index(o->g, o->dtype, COMPUTE_SHAPE(3, 4), AT(v)))
-ROW(random_size, compute_random_uniform(o->g, o->dtype, COMPUTE_SHAPE(v), o->seed, 1))
-ROW(random_stream, compute_random_uniform(o->g, o->dtype, COMPUTE_SHAPE(3), o->seed, (uint32_t)v))
-ROW(reshape, compute_reshape(o->g, o->x, COMPUTE_SHAPE(v, 20)))
-ROW(slice_axis, compute_slice(o->g, o->x, AT(v), 0, 1, 1))
-ROW(slice_start, compute_slice(o->g, o->x, 1, v, 1, 1))
-ROW(slice_end, compute_slice(o->g, o->x, 1, v, 0, 1))
-ROW(slice_count, compute_slice(o->g, o->x, 1, 1, v, 2))
-ROW(slice_step, compute_slice(o->g, o->x, 1, 1, 2, v))
-ROW(broadcast, compute_broadcast(o->g, o->x, COMPUTE_SHAPE(v, 3, 4, 5)))
-ROW(concat, compute_concat(o->g, (const compute_node[]){o->x, o->x}, 2, AT(v)))
-ROW(embed_axis, compute_embed(o->g, o->x, AT(v), 6, 0, 1))
-ROW(embed_size, compute_embed(o->g, o->x, 1, v, 0, 1))
-ROW(embed_start, compute_embed(o->g, o->x, 1, 9, v, 1))
-ROW(embed_step, compute_embed(o->g, o->x, 1, 9, 0, v))
-ROW(transpose, compute_transpose(o->g, o->x, COMPUTE_AXES(2, 1, AT(v))))
-ROW(sum, compute_sum(o->g, o->x, COMPUTE_AXES(AT(v)), false))
-ROW(mean_count, compute_mean(o->g, o->x, (compute_axes){.count = AT(v), .axis = {0, 1, 2}}, true))
-ROW(max, compute_max(o->g, o->x, COMPUTE_AXES(AT(v)), true))
-ROW(argmax, compute_argmax(o->g, o->x, AT(v), false))
-ROW(softmax, compute_softmax(o->g, o->x, AT(v)))
-ROW(log_softmax, compute_log_softmax(o->g, o->x, AT(v)))
-ROW(gather, compute_gather(o->g, o->x, o->labels, AT(v)))
-ROW(gather_elements, compute_gather_elements(o->g, o->x, o->places, AT(v)))
-ROW(scatter_axis, compute_scatter_add(o->g, o->x, o->labels, AT(v), 4))
-ROW(scatter_size, compute_scatter_add(o->g, o->x, o->labels, 0, v))
-ROW(scatter_elements,
-    compute_scatter_add_elements(o->g, o->x, o->places, AT(v), COMPUTE_SHAPE(3, 4, 5)))
-ROW(scatter_shape, compute_scatter_add_elements(o->g, o->x, o->places, 0, COMPUTE_SHAPE(v, 4, 5)))
-ROW(cumulative, compute_cumulative_sum(o->g, o->x, AT(v), true, false))
-ROW(top_k, compute_top_k(o->g, o->x, v, 2, false, NULL))
-ROW(top_k_axis, compute_top_k(o->g, o->x, 1, AT(v), true, NULL))
-ROW(sort, compute_sort(o->g, o->x, AT(v), true))
-ROW(argsort, compute_argsort(o->g, o->x, AT(v), false))
-ROW(one_hot, compute_one_hot(o->g, o->labels, v, o->dtype))
-ROW(pad_axis, compute_pad(o->g, o->x, AT(v), 1, 1, COMPUTE_PAD_EDGE, 0))
-ROW(pad_before, compute_pad(o->g, o->x, 1, v, 1, COMPUTE_PAD_CONSTANT, 2))
-ROW(pad_zeros, compute_pad(o->g, o->x, 1, 1, v, COMPUTE_PAD_CONSTANT, 0))
-ROW(pad_edges, compute_pad(o->g, o->x, 1, 1, v, COMPUTE_PAD_EDGE, 0))
-ROW(pad_mirror, compute_pad(o->g, o->x, 1, v, 1, COMPUTE_PAD_REFLECT, 0))
-ROW(pad_mode, compute_pad(o->g, o->x, 1, 1, 1, (compute_pad_mode)AT(v), 0))
-ROW(nearest, compute_upsample2d(o->g, o->images, 7, v, COMPUTE_UPSAMPLE_NEAREST))
-ROW(bilinear, compute_upsample2d(o->g, o->images, v, 7, COMPUTE_UPSAMPLE_BILINEAR))
-ROW(upsample_mode, compute_upsample2d(o->g, o->images, 7, 7, (compute_upsample_mode)AT(v)))
-ROW(conv_stride, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.stride = {v})))
-ROW(conv_dilation, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.dilation = {1, v})))
-ROW(conv_padding, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.padding = {v})))
-ROW(conv_groups, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.groups = v)))
-ROW(conv_more, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.output_padding = {v})))
-ROW(across_stride, compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.stride = {v})))
-ROW(across_dilation,
-    compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.dilation = {1, v})))
-ROW(across_padding,
-    compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.padding = {0, v})))
-ROW(across_groups, compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.groups = v)))
-static compute_node fit(const operands *o, const compute_fit_problem *p) {
-  return compute_gaussian_fit(o->g, o->x, p, NULL);
-}
-
-#define FIT(...)                                                                                   \
-  fit(o, &(compute_fit_problem){.model = COMPUTE_FIT_XYNB, .sigma = {1.3}, __VA_ARGS__})
-
-ROW(fit_rows, FIT(.rows = AT(v), .columns = 5))
-ROW(fit_columns, FIT(.rows = 4, .columns = AT(v)))
-ROW(fit_iterations, FIT(.rows = 4, .columns = 5, .iterations = AT(v)))
-ROW(fit_model, FIT(.rows = 4, .columns = 5, .fixed = 1, .profile = (compute_fit_profile)AT(v)))
-ROW(across_more, compute_conv2d_transpose(o->g, o->images, o->across, NONE,
-                                          CONV(.stride = {INT32_MAX}, .output_padding = {v})))
-ROW(max_size, compute_max_pool2d(o->g, o->images, POOL(.size = {v, 2})))
-ROW(max_stride, compute_max_pool2d(o->g, o->images, POOL(.size = {2}, .stride = {v}, .ceil = true)))
-ROW(max_dilation, compute_max_pool2d(o->g, o->images, POOL(.size = {2}, .dilation = {v})))
-ROW(max_padding, compute_max_pool2d(o->g, o->images, POOL(.size = {4}, .padding = {v})))
-ROW(average_size, compute_average_pool2d(o->g, o->images, POOL(.size = {2, v}, .ceil = true)))
-ROW(average_padding, compute_average_pool2d(o->g, o->images, POOL(.size = {2}, .padding = {0, v})))
-
-ROW(conv_behind, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.padding_more = {0, v})))
-ROW(across_behind, compute_conv2d_transpose(o->g, o->images, o->across, NONE,
-                                            CONV(.padding = {3}, .padding_more = {v})))
-ROW(max_behind,
-    compute_max_pool2d(o->g, o->images, POOL(.size = {4}, .padding = {3}, .padding_more = {v})))
-ROW(average_behind,
-    compute_average_pool2d(o->g, o->images,
-                           POOL(.size = {4}, .dilation = {3}, .padding = {1}, .padding_more = {v})))
-ROW(place_dilation, compute_argmax_pool2d(o->g, o->images, POOL(.size = {2}, .dilation = {v})))
 
 /* [1, 2, 6, 6] as 6 slices of 1 row, and filters of this form. */
 static compute_node volume(const operands *o) {
@@ -451,128 +310,28 @@ static compute_node block(const operands *o) {
 }
 
 static compute_node conv3d(const operands *o, const compute_conv3d_options *options) {
-  return compute_conv3d(o->g, volume(o), block(o), NONE, options);
+  return compute_conv3d(o->g, volume(o), block(o), none, options);
 }
 
 static compute_node across3d(const operands *o, const compute_conv3d_options *options) {
-  return compute_conv3d_transpose(o->g, volume(o), block(o), NONE, options);
+  return compute_conv3d_transpose(o->g, volume(o), block(o), none, options);
 }
 
 static compute_node pool3d(const operands *o, const compute_pool3d_options *options) {
   return compute_argmax_pool3d(o->g, volume(o), options);
 }
 
-#define CONV3(...) (&(compute_conv3d_options){__VA_ARGS__})
-#define POOL3(...) (&(compute_pool3d_options){__VA_ARGS__})
-ROW(conv3d_stride, conv3d(o, CONV3(.stride = {v, 1, 1})))
-ROW(conv3d_dilation, conv3d(o, CONV3(.dilation = {v, 1, 1})))
-ROW(conv3d_padding, conv3d(o, CONV3(.padding = {v, 0, 0})))
-ROW(conv3d_rows, conv3d(o, CONV3(.padding = {1, v, v})))
-ROW(conv3d_behind, conv3d(o, CONV3(.padding_more = {v, 0, 0})))
-ROW(across3d_stride, across3d(o, CONV3(.stride = {v, 1, 1})))
-ROW(across3d_dilation, across3d(o, CONV3(.dilation = {v, 1, 1})))
-ROW(across3d_padding, across3d(o, CONV3(.padding = {v, 0, 0})))
-ROW(across3d_behind, across3d(o, CONV3(.padding_more = {v, 0, 0})))
-ROW(across3d_more, across3d(o, CONV3(.stride = {INT32_MAX, 1, 1}, .output_padding = {v})))
-ROW(pool3d_size, pool3d(o, POOL3(.size = {v, 1, 2})))
-ROW(pool3d_stride, pool3d(o, POOL3(.size = {2, 1, 1}, .stride = {v})))
-ROW(pool3d_dilation, pool3d(o, POOL3(.size = {2, 1, 1}, .dilation = {v})))
-ROW(pool3d_padding, pool3d(o, POOL3(.size = {4, 1, 1}, .padding = {v, 0, 0})))
+#define INTEGER_ARGUMENT(name, operation, bits, ...)                                               \
+  static compute_node integer_##name(const operands *o, int64_t v) {                               \
+    compute_graph *g = o->g;                                                                       \
+    (void)g;                                                                                       \
+    return __VA_ARGS__;                                                                            \
+  }
+#include "operations.def"
 
-ROW(max_all, compute_max_pool2d(o->g, o->images, POOL(.size = {v}, .padding = {v / 2, -1})))
-ROW(average_all, compute_average_pool2d(o->g, o->images, POOL(.size = {v}, .padding = {v / 2})))
 static const integer_row integer_rows[] = {
-    {"scalar_i64", scalar_i64, false},
-    {"full_i64", full_i64, false},
-    {"clamp", clamp_i64, false},
-    {"pad", pad_i64, false},
-    {"input", input_size, false},
-    {"full", full_size, false},
-    {"index", index_size, false},
-    {"index", index_axis, true},
-    {"random_uniform", random_size, false},
-    {"random_uniform", random_stream, false},
-    {"reshape", reshape, false},
-    {"slice", slice_axis, true},
-    {"slice", slice_start, false},
-    {"slice", slice_end, false},
-    {"slice", slice_count, false},
-    {"slice", slice_step, false},
-    {"broadcast", broadcast, false},
-    {"concat", concat, true},
-    {"embed", embed_axis, true},
-    {"embed", embed_size, false},
-    {"embed", embed_start, false},
-    {"embed", embed_step, false},
-    {"transpose", transpose, true},
-    {"sum", sum, true},
-    {"mean", mean_count, true},
-    {"max", max, true},
-    {"argmax", argmax, true},
-    {"softmax", softmax, true},
-    {"log_softmax", log_softmax, true},
-    {"gather", gather, true},
-    {"gather_elements", gather_elements, true},
-    {"scatter_add", scatter_axis, true},
-    {"scatter_add", scatter_size, false},
-    {"scatter_add_elements", scatter_elements, true},
-    {"scatter_add_elements", scatter_shape, false},
-    {"cumulative_sum", cumulative, true},
-    {"top_k", top_k, false},
-    {"top_k", top_k_axis, true},
-    {"sort", sort, true},
-    {"argsort", argsort, true},
-    {"one_hot", one_hot, false},
-    {"pad", pad_axis, true},
-    {"pad", pad_before, false},
-    {"pad", pad_zeros, false},
-    {"pad", pad_edges, false},
-    {"pad", pad_mirror, false},
-    {"pad", pad_mode, true},
-    {"upsample2d", nearest, false},
-    {"upsample2d", bilinear, false},
-    {"upsample2d", upsample_mode, true},
-    {"conv2d", conv_stride, false},
-    {"conv2d", conv_dilation, false},
-    {"conv2d", conv_padding, false},
-    {"conv2d", conv_groups, false},
-    {"conv2d", conv_more, false},
-    {"conv2d_transpose", across_stride, false},
-    {"conv2d_transpose", across_dilation, false},
-    {"conv2d_transpose", across_padding, false},
-    {"conv2d_transpose", across_groups, false},
-    {"conv2d_transpose", across_more, false},
-    {"gaussian_fit", fit_rows, true},
-    {"gaussian_fit", fit_columns, true},
-    {"gaussian_fit", fit_iterations, true},
-    {"gaussian_fit", fit_model, true},
-    {"max_pool2d", max_size, false},
-    {"max_pool2d", max_stride, false},
-    {"max_pool2d", max_dilation, false},
-    {"max_pool2d", max_padding, false},
-    {"average_pool2d", average_size, false},
-    {"average_pool2d", average_padding, false},
-    {"conv2d", conv_behind, false},
-    {"conv2d_transpose", across_behind, false},
-    {"max_pool2d", max_behind, false},
-    {"average_pool2d", average_behind, false},
-    {"argmax_pool2d", place_dilation, false},
-    {"conv3d", conv3d_stride, false},
-    {"conv3d", conv3d_dilation, false},
-    {"conv3d", conv3d_padding, false},
-    {"conv3d", conv3d_rows, false},
-    {"conv3d", conv3d_behind, false},
-    {"conv3d_transpose", across3d_stride, false},
-    {"conv3d_transpose", across3d_dilation, false},
-    {"conv3d_transpose", across3d_padding, false},
-    {"conv3d_transpose", across3d_behind, false},
-    {"conv3d_transpose", across3d_more, false},
-    {"argmax_pool3d", pool3d_size, false},
-    {"argmax_pool3d", pool3d_stride, false},
-    {"argmax_pool3d", pool3d_dilation, false},
-    {"argmax_pool3d", pool3d_padding, false},
-    {"max_pool2d", max_all, false},
-    {"average_pool2d", average_all, false},
+#define INTEGER_ARGUMENT(name, operation, bits, ...) {#operation, integer_##name, (bits) == 32},
+#include "operations.def"
 };
 
 static void integers_are_taken_or_refused_by_the_builder(void **state) {
@@ -610,7 +369,7 @@ static void integers_are_taken_or_refused_by_the_builder(void **state) {
       char what[128];
       if (row->narrow && (values[v] < INT32_MIN || values[v] > INT32_MAX)) continue;
       snprintf(what, sizeof what, "row %zu, %s(%" PRId64 ")", r, row->operation, values[v]);
-      if (row->build == input_size) strcpy(what, "input");
+      if (row->build == integer_input_size) strcpy(what, "input");
       const operands o = create(COMPUTE_F32);
       check_outcome(&o, row->build(&o, values[v]), row->operation, "", what);
     }
@@ -630,7 +389,7 @@ static void products_of_sizes_are_counted_by_the_builder(void **state) {
     const compute_node taps = compute_input(o.g, COMPUTE_F32, COMPUTE_SHAPE(many / 64, 1, 1, 1));
     y[0] = i ? tall : compute_matmul(o.g, tall, wide);
     y[1] = i != 1 ? tall : compute_scaled_attention(o.g, tall, tall, tall, NULL);
-    y[2] = i != 2 ? tall : compute_conv2d(o.g, row, taps, NONE, CONV(.stride = {1, many}));
+    y[2] = i != 2 ? tall : compute_conv2d(o.g, row, taps, none, CONV(.stride = {1, many}));
     y[3] = i != 3 ? tall : compute_add(o.g, tall, wide);
     assert_false(compute_node_is_valid(y[i]));
     assert_fails(compute_graph_status(o.g), COMPUTE_ERROR_OVERFLOW);

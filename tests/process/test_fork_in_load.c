@@ -68,7 +68,7 @@ static void *load_compiler(void *unused) {
 }
 
 static void *load_library_of_products(void *unused) {
-  sample_products(ask_for_library, NULL);
+  sample_gemm_kernels(ask_for_library, NULL);
   atomic_store(&ended, true);
   return unused;
 }

@@ -22,14 +22,27 @@ GPU_STEPS=(
   "tests|300|the tests that the step checks leaves out"
 )
 
+# The tests of tests/operations/ whose last cell in variants.txt is `first` or `later`.
+operation_tests() {
+  local folder=$SETUP_ROOT/tests/operations file name words
+  local -A step
+  while read -r -a words; do
+    [[ ${words[0]-#} == '#' ]] || step[${words[0]}]=${words[-1]}
+  done <"$folder/variants.txt"
+  for file in "$folder"/test_*.c; do
+    name=${file##*/test_}
+    name=${name%.c}
+    [[ ${step[$name]-${step[default]}} != "$1" ]] || echo "operations_$name"
+  done
+}
+
 # Tests that take the device from COMPUTE_TEST_DEVICE and need no stand-in driver. The first list
 # contains the tests that have run least often on GPUs.
-FIRST_TESTS=(train_{call,dataset,faults,trainer,replicas,checkpoint}
-  plan_{run,bindings,call,index_errors,training,endurance} operations_{indexed,quantized,recurrent})
-OTHER_TESTS=(operations_{cast,convolution,network,operand_kinds,elementwise,gradients}
-  operations_{matmul,random_graphs,reduction,row,sources,structural}
-  operations_{typed_graphs,volume,eager,large}
-  fit_{run,frames,graph,spots} graph_{gradients,gradient_cases,optimizer} eager_eager job_job
+mapfile -t FIRST_TESTS < <(operation_tests first)
+mapfile -t OTHER_TESTS < <(operation_tests later)
+FIRST_TESTS+=(train_{call,dataset,faults,trainer,replicas,checkpoint}
+  plan_{run,bindings,call,index_errors,training,endurance})
+OTHER_TESTS+=(fit_{run,frames,graph,spots} graph_{gradients,gradient_cases,optimizer} eager_eager job_job
   tensor_{tensor,tensor_copy,tensor_fill,tensor_view,dlpack} batch_{batch,misuse,progress,steps}
   nn_{initialise,layers,networks,weights,edges} threads_plans public_use)
 

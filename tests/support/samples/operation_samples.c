@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/samples/operation_samples.h"
 
-#include "compute/fit.h"
-#include "compute/graph_nn.h"
-#include "compute/spots.h"
+#include "support/samples/operation_options.h"
 
 /* ---- Words of operations.def ----------------------------------------------------------------- */
 
@@ -41,17 +39,6 @@ enum {
 #define FLOAT_INPUT(...) compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(__VA_ARGS__))
 #define LABEL_INPUT(...) compute_input(g, COMPUTE_I64, COMPUTE_SHAPE(__VA_ARGS__))
 
-#define CONV(...)      (&(compute_conv2d_options){__VA_ARGS__})
-#define CONV3(...)     (&(compute_conv3d_options){__VA_ARGS__})
-#define POOL(...)      (&(compute_pool2d_options){__VA_ARGS__})
-#define POOL3(...)     (&(compute_pool3d_options){__VA_ARGS__})
-#define ATTENTION(...) (&(compute_attention_options){__VA_ARGS__})
-#define RECURRENT(...) (&(compute_recurrent_options){__VA_ARGS__})
-#define QUANTIZED(...) (&(compute_quantized_options){__VA_ARGS__})
-#define SPOTS(...)     (&(compute_spot_options){__VA_ARGS__})
-#define FIT(...)       (&(compute_fit_problem){.model = COMPUTE_FIT_XYNB, __VA_ARGS__})
-
-static const compute_node none;
 static const int64_t six[] = {2, 0, -1, 2, 1, 0}, labels[] = {2, 0, 3, 2, 1, 0};
 
 static compute_node indices(compute_graph *g, compute_shape shape, const int64_t *values) {

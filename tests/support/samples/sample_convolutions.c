@@ -373,7 +373,7 @@ static void sample_filters(sample_visitor visit, void *user) {
   }
 }
 
-void sample_convolutions(sample_visitor visit, void *user) {
+void sample_conv_kernels(sample_visitor visit, void *user) {
   static const compute_dtype dtypes[][2] = {
       {COMPUTE_F64, COMPUTE_F64}, {COMPUTE_F16, COMPUTE_F16},   {COMPUTE_F16, COMPUTE_F32},
       {COMPUTE_F32, COMPUTE_F16}, {COMPUTE_BF16, COMPUTE_BF16}, {COMPUTE_I64, COMPUTE_I64},

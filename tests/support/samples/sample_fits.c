@@ -103,7 +103,7 @@ void sample_fit_visit(const compute_fit_problem *problem, compute_dtype pixels, 
 
 static const compute_tuning cuts[] = {{.variant = 2}, {.variant = 3, .group_x = 7, .items = 2}};
 
-void sample_fits(sample_visitor visit, void *user) {
+void sample_fit_kernels(sample_visitor visit, void *user) {
   static const struct {
     const char *name;
     compute_dtype pixels;

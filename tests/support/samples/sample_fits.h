@@ -7,8 +7,8 @@
 
 #include "support/samples/sample_kernels.h"
 
-/* sample_fits covers every model, solver, camera, profile, input, output and pixel layout in few
- * programs, because each takes long to compile. This function adds all combinations of solvers,
+/* sample_fit_kernels covers every model, solver, camera, profile, input, output and pixel layout in
+ * few programs, because each takes long to compile. This function adds all combinations of solvers,
  * cameras and models, for fast compilers. */
 void sample_fits_in_full(sample_visitor visit, void *user);
 

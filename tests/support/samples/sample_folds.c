@@ -101,7 +101,7 @@ static void sample_reduce_programs(const reduce_case *c, compute_dtype dtype, sa
   sample_end(&s, visit, user);
 }
 
-static void sample_reductions(sample_visitor visit, void *user) {
+void sample_reduce_kernels(sample_visitor visit, void *user) {
   static const compute_dtype folded[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
                                          COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16,  COMPUTE_I8,
                                          COMPUTE_I16, COMPUTE_U32};
@@ -186,7 +186,7 @@ static void sample_row_programs(compute_row_operation row, compute_shape shape, 
   sample_end(&s, visit, user);
 }
 
-static void sample_rows(sample_visitor visit, void *user) {
+void sample_row_kernels(sample_visitor visit, void *user) {
   static const compute_shape shapes[] = {{2, {29, 7}},    {2, {5, 129}},  {2, {3, 1000}},
                                          {2, {1, 20011}}, {1, {1}},       {2, {0, 5}},
                                          {2, {4, 0}},     {2, {600, 16}}, {3, {3, 5, 64}}};
@@ -216,9 +216,4 @@ static void sample_rows(sample_visitor visit, void *user) {
     s.large = true;
     sample_end(&s, visit, user);
   }
-}
-
-void sample_folds(sample_visitor visit, void *user) {
-  sample_reductions(visit, user);
-  sample_rows(visit, user);
 }

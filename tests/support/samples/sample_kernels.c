@@ -61,22 +61,27 @@ void sample_end(sample_kernel *s, sample_visitor visit, void *user) {
   visit(s, user);
 }
 
-static const struct {
-  void (*visit)(sample_visitor visit, void *user);
-  bool generated;
-} makers[] = {
-#define MAKER(function, generated) {function, generated},
-    SAMPLE_MAKERS(MAKER)
-#undef MAKER
+/* Only its function defines a CALL. */
+void sample_call_kernels(sample_visitor visit, void *user) {
+  (void)visit;
+  (void)user;
+}
+
+static void (*const samples[])(sample_visitor visit, void *user) = {
+#define SAMPLE_KIND(code, number, name) [number] = sample_##name##_kernels,
+    COMPUTE_KERNEL_KINDS(SAMPLE_KIND)
+#undef SAMPLE_KIND
 };
 
 void sample_kernels_visit(sample_visitor visit, void *user) {
-  for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
-    if (makers[i].generated) makers[i].visit(visit, user);
+  for (size_t kind = 0; kind < COMPUTE_KERNEL_KIND_COUNT; kind++)
+    if (kind != COMPUTE_KERNEL_SPOTS && kind != COMPUTE_KERNEL_QUANTIZED_GEMM)
+      samples[kind](visit, user);
 }
 
 void sample_kernels_visit_all(sample_visitor visit, void *user) {
-  for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) makers[i].visit(visit, user);
+  for (size_t kind = 0; kind < COMPUTE_KERNEL_KIND_COUNT; kind++) samples[kind](visit, user);
+  sample_every_instruction(visit, user);
 }
 
 const compute_operand *sample_kernel_operand(const sample_kernel *sample, uint32_t operand) {

@@ -69,24 +69,13 @@ compute_tuning *sample_tuning(sample_kernel *s);
 /* Sets pointers and programs, and calls the visitor. */
 void sample_end(sample_kernel *s, sample_visitor visit, void *user);
 
-/* All makers of samples: MAKER(function, true if the generator writes such kernels). For a new
- * kind, add a file with a function and a row here. */
-#define SAMPLE_MAKERS(MAKER)                                                                       \
-  MAKER(sample_maps, true)                                                                         \
-  MAKER(sample_copies, true)                                                                       \
-  MAKER(sample_folds, true) /* REDUCE and ROW */                                                   \
-  MAKER(sample_products, true)                                                                     \
-  MAKER(sample_indexed, true)                                                                      \
-  MAKER(sample_convolutions, true)                                                                 \
-  MAKER(sample_fits, true)                                                                         \
-  MAKER(sample_networks, true) /* WINDOW, SCAN, TOP_K, ATTENTION, RECURRENT */                     \
-  MAKER(sample_sorts, true)                                                                        \
-  MAKER(sample_spots, false)                                                                       \
-  MAKER(sample_quantized, false)                                                                   \
-  MAKER(sample_every_instruction, false) /* every type, one by one */
+/* The samples of each kind. A new kind needs a file with its function. */
+#define SAMPLE_KIND(code, number, name)                                                            \
+  void sample_##name##_kernels(sample_visitor visit, void *user);
+COMPUTE_KERNEL_KINDS(SAMPLE_KIND)
+#undef SAMPLE_KIND
 
-#define SAMPLE_MAKER(function, generated) void function(sample_visitor visit, void *user);
-SAMPLE_MAKERS(SAMPLE_MAKER)
-#undef SAMPLE_MAKER
+/* MAP with every instruction and type, one by one. */
+void sample_every_instruction(sample_visitor visit, void *user);
 
 #endif

@@ -234,7 +234,7 @@ static void sample_shapes(compute_dtype dtype, sample_visitor visit, void *user)
   sample_end(&s, visit, user);
 }
 
-void sample_maps(sample_visitor visit, void *user) {
+void sample_map_kernels(sample_visitor visit, void *user) {
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     const compute_dtype type = numbers[i];
     sample_instructions("arithmetic", on_number, sizeof on_number / sizeof *on_number, type, type,
@@ -297,7 +297,7 @@ static void begin_copy(sample_kernel *s, const copy_case *c, compute_dtype from,
   s->high = 300;
 }
 
-void sample_copies(sample_visitor visit, void *user) {
+void sample_copy_kernels(sample_visitor visit, void *user) {
   sample_kernel s;
   const size_t cases = sizeof copy_cases / sizeof *copy_cases;
   const size_t dtypes = sizeof all_dtypes / sizeof *all_dtypes;

@@ -151,7 +151,7 @@ static void sample_window(const window_sample *w, sample_visitor visit, void *us
   sample_end(&s, visit, user);
 }
 
-static void sample_windows(sample_visitor visit, void *user) {
+void sample_window_kernels(sample_visitor visit, void *user) {
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16,
                                          COMPUTE_I8,  COMPUTE_U32, COMPUTE_I32};
   static const window_shape large = {20011,  64,     {112, 113}, {3, 3}, {2, 1},
@@ -228,7 +228,7 @@ static void sample_scan(const scan_sample *c, sample_visitor visit, void *user) 
   sample_end(&s, visit, user);
 }
 
-static void sample_scans(sample_visitor visit, void *user) {
+void sample_scan_kernels(sample_visitor visit, void *user) {
   static const int64_t shapes[][2] = {{1, 1}, {3, 37}, {2, 1000}, {1, 20000}, {700, 9}, {0, 4}};
   static const compute_dtype dtypes[][2] = {{COMPUTE_F64, COMPUTE_F64},  {COMPUTE_F16, COMPUTE_F16},
                                             {COMPUTE_BF16, COMPUTE_F32}, {COMPUTE_I32, COMPUTE_I32},
@@ -301,7 +301,7 @@ static void sample_top(const top_sample *c, sample_visitor visit, void *user) {
   sample_end(&s, visit, user);
 }
 
-static void sample_tops(sample_visitor visit, void *user) {
+void sample_top_k_kernels(sample_visitor visit, void *user) {
   static const top_sample cases[] = {
       {1, 1, 1, COMPUTE_F32, false, false, LIES_DENSE},
       {3, 40, 5, COMPUTE_F32, false, true, LIES_DENSE},
@@ -388,7 +388,7 @@ static void sample_attention(const attention_sample *c, attention_rule rule, sam
   sample_end(&s, visit, user);
 }
 
-static void sample_attentions(sample_visitor visit, void *user) {
+void sample_attention_kernels(sample_visitor visit, void *user) {
   static const attention_sample cases[] = {
       {2, 3, 17, 19, 8, 8, COMPUTE_F32, false, false, false, false, LIES_DENSE},
       {1, 2, 70, 70, 64, 64, COMPUTE_F32, true, false, false, false, LIES_DENSE},
@@ -476,7 +476,7 @@ static void sample_recurrent(const recurrent_sample *c, sample_visitor visit, vo
 #define GRU  COMPUTE_RECURRENT_GRU
 #define LSTM COMPUTE_RECURRENT_LSTM
 
-static void sample_recurrents(sample_visitor visit, void *user) {
+void sample_recurrent_kernels(sample_visitor visit, void *user) {
   static const recurrent_sample cases[] = {
       {5, 3, 7, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
       {5,
@@ -521,12 +521,4 @@ static void sample_recurrents(sample_visitor visit, void *user) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     sample_recurrent(&cases[i], visit, user);
-}
-
-void sample_networks(sample_visitor visit, void *user) {
-  sample_windows(visit, user);
-  sample_scans(visit, user);
-  sample_tops(visit, user);
-  sample_attentions(visit, user);
-  sample_recurrents(visit, user);
 }

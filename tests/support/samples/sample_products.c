@@ -180,7 +180,7 @@ static void sample_gemm_aligned(sample_visitor visit, void *user) {
   }
 }
 
-void sample_products(sample_visitor visit, void *user) {
+void sample_gemm_kernels(sample_visitor visit, void *user) {
   sample_kernel s;
   sample_gemm_aligned(visit, user);
   for (size_t i = 0; i < sizeof gemm_cases / sizeof *gemm_cases; i++) {
@@ -231,7 +231,7 @@ static compute_operand *sample_weights(sample_kernel *s, compute_dtype dtype, in
   return o;
 }
 
-void sample_quantized(sample_visitor visit, void *user) {
+void sample_quantized_gemm_kernels(sample_visitor visit, void *user) {
   for (size_t i = 0; i < sizeof quantized_cases / sizeof *quantized_cases; i++) {
     const quantized_case *c = &quantized_cases[i];
     const int64_t blocks = (c->k + c->block - 1) / c->block;
@@ -355,30 +355,35 @@ static void sample_mode(compute_scatter_mode mode, sample_visitor visit, void *u
   }
 }
 
-void sample_indexed(sample_visitor visit, void *user) {
+static void sample_indexed(compute_kernel_kind kind, sample_visitor visit, void *user) {
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
                                          COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL, COMPUTE_U16,
                                          COMPUTE_I8,  COMPUTE_I16, COMPUTE_U32,  COMPUTE_U64};
   static const indexed_case large[] = {{"large", {2, {50000017, 64}}, 1, false, 50000},
                                        {"large axis", {2, {20000017, 3}}, 1, false, 3000000019}};
-  for (int k = COMPUTE_KERNEL_GATHER; k <= COMPUTE_KERNEL_SCATTER; k++) {
-    const compute_kernel_kind kind = (compute_kernel_kind)k;
-    for (size_t i = 0; i < sizeof indexed_cases / sizeof *indexed_cases; i++)
-      sample_index(kind, &indexed_cases[i], COMPUTE_F32, i % 2 ? COMPUTE_I32 : COMPUTE_I64,
-                   COMPUTE_SCATTER_ADD, i < 2 || i == 5 || i == 7 || i == 9, visit, user);
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-      if (kind == COMPUTE_KERNEL_SCATTER && dtypes[i] == COMPUTE_BOOL) continue;
-      sample_index(kind, &indexed_cases[0], dtypes[i], COMPUTE_I64, COMPUTE_SCATTER_ADD, false,
-                   visit, user);
-      sample_index(kind, &indexed_cases[5], dtypes[i], COMPUTE_I32, COMPUTE_SCATTER_ADD, false,
-                   visit, user);
-      sample_index(kind, &indexed_cases[9], dtypes[i], COMPUTE_I32, COMPUTE_SCATTER_ADD, false,
-                   visit, user);
-    }
-    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-      sample_index(kind, &large[i], COMPUTE_F32, COMPUTE_I64, COMPUTE_SCATTER_ADD, false, visit,
-                   user);
+  for (size_t i = 0; i < sizeof indexed_cases / sizeof *indexed_cases; i++)
+    sample_index(kind, &indexed_cases[i], COMPUTE_F32, i % 2 ? COMPUTE_I32 : COMPUTE_I64,
+                 COMPUTE_SCATTER_ADD, i < 2 || i == 5 || i == 7 || i == 9, visit, user);
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    if (kind == COMPUTE_KERNEL_SCATTER && dtypes[i] == COMPUTE_BOOL) continue;
+    sample_index(kind, &indexed_cases[0], dtypes[i], COMPUTE_I64, COMPUTE_SCATTER_ADD, false, visit,
+                 user);
+    sample_index(kind, &indexed_cases[5], dtypes[i], COMPUTE_I32, COMPUTE_SCATTER_ADD, false, visit,
+                 user);
+    sample_index(kind, &indexed_cases[9], dtypes[i], COMPUTE_I32, COMPUTE_SCATTER_ADD, false, visit,
+                 user);
   }
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    sample_index(kind, &large[i], COMPUTE_F32, COMPUTE_I64, COMPUTE_SCATTER_ADD, false, visit,
+                 user);
+}
+
+void sample_gather_kernels(sample_visitor visit, void *user) {
+  sample_indexed(COMPUTE_KERNEL_GATHER, visit, user);
+}
+
+void sample_scatter_kernels(sample_visitor visit, void *user) {
+  sample_indexed(COMPUTE_KERNEL_SCATTER, visit, user);
   for (int m = COMPUTE_SCATTER_SET; m <= COMPUTE_SCATTER_MIN; m++)
     sample_mode((compute_scatter_mode)m, visit, user);
 }

@@ -50,7 +50,7 @@ static void sample_sort(const sort_sample *c, sample_visitor visit, void *user) 
   sample_end(&s, visit, user);
 }
 
-void sample_sorts(sample_visitor visit, void *user) {
+void sample_sort_kernels(sample_visitor visit, void *user) {
   static const sort_sample cases[] = {
       {1, 1, COMPUTE_F32, false, true, true, false, DENSE},
       {3, 2, COMPUTE_F32, true, true, true, true, DENSE},

@@ -51,7 +51,7 @@ static void sample_search(const spots_sample *c, sample_visitor visit, void *use
   sample_end(&s, visit, user);
 }
 
-void sample_spots(sample_visitor visit, void *user) {
+void sample_spots_kernels(sample_visitor visit, void *user) {
   static const spots_sample cases[] = {
       {2, 24, 31, COMPUTE_U16, COMPUTE_F32, 0, 2, 4, 8, 1, 8, false},
       {2, 24, 31, COMPUTE_U16, COMPUTE_BOOL, 0, 2, 4, 8, 1, 8, false},
