@@ -105,6 +105,23 @@ static void check_near(compute_layer *net) {
   compute_layer_release(own);
 }
 
+/* Its tensors and plans alone would not lead to the object that is left. */
+static void a_trainer_that_is_not_released_is_named(void **state) {
+  (void)state;
+  compute_layer *net = network(NULL);
+  const compute_trainer_options o = training_options(net, false);
+  compute_trainer *trainer = NULL;
+  assert_ok(compute_trainer_create(test_context, &o, &trainer));
+  assert_fails(compute_close(test_context), COMPUTE_ERROR_INVALID_STATE);
+  test_check_message(test_context, "1 trainer");
+  compute_trainer_release(trainer);
+  assert_fails(compute_close(test_context), COMPUTE_ERROR_INVALID_STATE);
+  compute_error error;
+  compute_error_get(test_context, &error);
+  assert_null(strstr(error.message, "trainer"));
+  compute_layer_release(net);
+}
+
 static void a_network_with_functions_is_trained(void **state) {
   (void)state;
   for (uint32_t flags = 0; flags <= COMPUTE_CALL_PURE; flags++) {
@@ -185,6 +202,7 @@ static void batches_call_functions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_trainer_that_is_not_released_is_named),
       cmocka_unit_test(a_network_with_functions_is_trained),
       cmocka_unit_test(recomputation_repeats_pure_functions_only),
       cmocka_unit_test(replicas_call_functions_at_the_same_time),

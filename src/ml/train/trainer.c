@@ -17,6 +17,8 @@
 
 static const char operation_create[] = "compute_trainer_create";
 
+static object_kind trainer_object = {.name = "trainer", .plural = "trainers"};
+
 /* ---- Making -------------------------------------------------------------------------------- */
 
 static void count_weights(compute_trainer *trainer) {
@@ -87,6 +89,7 @@ static compute_status create(compute_context *context, const compute_trainer_opt
   if (o.group && compute_group_query(o.group, &info) == COMPUTE_OK) usual = info.device;
   compute_device *const *devices = o.device_count > 0 ? o.devices : &usual;
   made->context = context;
+  context_object_created(context, &trainer_object, made);
   made->options = o;
   made->options.devices = NULL;
   made->replica_count = o.device_count > 0 ? o.device_count : 1;
@@ -150,6 +153,7 @@ void compute_trainer_release(compute_trainer *trainer) {
   base_release(trainer->states);
   compute_tensor_release(trainer->steady);
   compute_tensor_release(trainer->skipped);
+  context_object_released(trainer->context, &trainer_object);
   base_release(trainer);
 }
 
