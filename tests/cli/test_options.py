@@ -195,6 +195,13 @@ class Pages(unittest.TestCase):
             for line in ("compute-fit fit mo", "compute-fit fit --mask mo", "compute-bench --json=mo"):
                 self.assertEqual(self.complete(line, folder), {"movie.tif"}, line)
 
+    def test_bash_offers_only_suites_of_the_library(self):
+        offered = self.complete("compute-tune --suite ")
+        self.assertGreater(len(offered), 10)
+        for suite in sorted(offered):
+            result = run("compute-tune", "--suite", suite, "--device", "cpu", "--dry-run")
+            self.assertIn("nothing to tune", result.stderr, suite)
+
     def test_bash_completes_after_a_colon_what_readline_has_not_taken_yet(self):
         devices = set(run("compute-info", "--names").stdout.split())
         if "opencl:0" not in devices:
