@@ -21,3 +21,13 @@ for program in "$scratch/prefix/bin"/*; do
   echo "${program##*/}: $(head -1 "$scratch/log")"
 done
 [[ -x $scratch/prefix/bin/compute-run ]] || { echo "compute-run is not installed"; exit 1; }
+
+# Uninstalling removes these files only, and the folders that are empty then.
+quietly cmake -DMANIFEST="$scratch/build/install_manifest.txt" -P "$tree/src/uninstall.cmake"
+[[ ! -e $scratch/prefix/bin/compute-run ]] || { echo "compute-run is not uninstalled"; exit 1; }
+[[ -e $scratch/prefix/include/compute/compute.h ]] || { echo "another file was removed"; exit 1; }
+if cmake -DMANIFEST="$scratch/build/install_manifest.txt" -P "$tree/src/uninstall.cmake" 2>"$scratch/log"; then
+  echo "a second uninstallation found files"
+  exit 1
+fi
+grep -q "nothing was installed" "$scratch/log"
