@@ -10,9 +10,11 @@ usage() {
 Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--isa SET] [--peers] [--goals]
                     [--strict] [--build DIR] [--help]
 
-Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
-apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
-that with pkg-config and runs them, runs compute-info and compute-bench, and makes the report:
+Installs the Debian packages that are missing, as root or where sudo needs no password. Otherwise it
+prints the apt-get line, and stops if one is necessary. Unless OpenBLAS is installed, it fetches a
+copy into DIR/openblas (7 MB). Then it configures, builds, installs into DIR/prefix, builds the
+examples against that with pkg-config and runs them, runs compute-info and compute-bench, and makes
+the report:
 DIR/report/report.html, from DIR/report/bench.json. After the build, this takes two minutes on two
 idle cores. No installed package is upgraded, removed or switched; what needs a package that is
 missing is left out, and the report says so at its top. The exit status is 0 if all results are

@@ -8,8 +8,9 @@ usage() {
   cat <<'TEXT'
 Usage: tests/run.sh [--full] [--upgrade] [--build DIR] [--help] [-- CTEST-ARGUMENT…]
 
-Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
-apt-get line and stops), configures, builds, installs into DIR/prefix and runs the tests: every room
+Installs the Debian packages that are missing, as root or where sudo needs no password. Otherwise it
+prints the apt-get line, and stops if one is necessary. Then it configures, builds, installs into
+DIR/prefix and runs the tests: every room
 of the sources, and every backend that works here. That takes five to six minutes on two idle cores
 after the build; --full takes less than an hour. Nothing that is installed is removed, switched or
 upgraded; packages that would need it are left out, and their tests skipped: each with a line that
