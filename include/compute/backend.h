@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 2
-#define COMPUTE_BACKEND_ABI_MINOR 3
+#define COMPUTE_BACKEND_ABI_MINOR 4
 
 /* ---- Services of the core ------------------------------------------------------------------ */
 
@@ -115,12 +115,13 @@ typedef struct compute_services {
    * lives. */
   bool (*trusts_environment)(void *host, const char *backend);
 
-  /** `fail` for an index of GATHER or SCATTER that is outside its axis. Returns
+  /** `fail` for an index of GATHER, SCATTER or BINCOUNT that is outside its axis. Returns
    * COMPUTE_ERROR_INDEX.
    * - `label`: the number that queue_label set when the kernel was enqueued; 0 if it is not known
    *   or enqueue itself fails.
    * - `index`: the value of the index.
-   * - `offset`: the place of the index, in elements from the beginning of inputs[1].
+   * - `offset`: the place of the index, in elements from the beginning of inputs[1]; BINCOUNT:
+   *   of inputs[0].
    *
    * Of several, report the one with the lowest position, or any of them. */
   compute_status (*fail_index)(void *host, uint32_t label, int64_t index, int64_t offset);

@@ -260,6 +260,11 @@ COMPUTE_API compute_status compute_tensor_scatter_elements(const compute_tensor 
                                                            int32_t axis, compute_scatter_mode mode,
                                                            compute_tensor **result);
 
+/** weights may be NULL. */
+COMPUTE_API compute_status compute_tensor_bincount(const compute_tensor *x,
+                                                   const compute_tensor *weights, int64_t bins,
+                                                   int32_t axis, compute_tensor **result);
+
 /* ---- Losses -------------------------------------------------------------------------------- */
 
 COMPUTE_API compute_status compute_tensor_cross_entropy(const compute_tensor *logits,

@@ -338,6 +338,19 @@ COMPUTE_API compute_node compute_scatter_elements(compute_graph *graph, compute_
                                                   compute_node updates, compute_node indices,
                                                   int32_t axis, compute_scatter_mode mode);
 
+/** The number of elements of each value 0 … bins − 1 along `axis`, which `bins` replaces in the
+ * result, as i64; or with `weights` the sum of their weights, in the weights' dtype.
+ *
+ * - x: any integer dtype. `weights`: floats of x's shape, or {0} for none.
+ * - A value outside 0 … bins − 1, also a negative one, fails the run with COMPUTE_ERROR_INDEX, as
+ *   for gather. To ignore such values, give them a bin of their own: clamp x to −1 … bins, add 1,
+ *   count in bins + 2, and slice.
+ * - Sums have a fixed order, in f64, or in f32 with compensation.
+ * - An axis without elements gives zeros.
+ * - COMPUTE_ERROR_INVALID_ARGUMENT for fewer than 1 bins. */
+COMPUTE_API compute_node compute_bincount(compute_graph *graph, compute_node x,
+                                          compute_node weights, int64_t bins, int32_t axis);
+
 /* ---- Losses -------------------------------------------------------------------------------- */
 
 /** Mean of −log softmax(logits)[label] over logits [batch,…,classes] and labels [batch,…], i32 or

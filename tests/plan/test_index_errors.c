@@ -189,6 +189,22 @@ static void scatters_say_so_too(void **state) {
         "scatter_elements: index 7 at position [0,2] is outside -6 … 5");
 }
 
+/* A value has no second meaning: negative ones are outside. */
+static void counts_say_so_too(void **state) {
+  (void)state;
+  static const int64_t values[] = {0, 3, 5, 1, -1, 2};
+  bench b = begin();
+  compute_node x =
+      compute_name(b.graph, input(&b, COMPUTE_I64, COMPUTE_SHAPE(2, 3), values), "classes");
+  compute_node y = compute_bincount(b.graph, x, (compute_node){0}, 6, 0);
+  check(&b, &y, 1, "bincount",
+        "bincount: value -1 at position [1,1] is outside 0 … 5 (values 'classes')");
+  b = begin();
+  x = compute_cast(b.graph, input(&b, COMPUTE_I64, COMPUTE_SHAPE(2, 3), values), COMPUTE_U8);
+  y = compute_bincount(b.graph, x, zeros(&b, COMPUTE_SHAPE(2, 3)), 6, 1);
+  check(&b, &y, 1, "bincount", "bincount: value 255 at position [1,1] is outside 0 … 5");
+}
+
 /* If only the gradient is requested, the scatter detects the index. */
 static void a_gradient_names_what_it_is_the_gradient_of(void **state) {
   (void)state;
@@ -384,6 +400,7 @@ int main(void) {
       cmocka_unit_test(a_view_counts_as_the_call_sees_it),
       cmocka_unit_test(a_scalar_and_an_empty_axis_have_words_of_their_own),
       cmocka_unit_test(scatters_say_so_too),
+      cmocka_unit_test(counts_say_so_too),
       cmocka_unit_test(a_gradient_names_what_it_is_the_gradient_of),
       cmocka_unit_test(a_name_survives_common_subexpressions),
       cmocka_unit_test(constants_are_reported_by_the_run),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Indices of GATHER and SCATTER: reads them, and reports invalid ones. */
+/* Indices of GATHER, SCATTER and BINCOUNT: reads them, and reports invalid ones. */
 #ifndef CPU_INDEX_H
 #define CPU_INDEX_H
 

@@ -72,7 +72,8 @@ typedef struct compute_program {
   KIND(SORT, 14, sort)                                                                             \
   KIND(CALL, 15, call)                                                                             \
   KIND(RECURRENT, 16, recurrent)                                                                   \
-  KIND(QUANTIZED_GEMM, 17, quantized_gemm)
+  KIND(QUANTIZED_GEMM, 17, quantized_gemm)                                                         \
+  KIND(BINCOUNT, 18, bincount)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -266,6 +267,10 @@ typedef struct compute_quantized_gemm_attributes {
   bool zeros;    /**< there is an inputs[3]; otherwise each zero is 2^(bits − 1) */
 } compute_quantized_gemm_attributes;
 
+typedef struct compute_bincount_attributes {
+  int64_t axis_size; /**< elements of a row; ≥ 0 */
+} compute_bincount_attributes;
+
 /** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs. Returns when it is done,
@@ -375,6 +380,14 @@ typedef struct compute_call_attributes {
  *         inputs[1] the numbers, U8; inputs[2] their scales, floats; inputs[3], with `zeros`, their
  *         zero points, floats or U8. `epilogue` has the inputs after these as its further inputs.
  *
+ * BINCOUNT The last dimension of the space has the bins of a row. The last stride of each input is
+ *         along the row's axis_size elements: inputs[0], I32 or I64, has their bins, and inputs[1],
+ *         if present, their weights, floats. outputs[0] has for each bin the number of its
+ *         elements, I64, or the sum of their weights, in the weights' dtype. The order of a sum is
+ *         the same at every run. F32, F16 and BF16 are summed in F64, or in F32 with compensation.
+ *         A row without elements gives zeros. A bin outside 0 … bins − 1 fails as an index of
+ *         GATHER does. No programs.
+ *
  * CALL    The attributes have the function to call, and the number of elements of each operand.
  *         All operands are dense. The space has one dimension, with the size of the largest
  *         output; the strides are ignored. Only a device that computes in host memory can run it.
@@ -475,6 +488,11 @@ static inline int64_t compute_recurrent_states(compute_recurrent_cell cell) {
 static inline const compute_quantized_gemm_attributes *
 compute_quantized_gemm_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_quantized_gemm_attributes *)descriptor->attributes;
+}
+
+static inline const compute_bincount_attributes *
+compute_bincount_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_bincount_attributes *)descriptor->attributes;
 }
 
 static inline const compute_call_attributes *

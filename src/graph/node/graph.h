@@ -69,7 +69,8 @@ typedef struct graph_attributes {
   bool reverse, exclusive;         /* cumulative_sum */
   bool smallest;                   /* top_k */
   bool descending;                 /* sort, argsort */
-  bool from_zero;                  /* gather_elements, scatter_add_elements: no negative indices */
+  bool from_zero;                  /* gather_elements, scatter_add_elements, bincount: no negative
+                                    * indices */
   uint8_t mode;                    /* scatter, scatter_elements: compute_scatter_mode */
   bool dense;                      /* reshape in a plan: the result is in row-major order */
 } graph_attributes;
@@ -80,7 +81,7 @@ typedef struct graph_call {
   const char *operation, *index, *indices, *table;
 } graph_call;
 
-/* Origin of the indices of a gather or scatter, for run-time errors. */
+/* Origin of the indices of a gather, scatter or bincount, for run-time errors. */
 typedef struct graph_origin {
   const graph_call *call; /* static; NULL: the node is the caller's */
   uint32_t result;        /* the node that the call returned … */
@@ -198,8 +199,11 @@ void graph_constant_on_release(void *constant, void (*finish)(void *constant));
 
 const graph_op_info *graph_op_describe(graph_op op);
 
-/* True if the operation's second operand indexes an axis. */
+/* True if an operand of the operation indexes an axis; the number of that operand. */
 bool graph_is_indexed(graph_op op);
+static inline uint32_t graph_index_operand(graph_op op) {
+  return op == OP_bincount ? 0 : 1;
+}
 
 /* The origin of such a node; a default if none is recorded. */
 graph_origin graph_origin_of(const compute_graph *graph, size_t index);

@@ -105,6 +105,7 @@ static const graph_call own_calls[OP_COUNT] = {
     [OP_scatter_add_elements] = {"scatter_add_elements", "index", "indices", NULL},
     [OP_scatter] = {"scatter", "index", "indices", "data"},
     [OP_scatter_elements] = {"scatter_elements", "index", "indices", "data"},
+    [OP_bincount] = {"bincount", "value", "values", NULL},
 };
 
 bool graph_is_indexed(graph_op op) {
@@ -114,5 +115,6 @@ bool graph_is_indexed(graph_op op) {
 graph_origin graph_origin_of(const compute_graph *graph, size_t index) {
   const graph_node *node = &graph->nodes[index];
   if (node->origin.call) return node->origin;
-  return (graph_origin){&own_calls[node->op], (uint32_t)index, node->inputs[1]};
+  return (graph_origin){&own_calls[node->op], (uint32_t)index,
+                        node->inputs[graph_index_operand(node->op)]};
 }

@@ -104,6 +104,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_scatter_add_elements] = {"ScatterElements", export_scatter_add_elements, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
   [OP_scatter] = {"ScatterND", export_scatter, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
   [OP_scatter_elements] = {"ScatterElements", export_scatter_elements, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
+  [OP_bincount] = {"ONNX has no operator that counts values", NULL, 0},
   [OP_conv2d] = {"Conv", export_conv, EXPORT_FLOATS},
   [OP_conv2d_integer] = {"ConvInteger", export_conv, EXPORT_BYTES},
   [OP_conv2d_by_data] = {"ConvTranspose", export_conv_transpose, EXPORT_FLOATS},

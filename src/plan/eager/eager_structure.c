@@ -226,6 +226,14 @@ compute_status compute_tensor_scatter_elements(const compute_tensor *data,
                     .integer = {mode});
 }
 
+EAGER_BUILD(bincount, compute_bincount(graph, x[0], x[1], call->integer[0], call->axis))
+
+compute_status compute_tensor_bincount(const compute_tensor *x, const compute_tensor *weights,
+                                       int64_t bins, int32_t axis, compute_tensor **result) {
+  return EAGER_CALL(bincount, EAGER_OPERANDS(x, weights), .optional = true, .axis = axis,
+                    .integer = {bins});
+}
+
 EAGER_BUILD(cross_entropy, compute_cross_entropy(graph, x[0], x[1]))
 
 compute_status compute_tensor_cross_entropy(const compute_tensor *logits,

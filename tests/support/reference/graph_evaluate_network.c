@@ -232,6 +232,22 @@ static void evaluate_sort(const graph_node *node, const evaluate_value *x, evalu
   }
 }
 
+static bool evaluate_bincount(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
+  const int32_t axis = node->attributes.axis;
+  const int64_t size = x[0]->shape.size[axis], bins = y->shape.size[axis];
+  const int64_t step = step_of(x[0]->shape, axis);
+  for (int64_t i = 0; i < x[0]->count; i++) {
+    const int64_t bin = x[0]->integer[i];
+    if (bin < 0 || bin >= bins) return false;
+    const int64_t at = (i / step / size * bins + bin) * step + i % step;
+    if (node->input_count > 1)
+      y->real[at] += x[1]->real[i];
+    else
+      y->integer[at]++;
+  }
+  return true;
+}
+
 /* ---- Attention ----------------------------------------------------------------------------- */
 
 /* The position where matrix number `matrix` of the result (its leading axes as one) begins in an
@@ -352,6 +368,7 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
   case OP_top_k: evaluate_top_k(node, x[0], y); return true;
   case OP_sort:
   case OP_argsort: evaluate_sort(node, x[0], y); return true;
+  case OP_bincount: return evaluate_bincount(node, x, y);
   case OP_find_spots: /* the definition is the composed form, the last operand */
   case OP_quantized_matmul: {
     const evaluate_value *composed = x[node->input_count - 1];

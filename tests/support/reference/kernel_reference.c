@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* References of MAP, COPY, REDUCE, ROW, GEMM, QUANTIZED_GEMM, GATHER and SCATTER; calls the
- * references of the other kinds. */
+/* References of MAP, COPY, REDUCE, ROW, GEMM, QUANTIZED_GEMM, GATHER, SCATTER and BINCOUNT; calls
+ * the references of the other kinds. */
 #include "support/reference/kernel_reference.h"
 
 #include <math.h>
@@ -385,6 +385,36 @@ static bool scatter(const reference *r) {
   return true;
 }
 
+/* ---- BINCOUNT ------------------------------------------------------------------------------ */
+
+static bool bincount(const reference *r) {
+  const compute_kernel_descriptor *d = r->d;
+  const int32_t last = d->rank - 1;
+  const bool weighted = d->input_count == 2;
+  int64_t size[COMPUTE_MAX_RANK];
+  memcpy(size, d->size, sizeof size);
+  if (is_empty(d->size, 0, d->rank)) return true;
+  size[last] = 1;
+  reference_point row = {d->rank, size, {0}};
+  reference_value *sum = malloc((size_t)d->size[last] * sizeof *sum);
+  if (!sum) return false;
+  do {
+    memset(sum, 0, (size_t)d->size[last] * sizeof *sum);
+    int64_t at[COMPUTE_MAX_RANK];
+    memcpy(at, row.at, sizeof at);
+    for (at[last] = 0; at[last] < compute_bincount_of(d)->axis_size; at[last]++) {
+      const int64_t bin = load(r, 0, at, d->rank).whole;
+      if (bin < 0 || bin >= d->size[last]) continue;
+      sum[bin].whole++;
+      if (weighted) sum[bin].real += load(r, 1, at, d->rank).real;
+    }
+    for (at[last] = 0; at[last] < d->size[last]; at[last]++)
+      store(r, 0, at, d->rank, weighted ? COMPUTE_F64 : COMPUTE_I64, sum[at[last]]);
+  } while (reference_next(&row));
+  free(sum);
+  return true;
+}
+
 /* ---- Kinds with another reference ---------------------------------------------------------- */
 
 static void store_network(void *user, uint32_t output, const int64_t *at,
@@ -418,6 +448,7 @@ static bool run(reference *r) {
   case COMPUTE_KERNEL_QUANTIZED_GEMM: quantized_gemm(r); return true;
   case COMPUTE_KERNEL_GATHER: gather(r); return true;
   case COMPUTE_KERNEL_SCATTER: return scatter(r);
+  case COMPUTE_KERNEL_BINCOUNT: return bincount(r);
   case COMPUTE_KERNEL_CONV: convolve(r); return true;
   case COMPUTE_KERNEL_WINDOW:
   case COMPUTE_KERNEL_SCAN:

@@ -37,6 +37,22 @@ void indexed_fields(generation *g, emit_launch *launch) {
   emit_field_index(g, launch, "axis_stride", compute_index_of(d)->axis_stride);
 }
 
+/* The first faulting item fills in the whole record, so that its words belong together. */
+void indexed_fault(generation *g, text_buffer *text, const char *buffer, const char *at) {
+  if (emit_has(g, COMPUTE_TARGET_FAULT_RECORDS))
+    text_add(text,
+             "  if (ATOMIC_CAS(fault, 0, 1) == 0) {\n"
+             "    const i64 given = %s[%s], offset = (i64)(%s);\n"
+             "    fault[2] = (i32)(u32)(u64)given;\n"
+             "    fault[3] = (i32)(u32)((u64)given >> 32);\n"
+             "    fault[4] = (i32)(u32)(u64)offset;\n"
+             "    fault[5] = (i32)(u32)((u64)offset >> 32);\n"
+             "  }\n",
+             buffer, at, at);
+  else
+    text_add(text, "  *fault = 1;\n");
+}
+
 void indexed_open(generation *g, text_buffer *text, const char *at) {
   text_add(text,
            "{\n"
@@ -44,19 +60,7 @@ void indexed_open(generation *g, text_buffer *text, const char *at) {
            "if (place < 0) place += shape.wrap;\n"
            "if ((u64)place >= (u64)shape.axis_size) {\n",
            at);
-  /* The first faulting item fills in the whole record, so that its words belong together. */
-  if (emit_has(g, COMPUTE_TARGET_FAULT_RECORDS))
-    text_add(text,
-             "  if (ATOMIC_CAS(fault, 0, 1) == 0) {\n"
-             "    const i64 given = in1[%s], offset = (i64)(%s);\n"
-             "    fault[2] = (i32)(u32)(u64)given;\n"
-             "    fault[3] = (i32)(u32)((u64)given >> 32);\n"
-             "    fault[4] = (i32)(u32)(u64)offset;\n"
-             "    fault[5] = (i32)(u32)((u64)offset >> 32);\n"
-             "  }\n",
-             at, at);
-  else
-    text_add(text, "  *fault = 1;\n");
+  indexed_fault(g, text, "in1", at);
   text_add(text, "} else {\n");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The part that GATHER and SCATTER share: places along the axis. */
+/* The part that GATHER and SCATTER share: places along the axis. BINCOUNT uses its faults. */
 #ifndef GENERATE_INDEXED_H
 #define GENERATE_INDEXED_H
 
@@ -17,5 +17,8 @@ void indexed_fields(generation *g, emit_launch *launch);
  * braces. */
 void indexed_open(generation *g, text_buffer *text, const char *at);
 void indexed_close(text_buffer *text);
+
+/* Notes that element `at` of `buffer` is outside its axis. */
+void indexed_fault(generation *g, text_buffer *text, const char *buffer, const char *at);
 
 #endif

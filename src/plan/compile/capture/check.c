@@ -59,7 +59,8 @@ static char *print_names(const compute_graph *graph, uint32_t node, const graph_
 }
 
 bool check_describe(const ir *r, const fusion *f, uint32_t node, index_check *row) {
-  const ir_node *n = &r->nodes[node], *indices = &r->nodes[n->inputs[1]];
+  const ir_node *n = &r->nodes[node];
+  const uint32_t operand = n->inputs[graph_index_operand(n->op)];
   const bool gathers = n->op == OP_gather || n->op == OP_gather_elements;
   const compute_shape whole = gathers ? r->nodes[n->inputs[0]].shape : n->shape;
   const graph_origin origin = graph_origin_of(r->graph, n->source);
@@ -68,9 +69,9 @@ bool check_describe(const ir *r, const fusion *f, uint32_t node, index_check *ro
                        .word = origin.call->index,
                        .names = print_names(r->graph, n->source, &origin),
                        .shape = r->graph->nodes[origin.indices].shape,
-                       .read = indices->shape,
+                       .read = r->nodes[operand].shape,
                        .size = whole.size[n->attributes.axis],
                        .from_zero = n->attributes.from_zero};
-  memcpy(row->stride, f->layouts[n->inputs[1]].stride, sizeof row->stride);
+  memcpy(row->stride, f->layouts[operand].stride, sizeof row->stride);
   return row->names != NULL;
 }

@@ -93,7 +93,7 @@ bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout 
 
 /* ---- check.c: reports of invalid indices (core/device/index_fault.h) ------------------------- */
 
-/* Describes the index check of `node`, a gather or scatter, in terms of the call that recorded it.
+/* Describes the index check of `node`, an indexed node, in terms of the call that recorded it.
  * Returns false when out of memory. */
 bool check_describe(const ir *r, const fusion *f, uint32_t node, index_check *row);
 
