@@ -7,9 +7,9 @@
 #define AT(field) offsetof(tune_arguments, field)
 
 /* The kinds that have parameters; a test compares them with compute_tune's. */
-static const char *const kinds[] = {"map",       "reduce", "row", "gemm",   "gather", "scatter",
-                                    "copy",      "conv",   "fit", "window", "scan",   "top_k",
-                                    "attention", "sort",   "all", NULL};
+static const char *const kinds[] = {
+    "map",    "reduce", "row",   "gemm",      "gather", "scatter",  "copy", "conv", "fit",
+    "window", "scan",   "top_k", "attention", "sort",   "bincount", "all",  NULL};
 
 static const option_row rows[] = {
     {"--device", OPTION_DEVICE, AT(device), .value = "NAME",
