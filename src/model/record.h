@@ -47,6 +47,7 @@ typedef struct model_value {
   struct item_room *room; /* spare room around the items of a sequence after an insertion; or
                            * NULL */
   const struct quantized_form *quantized; /* the source of a dequantized value, or NULL */
+  const struct convolution *convolution;  /* if a convolution with known filters made it, or NULL */
 } model_value;
 
 typedef struct model_recorder model_recorder;

@@ -188,6 +188,7 @@ static model_value *copy_values(model_arena *arena, const model_value *values, s
     copy[i].node = (compute_node){0};
     copy[i].room = NULL;
     copy[i].quantized = NULL;
+    copy[i].convolution = NULL;
     if (!values[i].item_count) continue;
     copy[i].items = copy_values(arena, values[i].items, values[i].item_count);
     if (!copy[i].items) return NULL;

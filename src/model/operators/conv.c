@@ -5,6 +5,7 @@
 
 #include "core/base/arithmetic.h"
 #include "core/type/shape.h"
+#include "model/operators/conv.h"
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
 #include "model/operators/quantized_product.h"
@@ -120,36 +121,91 @@ static compute_node convolve_windows(const convolution *c) {
                       : compute_conv2d(c->graph, x, c->filter, c->bias, &planes);
 }
 
-static compute_status convolve(model_call *call, compute_node *y) {
-  convolution c;
+static compute_node convolve_prepared(const convolution *c) {
+  const compute_node y = convolve_windows(c);
+  return c->axes == 1 ? without_rows(c, y) : y;
+}
+
+/* c->call stays NULL if the convolution is quantized. */
+static compute_status convolve(model_call *call, convolution *c, compute_node *y) {
+  *c = (convolution){0};
   compute_status status = quantized_conv(call, y);
   if (status || compute_node_is_valid(*y)) return status;
-  status = begin(call, &c);
+  status = begin(call, c);
   if (status) return status;
   const compute_shape filter = call_shape(call, 1);
   status =
-      window_take(call, call_shape(call, 0), filter.size + 2, false, c.windows + first_axis(&c));
+      window_take(call, call_shape(call, 0), filter.size + 2, false, c->windows + first_axis(c));
   if (status) return status;
-  if (c.axes == 1) {
-    c.x = with_rows(&c, c.x);
-    c.filter = with_rows(&c, c.filter);
+  if (c->axes == 1) {
+    c->x = with_rows(c, c->x);
+    c->filter = with_rows(c, c->filter);
   }
-  *y = convolve_windows(&c);
-  if (c.axes == 1) *y = without_rows(&c, *y);
+  *y = convolve_prepared(c);
   return COMPUTE_OK;
+}
+
+/* True if the elements are known, so the planner computes other filters from them once. */
+static bool is_known(const model_call *call, size_t i) {
+  return !call_has(call, i) || call->inputs[i]->host;
 }
 
 static compute_status conv(model_call *call) {
   compute_node y;
-  const compute_status status = convolve(call, &y);
-  return status ? status : call_output(call, 0, y);
+  convolution c;
+  const compute_status status = convolve(call, &c, &y);
+  if (status) return status;
+  call_output(call, 0, y);
+  const compute_dtype dtype = call_dtype(call, 0);
+  const bool exact = dtype == COMPUTE_F32 || dtype == COMPUTE_F64;
+  if (!c.call || !exact || call_trains(call) || !is_known(call, 1) || !is_known(call, 2))
+    return COMPUTE_OK;
+  convolution *kept = call_allocate(call, 1, sizeof *kept);
+  if (!kept) return call_out_of_memory(call);
+  *kept = c;
+  call->outputs[0].convolution = kept;
+  return COMPUTE_OK;
+}
+
+/* ---- Batch normalization in the filters ------------------------------------------------------ */
+
+bool conv_can_normalize(const model_call *call, size_t i) {
+  const convolution *c = call->inputs[i]->convolution;
+  bool fits = c && c->graph == call->graph && call_is_only_use(call, i) &&
+              shape_count(compute_node_shape(c->graph, c->filter)) > 0;
+  for (size_t k = 1; k < call->input_count; k++)
+    fits = fits && is_known(call, k) && call_dtype(call, k) == call_dtype(call, i);
+  return fits;
+}
+
+/* x [channels, …] normalized by channel. */
+static compute_node normalize_channels(const convolution *c, compute_node x, compute_node mean,
+                                       compute_node bias, const conv_normalization *by) {
+  const compute_shape shape = compute_node_shape(c->graph, x);
+  const compute_node rows = compute_reshape(c->graph, x, COMPUTE_SHAPE(1, shape_at(shape, 0), -1));
+  const compute_node y =
+      compute_batch_norm(c->graph, rows, mean, by->variance, by->gain, bias, by->epsilon);
+  return compute_reshape(c->graph, y, shape);
+}
+
+compute_node conv_normalize(model_call *call, size_t i, const conv_normalization *by) {
+  convolution c = *call->inputs[i]->convolution;
+  compute_graph *graph = call->graph;
+  const int64_t filters = shape_at(compute_node_shape(graph, c.filter), 0);
+  const compute_node zeros = compute_full(graph, call_dtype(call, i), COMPUTE_SHAPE(filters), 0);
+  c.call = call;
+  if (!compute_node_is_valid(c.bias)) c.bias = zeros;
+  c.filter = normalize_channels(&c, c.filter, zeros, (compute_node){0}, by);
+  c.bias = normalize_channels(&c, c.bias, by->mean, by->bias, by);
+  return convolve_prepared(&c);
 }
 
 /* ONNX Runtime's FusedConv: a convolution with an addend (input 3) and an activation. */
 static compute_status fused_conv(model_call *call) {
   compute_node y;
+  convolution c;
   size_t count;
-  compute_status status = convolve(call, &y);
+  compute_status status = convolve(call, &c, &y);
   if (status) return status;
   if (call_has(call, 3)) y = compute_add(call->graph, y, call_input(call, 3));
   const float *parameters = call_attribute_floats(call, "activation_params", &count);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/type/shape.h"
+#include "model/operators/conv.h"
 #include "model/operators/op.h"
 
 static double epsilon_of(const model_call *call, double usual) {
@@ -47,6 +48,10 @@ static compute_status batch_normalization(model_call *call) {
   for (size_t i = 1; i < 5; i++) {
     vectors[i] = call_input(call, i);
     if (call_dtype(call, i) != dtype) vectors[i] = op_cast(call, vectors[i], op_wide_dtype(dtype));
+  }
+  if (!is_training(call) && conv_can_normalize(call, 0)) {
+    const conv_normalization by = {vectors[3], vectors[4], vectors[1], vectors[2], epsilon};
+    return call_output(call, 0, conv_normalize(call, 0, &by));
   }
   if (!is_training(call)) {
     const compute_node y =
