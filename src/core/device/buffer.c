@@ -18,8 +18,10 @@ static memory_buffer *new_buffer(compute_device *device) {
               "not enough host memory for a buffer's record");
     return NULL;
   }
+  static _Atomic uint64_t created;
   atomic_init(&buffer->references, 1);
   buffer->device = device;
+  buffer->serial = atomic_fetch_add_explicit(&created, 1, memory_order_relaxed);
   return buffer;
 }
 
@@ -93,11 +95,22 @@ static void release_packed(packed_piece *piece) {
   }
 }
 
+static void release_derived(derived_piece *piece) {
+  while (piece) {
+    derived_piece *next = piece->next;
+    buffer_release(piece->buffer);
+    base_release(piece->key);
+    base_release(piece);
+    piece = next;
+  }
+}
+
 void buffer_release(memory_buffer *buffer) {
   if (!buffer || atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) > 1)
     return;
   compute_device *device = buffer->device;
   release_packed(buffer->packed);
+  release_derived(buffer->derived);
   if (buffer->block) {
     pool_return(device->pool, buffer->block);
     base_release(buffer);

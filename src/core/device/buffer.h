@@ -66,6 +66,14 @@ typedef struct packed_piece {
   struct memory_buffer *buffer;
 } packed_piece;
 
+/* A value that was computed from a frozen buffer, and perhaps from others (derived.c). */
+typedef struct derived_piece {
+  struct derived_piece *next;
+  void *key;
+  size_t key_bytes;
+  struct memory_buffer *buffer;
+} derived_piece;
+
 typedef struct memory_buffer {
   _Atomic int32_t references;
   compute_device *device;
@@ -74,7 +82,9 @@ typedef struct memory_buffer {
   compute_release_function release;
   void *user, *data;    /* for wrapped memory */
   _Atomic bool frozen;  /* the elements no longer change */
-  packed_piece *packed; /* guarded by the device's packed_mutex */
+  uint64_t serial;      /* no other buffer of the process has it, before or after */
+  packed_piece *packed; /* guarded by the device's packed_mutex, as is `derived` */
+  derived_piece *derived;
   /* For wrapped memory, or NULL. Called after the elements were packed: they are rarely read from
    * then on. */
   void (*on_packed)(void *data, uint64_t bytes);

@@ -94,6 +94,18 @@ compute_status tensor_create_private(compute_device *device, compute_dtype dtype
   return create_dense(device, ERROR_BACKEND, dtype, shape, tensor);
 }
 
+compute_status tensor_create_over(memory_buffer *buffer, compute_dtype dtype, compute_shape shape,
+                                  compute_tensor **result) {
+  compute_context *context = buffer->device->context;
+  compute_tensor *tensor = new_tensor(context, ERROR_BACKEND, dtype, shape);
+  if (!tensor) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  shape_dense_strides(tensor->shape, tensor->strides);
+  tensor->buffer = buffer_retain(buffer);
+  context_object_created(context, &tensor_object, tensor);
+  *result = tensor;
+  return COMPUTE_OK;
+}
+
 compute_status compute_tensor_create(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, compute_tensor **tensor) {
   REFUSE_INHERITED(device, context);

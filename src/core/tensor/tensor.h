@@ -27,6 +27,11 @@ compute_argument tensor_argument(const compute_tensor *tensor);
 compute_status tensor_create_private(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, compute_tensor **tensor);
 
+/* Creates a dense tensor for internal use over a buffer that is large enough, and retains the
+ * buffer. */
+compute_status tensor_create_over(memory_buffer *buffer, compute_dtype dtype, compute_shape shape,
+                                  compute_tensor **tensor);
+
 /* tensor_create_private with zeros. Uploads them piece by piece, without building a kernel. */
 compute_status tensor_create_zero(compute_device *device, compute_dtype dtype, compute_shape shape,
                                   compute_tensor **tensor);

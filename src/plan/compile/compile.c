@@ -249,7 +249,8 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
   const compute_device *kernels = kernels_device(plan, options);
   compute_status status = COMPUTE_OK;
   dump_graph(dump, DUMP_GRAPH, graph, outputs, count, &folded);
-  if (simplify) status = fold_constants(graph, outputs, count, kernels, memory, &folded);
+  if (simplify)
+    status = fold_nodes(graph, outputs, count, kernels, plan->device[PLAN_MAIN], memory, &folded);
   if (status == COMPUTE_OK && simplify) dump_graph(dump, DUMP_FOLD, graph, outputs, count, &folded);
   if (status == COMPUTE_OK)
     status = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,

@@ -143,16 +143,16 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
 /* Returns the existing node for a graph node, or IR_NONE. Two cases have one: a node with two forms
  * whose composed form is captured, and a further result of a call, which was added with the
  * call. */
-static uint32_t captured_form(const ir *r, uint32_t index, const void *values) {
+static uint32_t captured_form(const ir *r, uint32_t index, const ir_folded *value) {
   const graph_node *n = &r->graph->nodes[index];
-  if (!values && n->op == OP_call_result)
+  if (!value && n->op == OP_call_result)
     return r->of_graph[n->inputs[n->input_count - 1]] + (uint32_t)n->attributes.axis;
-  if (values || !is_composed(n) || has_kernel(r->kernels, r->graph, n)) return IR_NONE;
+  if (value || !is_composed(n) || has_kernel(r->kernels, r->graph, n)) return IR_NONE;
   return r->of_graph[n->inputs[n->input_count - 1]];
 }
 
 /* Builds the candidate for one graph node; `inputs` has room for its operands. */
-static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32_t *inputs) {
+static ir_node candidate(const ir *r, uint32_t index, const ir_folded *value, uint32_t *inputs) {
   const graph_node *g = &r->graph->nodes[index];
   ir_node n = {.op = g->op,
                .dtype = g->dtype,
@@ -166,11 +166,12 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
                .name = g->name,
                .source = index,
                .folded = 1};
-  if (values) {
-    n.op = OP_constant;
+  if (value) {
+    n.op = value->tensor ? OP_parameter : OP_constant;
     n.input_count = 0;
-    n.constant = values;
-    n.uniform = shape_count(n.shape) == 1;
+    n.constant = value->values;
+    n.tensor = value->tensor;
+    n.uniform = !value->tensor && shape_count(n.shape) == 1;
     memset(&n.attributes, 0, sizeof n.attributes);
   }
   if (is_composed(g) && n.input_count > 0) n.input_count--;
@@ -244,9 +245,9 @@ compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *out
   uint32_t *inputs = scratch_take(memory, widest, sizeof *inputs);
   r->of_graph = scratch_take(memory, graph->count, sizeof *r->of_graph);
   r->outputs = scratch_take(memory, output_count, sizeof *r->outputs);
-  const void **values = scratch_take(memory, graph->count, sizeof *values);
+  const ir_folded **values = scratch_take(memory, graph->count, sizeof *values);
   if (!needed || !inputs || !r->of_graph || !r->outputs || !values) goto short_of_memory;
-  for (uint32_t i = 0; i < folded_count; i++) values[folded[i].graph_index] = folded[i].values;
+  for (uint32_t i = 0; i < folded_count; i++) values[folded[i].graph_index] = &folded[i];
   mark_needed(r, outputs, output_count, needed, folded, folded_count);
   for (uint32_t i = 0; i < graph->count; i++) {
     if (!(needed[i] & 1)) continue;

@@ -42,10 +42,11 @@ typedef struct ir {
                                   * NULL */
 } ir;
 
-/* A constant, computed at compile time, that replaces a graph node. */
+/* A value, computed at compile time, that replaces a graph node: a constant or a frozen tensor. */
 typedef struct ir_folded {
   uint32_t graph_index;
-  const void *values; /* dense */
+  const void *values;     /* dense; NULL if it is a tensor */
+  compute_tensor *tensor; /* frozen */
 } ir_folded;
 
 /* Captures the nodes that `outputs` need. With `simplify`, common subexpressions become one node
@@ -62,6 +63,9 @@ uint32_t ir_add(ir *r, const ir_node *node);
 /* Rewrites a candidate and returns the resulting node: the candidate itself or something simpler.
  * Returns IR_NONE when out of memory. */
 uint32_t ir_rewrite(ir *r, const ir_node *node);
+
+/* gathered.c: the part of ir_rewrite for a gather. Returns IR_NONE if nothing applies. */
+uint32_t rewrite_gather(ir *r, const ir_node *node);
 
 static inline graph_category ir_category(const ir_node *n) {
   return graph_op_describe(n->op)->category;
@@ -138,7 +142,7 @@ typedef struct operand_range {
 operand_range ir_operands(const compute_device *device, const compute_graph *graph,
                           const graph_node *node);
 
-/* ---- fold.c: constant parts of a graph, computed at compile time ----------------------------- */
+/* ---- fold.c, fold_frozen.c: parts of a graph that are computed at compile time ---------------- */
 
 typedef struct folding {
   ir_folded *values; /* in scratch memory */
@@ -146,11 +150,17 @@ typedef struct folding {
   compute_tensor **tensors; /* own the values; freed by fold_release */
 } folding;
 
-/* Finds the constant parts and computes them on the context's CPU device. `kernels` has the meaning
- * of ir_capture. Parts that cannot be computed stay unchanged. */
-compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,
-                              uint32_t output_count, const compute_device *kernels, scratch *memory,
-                              folding *result);
+/* Finds the parts that depend on constants and on frozen parameters on `device`, and computes them.
+ * `kernels` has the meaning of ir_capture. Parts that cannot be computed stay unchanged. */
+compute_status fold_nodes(const compute_graph *graph, const uint32_t *outputs,
+                          uint32_t output_count, const compute_device *kernels,
+                          const compute_device *device, scratch *memory, folding *result);
+
+/* Folds nodes that depend on frozen parameters of one device. Each value is computed once. It lives
+ * as long as the memory of the first parameter, and all plans share it. Adds the values to
+ * `result`, which has room. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
+compute_status fold_frozen(const compute_graph *graph, const uint32_t *nodes, uint32_t count,
+                           scratch *memory, folding *result);
 void fold_release(folding *f);
 
 #endif

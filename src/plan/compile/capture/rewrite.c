@@ -317,6 +317,8 @@ uint32_t ir_rewrite(ir *r, const ir_node *node) {
   if (is_void_cast(r, node)) return node->inputs[0];
   if (ir_category(node) == CATEGORY_ELEMENTWISE || node->op == OP_cast)
     return rewrite_elementwise(r, node);
-  const uint32_t found = node->op == OP_matmul ? rewrite_matmul(r, node) : IR_NONE;
+  const uint32_t found = node->op == OP_matmul   ? rewrite_matmul(r, node)
+                         : node->op == OP_gather ? rewrite_gather(r, node)
+                                                 : IR_NONE;
   return found != IR_NONE ? found : ir_add(r, node);
 }
