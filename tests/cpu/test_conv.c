@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution on the CPU matches the plain double-precision one. All samples and random ones run on
- * every instruction set, with different numbers of threads and small caches (so that small
- * convolutions have many blocks). */
+/* Convolution on the CPU matches the double reference. All samples and random ones run on every
+ * instruction set, with different numbers of threads and small caches (so that small convolutions
+ * have many blocks). */
 #include "conv_fixture.h"
 
 static void run_samples(fixture *f, uint64_t seed) {
@@ -391,8 +391,7 @@ static void check_pixels(const sample_kernel *s, void *user) {
   m.pointers[1] = packed;
   assert_int_equal(kernel->run(kernel, m.pointers), COMPUTE_OK);
   m.pointers[1] = filter;
-  for (uint32_t i = 0; i < s->descriptor.output_count; i++)
-    check_output(&constant, &m, i, c->f->device->isa, (const void *const *)m.pointers);
+  check_outputs(&constant, &m, c->f->device->isa);
   cpu_kernel_destroy(kernel);
   free(packed);
   release_memory(&m);
