@@ -7,7 +7,6 @@
 #include "core/kernel/kernel.h"
 #include "amx_emulated.h"
 #include "kernel_fixture.h"
-#include "support/reference/kernel_reference.h"
 #include "support/samples/sample_convolutions.h"
 
 /* ---- Operands ------------------------------------------------------------------------------ */
@@ -74,16 +73,6 @@ FIXTURE_INLINE void release_memory(memory *m) {
 
 /* ---- Checking ------------------------------------------------------------------------------ */
 
-FIXTURE_INLINE double epsilon_of(compute_dtype dtype) {
-  switch (dtype) {
-  case COMPUTE_F64: return 0x1p-53;
-  case COMPUTE_F32: return 0x1p-24;
-  case COMPUTE_F16: return 0x1p-11;
-  case COMPUTE_BF16: return 0x1p-8;
-  default: return 0;
-  }
-}
-
 /* Winograd's sums involve a whole patch. So their rounding error depends on the largest possible
  * terms, not on the terms of one element: 9 per channel, each at most `high`². */
 FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
@@ -99,11 +88,11 @@ FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
 /* The allowed rounding error: as for matrix products, plus the rounding of the stored result. */
 FIXTURE_INLINE double bound_of(const sample_kernel *s, compute_dtype output,
                                const reference_value *e) {
-  const double epsilon = epsilon_of(s->descriptor.accumulate);
+  const double epsilon = rounding_of(s->descriptor.accumulate);
   const double count = e->count > 1 ? (double)e->count : 1;
   return winograd_bound(s) + 4.8 * sqrt(count) * epsilon * e->terms +
          4 * (fabs(e->real) + 1) * epsilon +
-         (output == s->descriptor.accumulate ? 0 : fabs(e->real) * epsilon_of(output)) +
+         (output == s->descriptor.accumulate ? 0 : fabs(e->real) * rounding_of(output)) +
          (output == COMPUTE_F16 ? 0x1p-24 : 0);
 }
 
