@@ -8,11 +8,10 @@
 
 #include "codegen/generate/generate.h"
 #include "core/type/dtype.h"
-#include "support/emulator/emulator.h"
+#include "support/emulator/emulator_sample.h"
 #include "support/harness/test.h"
-#include "support/samples/sample_memory.h"
 
-enum { OPERANDS = COMPUTE_MAX_OPERANDS, PROBLEM_BYTES = 3000, REPORTED = 40 };
+enum { PROBLEM_BYTES = 3000, REPORTED = 40 };
 
 static const char folder[] = TEST_SCRATCH_DIR "/objects";
 static const char *filter = "";
@@ -42,18 +41,6 @@ static bool selected(const sample_kernel *s) {
   return (mixed(s->name) + test_seed()) % step == 0;
 }
 
-/* ---- Operands ------------------------------------------------------------------------------ */
-
-/* The operands of all runs, and the memory of a run without their guards. */
-typedef struct operand_memory {
-  sample_memory host;
-  emulator_buffer buffer[OPERANDS];
-} operand_memory;
-
-static size_t used_bytes(const sample_operand *o) {
-  return (size_t)o->elements * compute_dtype_size(o->dtype);
-}
-
 /* The size of the indexed axis; 0 if there are no indices. */
 static int64_t walked_axis(const compute_kernel_descriptor *d) {
   return d->kind == COMPUTE_KERNEL_GATHER || d->kind == COMPUTE_KERNEL_SCATTER
@@ -61,18 +48,7 @@ static int64_t walked_axis(const compute_kernel_descriptor *d) {
              : 0;
 }
 
-static void create_memory(const sample_kernel *s, operand_memory *m) {
-  assert_true(sample_memory_create(s, false, &m->host));
-  for (uint32_t i = 0; i < m->host.count; i++)
-    assert_true(emulator_buffer_create(used_bytes(&m->host.operand[i]), &m->buffer[i]));
-}
-
-static void release_memory(operand_memory *m) {
-  for (uint32_t i = 0; i < m->host.count; i++) emulator_buffer_release(&m->buffer[i]);
-  sample_memory_release(&m->host);
-}
-
-/* ---- Comparing ----------------------------------------------------------------------------- */
+/* ---- Reports ------------------------------------------------------------------------------- */
 
 COMPUTE_PRINTF(2, 3)
 static void report(const char *what, const char *format, ...) {
@@ -82,21 +58,6 @@ static void report(const char *what, const char *format, ...) {
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
   if (++failures <= REPORTED) print_error("%s: %s\n", what, text);
-}
-
-static bool compare(const operand_memory *m, const char *what) {
-  char problem[400];
-  for (uint32_t i = 0; i < m->host.count; i++) {
-    const sample_operand *o = &m->host.operand[i];
-    memcpy(o->after, o->before, o->bytes);
-    memcpy(o->after + SAMPLE_GUARD, m->buffer[i].data, used_bytes(o));
-    if (emulator_buffer_intact(&m->buffer[i])) continue;
-    report(what, "wrote before operand %u", i);
-    return false;
-  }
-  if (sample_memory_check(&m->host, problem, sizeof problem)) return true;
-  report(what, "%s", problem);
-  return false;
 }
 
 /* ---- Running ------------------------------------------------------------------------------- */
@@ -130,19 +91,11 @@ static const compute_generated *generate(const sample_kernel *s, sample_target t
 }
 
 /* Runs a kernel on new memory. Returns false if it misbehaves. */
-static bool run(emulator_program *program, const compute_generated *generated, operand_memory *m,
+static bool run(emulator_program *program, const compute_generated *generated, emulator_sample *m,
                 emulator_order order, bool *fault, const char *what) {
   char problem[PROBLEM_BYTES] = "";
-  void *arguments[OPERANDS];
-  for (uint32_t i = 0; i < m->host.count; i++) {
-    const sample_operand *o = &m->host.operand[i];
-    memcpy(m->buffer[i].data, o->before + SAMPLE_GUARD, used_bytes(o));
-    arguments[i] = m->buffer[i].data + (o->offset - SAMPLE_GUARD);
-  }
   launches += generated->launch_count;
-  *fault = false;
-  if (generated->launch_count == 0) return true;
-  if (emulator_run(program, generated, arguments, order, fault, problem, sizeof problem))
+  if (emulator_sample_run(m, program, generated, order, fault, problem, sizeof problem))
     return true;
   report(what, "%s (%s)", problem, generated->text);
   return false;
@@ -150,23 +103,14 @@ static bool run(emulator_program *program, const compute_generated *generated, o
 
 /* Another order must give the same bits. */
 static void check_order(emulator_program *program, const compute_generated *generated,
-                        operand_memory *m, emulator_order order, const char *what) {
-  unsigned char *first[OPERANDS];
-  const uint32_t inputs = m->host.sample->descriptor.input_count;
-  bool fault, same = true;
-  for (uint32_t i = inputs; i < m->host.count; i++) {
-    first[i] = malloc(m->buffer[i].bytes + 1);
-    assert_non_null(first[i]);
-    memcpy(first[i], m->buffer[i].data, m->buffer[i].bytes);
-  }
-  if (run(program, generated, m, order, &fault, what))
-    for (uint32_t i = inputs; i < m->host.count; i++)
-      if (memcmp(first[i], m->buffer[i].data, m->buffer[i].bytes)) same = false;
-  if (!same) report(what, "other bits when items run in another order (%s)", generated->text);
-  for (uint32_t i = inputs; i < m->host.count; i++) free(first[i]);
+                        emulator_sample *m, emulator_order order, const char *what) {
+  char problem[PROBLEM_BYTES] = "";
+  launches += generated->launch_count;
+  if (!emulator_sample_repeats(m, program, generated, order, problem, sizeof problem))
+    report(what, "%s (%s)", problem, generated->text);
 }
 
-static void check_way(const sample_kernel *s, operand_memory *m, sample_target target,
+static void check_way(const sample_kernel *s, emulator_sample *m, sample_target target,
                       uint32_t way) {
   char what[200], problem[PROBLEM_BYTES] = "";
   bool fault;
@@ -181,7 +125,8 @@ static void check_way(const sample_kernel *s, operand_memory *m, sample_target t
   }
   if (program || generated->launch_count == 0) {
     const emulator_order order = (emulator_order)(way % EMULATOR_ORDERS);
-    if (run(program, generated, m, order, &fault, what) && compare(m, what)) {
+    if (run(program, generated, m, order, &fault, what)) {
+      if (!emulator_sample_check(m, problem, sizeof problem)) report(what, "%s", problem);
       if (fault) report(what, "found an index out of range");
       if (way == 0) check_order(program, generated, m, EMULATOR_DESCENDING, what);
       if (way == 0) check_order(program, generated, m, EMULATOR_MIXED, what);
@@ -192,15 +137,14 @@ static void check_way(const sample_kernel *s, operand_memory *m, sample_target t
 }
 
 static void check_sample(const sample_kernel *s, void *user) {
-  operand_memory m;
+  emulator_sample m;
   (void)user;
   if (!selected(s)) return;
-  create_memory(s, &m);
-  assert_true(sample_memory_expect(&m.host));
+  assert_true(emulator_sample_create(s, &m) && sample_memory_expect(&m.host));
   for (int target = 0; target < TARGET_COUNT; target++)
     for (uint32_t way = 0; way <= s->tuning_count; way++)
       check_way(s, &m, (sample_target)target, way);
-  release_memory(&m);
+  emulator_sample_release(&m);
 }
 
 /* ---- Compiling all at once ----------------------------------------------------------------- */
@@ -260,12 +204,12 @@ static void every_sample_matches_the_reference(void **state) {
  * and the other elements do not change. */
 static void check_bad_index(const sample_kernel *s, void *user) {
   static const int64_t offsets[] = {0, 7, INT32_MAX};
-  operand_memory m;
+  emulator_sample m;
   (void)user;
   const compute_kernel_descriptor *d = &s->descriptor;
   const int64_t axis = walked_axis(d);
   if (!selected(s) || axis == 0 || s->inputs[0].dtype != COMPUTE_F32) return;
-  create_memory(s, &m);
+  assert_true(emulator_sample_create(s, &m));
   const sample_operand *indices = &m.host.operand[1];
   const size_t bytes = compute_dtype_size(indices->dtype);
   for (int64_t e = 0; e < indices->elements; e += 5) {
@@ -285,12 +229,11 @@ static void check_bad_index(const sample_kernel *s, void *user) {
     if (!program) fail_msg("%s: %s", what, problem);
     if (run(program, generated, &m, EMULATOR_ASCENDING, &fault, what) && !fault)
       report(what, "did not notice indices out of range");
-    for (uint32_t i = 0; i < m.host.count; i++)
-      if (!emulator_buffer_intact(&m.buffer[i])) report(what, "wrote before operand %u", i);
+    if (!emulator_sample_intact(&m, problem, sizeof problem)) report(what, "%s", problem);
     emulator_close(program);
     generate_release(generated);
   }
-  release_memory(&m);
+  emulator_sample_release(&m);
 }
 
 static void an_index_outside_sets_the_fault_word_and_touches_nothing(void **state) {
