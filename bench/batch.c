@@ -130,15 +130,11 @@ static compute_status measure_parts(bench_session *session, batch_state *state,
 
 /* ---- The run ------------------------------------------------------------------------------- */
 
-static double larger(double a, double b) {
-  return a > b ? a : b;
-}
-
 /* The best of several runs, since the machine is shared; each is compared with its own stages. */
 static compute_status measure_run(compute_batch *batch, batch_state *state,
                                   const batch_parts *parts, double *total, double *longest) {
   compute_batch_result result;
-  const double device = BATCHES * larger(parts->compute, larger(parts->upload, parts->download));
+  const double device = BATCHES * fmax(parts->compute, fmax(parts->upload, parts->download));
   const compute_batch_source source = {.read = read_items, .user = state};
   const compute_batch_sink sink = {.write = check_items, .user = state};
   const compute_batch_run_options options = {
@@ -148,7 +144,7 @@ static compute_status measure_run(compute_batch *batch, batch_state *state,
     state->source_seconds = state->sink_seconds = 0;
     const compute_status s = compute_batch_run(batch, &options, &result);
     if (s) return s;
-    const double part = larger(device, larger(state->source_seconds, state->sink_seconds));
+    const double part = fmax(device, fmax(state->source_seconds, state->sink_seconds));
     if (result.seconds / part > *total / *longest) continue;
     *total = result.seconds;
     *longest = part;

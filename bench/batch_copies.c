@@ -79,10 +79,6 @@ static void end(copies *k) {
   host_release(k->out, k->out_bytes);
 }
 
-static double smaller(double a, double b) {
-  return a < b ? a : b;
-}
-
 /* Seconds of the copies alone, the slower direction. */
 static compute_status time_link(const copies *k, double *seconds) {
   compute_tensor *x = NULL;
@@ -93,10 +89,10 @@ static compute_status time_link(const copies *k, double *seconds) {
     const double start = clock_seconds();
     s = compute_tensor_write(x, k->in, k->in_bytes);
     const double middle = clock_seconds();
-    up = smaller(up, middle - start);
+    up = fmin(up, middle - start);
     if (s || !k->both) continue;
     s = compute_tensor_read(x, k->out, k->out_bytes);
-    down = smaller(down, clock_seconds() - middle);
+    down = fmin(down, clock_seconds() - middle);
   }
   compute_tensor_release(x);
   *seconds = up > down ? up : down;
@@ -112,7 +108,7 @@ static compute_status time_run(const copies *k, double *seconds) {
   *seconds = INFINITY;
   for (int i = 0; !s && i < TRIES + 1; i++) { /* the first compiles */
     s = compute_batch_run(k->batch, &options, &result);
-    if (i > 0) *seconds = smaller(*seconds, result.seconds);
+    if (i > 0) *seconds = fmin(*seconds, result.seconds);
   }
   return s;
 }

@@ -24,8 +24,8 @@ static void choose(bench_check *check, int64_t elements, int64_t total) {
   for (int64_t i = 0; i < check->chunk_count; i++) {
     int64_t index = i;
     if (check->chunk_count < total) {
-      state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-      index = i == 0 ? 0 : i == 1 ? total - 1 : (int64_t)((state >> 20) % (uint64_t)total);
+      const uint64_t random = host_random(&state);
+      index = i == 0 ? 0 : i == 1 ? total - 1 : (int64_t)((random >> 20) % (uint64_t)total);
     }
     check->first[i] = index * check->chunk_elements;
     int64_t rest = elements - check->first[i];

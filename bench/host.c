@@ -30,7 +30,7 @@ uint64_t host_memory_available(void) {
 }
 
 /* xorshift64* by Vigna, 2016: fast, and random enough for this. */
-static inline uint64_t next(uint64_t *state) {
+uint64_t host_random(uint64_t *state) {
   uint64_t x = *state;
   x ^= x >> 12;
   x ^= x << 25;
@@ -55,7 +55,7 @@ static double from_bf16(uint16_t value) {
 
 static void fill_f32(float *array, int64_t count, double low, double high, uint64_t state) {
   float base = (float)low, step = (float)((high - low) / 16777216.0);
-  for (int64_t i = 0; i < count; i++) array[i] = base + step * (float)(next(&state) >> 40);
+  for (int64_t i = 0; i < count; i++) array[i] = base + step * (float)(host_random(&state) >> 40);
 }
 
 void host_fill(compute_dtype dtype, void *array, int64_t count, double low, double high,
@@ -66,7 +66,7 @@ void host_fill(compute_dtype dtype, void *array, int64_t count, double low, doub
     return;
   }
   for (int64_t i = 0; i < count; i++) {
-    double value = low + (high - low) * (double)(next(&state) >> 11) / 9007199254740992.0;
+    double value = low + (high - low) * (double)(host_random(&state) >> 11) / 9007199254740992.0;
     if (dtype == COMPUTE_F64) ((double *)array)[i] = value;
     if (dtype == COMPUTE_BF16) ((uint16_t *)array)[i] = to_bf16((float)value);
     if (dtype == COMPUTE_I32) ((int32_t *)array)[i] = (int32_t)value;

@@ -14,6 +14,9 @@ void host_release(void *pointer, size_t bytes); /* NULL is allowed */
 /* Memory available without swapping, in bytes. */
 uint64_t host_memory_available(void);
 
+/* The next number of a sequence; `*state` must not be 0. */
+uint64_t host_random(uint64_t *state);
+
 /* Random values in low … high (whole numbers for integer types, never all the same). */
 void host_fill(compute_dtype dtype, void *array, int64_t count, double low, double high,
                uint64_t seed);

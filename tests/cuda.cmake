@@ -132,7 +132,7 @@ set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPRE
 compute_add_operation_variants(cuda cuda "${on_device}" COMPUTE_TEST_SAMPLES=6)
 compute_add_variant(operations_row cuda_locale
   "${on_device};COMPUTE_TEST_SAMPLES=6;COMPUTE_TEST_LOCALE=tr_TR.UTF-8;LOCPATH=${CMAKE_CURRENT_BINARY_DIR}/locales;COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_cuda_locale")
-foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients
+foreach(name plan_run plan_call plan_bindings plan_dump plan_index_errors graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch batch_progress batch_steps
         fit_spots fit_run fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset

@@ -45,7 +45,7 @@ static void clear(cuda_device *device, const cuda_autotune *a, ground *g) {
   if (g->last && !cuda_is_fatal(code)) code = driver->event_destroy(g->last);
   if (g->stream && !a->stream && !cuda_is_fatal(code)) code = driver->stream_destroy(g->stream);
   if (g->memory && !cuda_is_fatal(code)) code = driver->memory_free(g->memory);
-  cuda_notice(device, code, "releasing the memory of a contest of kernels");
+  cuda_notice(device, code, "releasing the memory of an autotuning");
 }
 
 /* Scratch memory comes directly from the driver, so that the pools keep nothing of it. */

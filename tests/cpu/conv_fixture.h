@@ -73,16 +73,6 @@ FIXTURE_INLINE void release_memory(memory *m) {
 
 /* ---- Checking ------------------------------------------------------------------------------ */
 
-FIXTURE_INLINE double epsilon_of(compute_dtype dtype) {
-  switch (dtype) {
-  case COMPUTE_F64: return 0x1p-53;
-  case COMPUTE_F32: return 0x1p-24;
-  case COMPUTE_F16: return 0x1p-11;
-  case COMPUTE_BF16: return 0x1p-8;
-  default: return 0;
-  }
-}
-
 /* Winograd's sums involve a whole patch. So their rounding error depends on the largest possible
  * terms, not on the terms of one element: 9 per channel, each at most `high`². */
 FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
@@ -97,49 +87,68 @@ FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
 
 /* The allowed rounding error: as for matrix products, plus the rounding of the stored result. */
 FIXTURE_INLINE double bound_of(const sample_kernel *s, compute_dtype output,
-                               const sample_element *e) {
-  const double epsilon = epsilon_of(s->descriptor.accumulate);
+                               const reference_value *e) {
+  const double epsilon = rounding_of(s->descriptor.accumulate);
   const double count = e->count > 1 ? (double)e->count : 1;
   return winograd_bound(s) + 4.8 * sqrt(count) * epsilon * e->terms +
          4 * (fabs(e->real) + 1) * epsilon +
-         (output == s->descriptor.accumulate ? 0 : fabs(e->real) * epsilon_of(output)) +
+         (output == s->descriptor.accumulate ? 0 : fabs(e->real) * rounding_of(output)) +
          (output == COMPUTE_F16 ? 0x1p-24 : 0);
 }
 
 FIXTURE_INLINE bool is_right(const sample_kernel *s, compute_dtype dtype,
-                             const unsigned char *actual, const sample_element *e) {
+                             const unsigned char *actual, compute_dtype type,
+                             const reference_value *e) {
   if (dtype_is_float(dtype) && dtype_is_float(s->descriptor.accumulate))
     return fabs(dtype_load(dtype, actual) - e->real) <= bound_of(s, dtype, e);
-  const uint32_t unused = 64 - 8 * cpu_dtype_size(dtype);
-  return (uint64_t)dtype_load_integer(dtype, actual) << unused == (uint64_t)e->whole << unused;
+  const reference_value stored = reference_cast(type, *e, dtype);
+  const reference_value loaded = reference_load(dtype, actual);
+  return loaded.whole == stored.whole && loaded.real == stored.real;
 }
 
-FIXTURE_INLINE void check_output(const sample_kernel *s, const memory *m, uint32_t output,
-                                 const cpu_isa *isa, const void *const *inputs) {
-  const compute_kernel_descriptor *d = &s->descriptor;
-  const uint32_t operand = d->input_count + output;
+/* The outputs of one run and the bytes of them that belong to it. */
+typedef struct outputs {
+  const sample_kernel *s;
+  const memory *m;
+  const cpu_isa *isa;
+  unsigned char *own[OPERANDS];
+} outputs;
+
+FIXTURE_INLINE void check_element(void *user, uint32_t output, const int64_t *point,
+                                  compute_dtype type, const reference_value *e) {
+  const outputs *all = user;
+  const sample_kernel *s = all->s;
   const compute_operand *o = &s->outputs[output];
-  const size_t bytes = cpu_dtype_size(o->dtype);
-  unsigned char *own = calloc((size_t)m->elements[operand], 1);
-  assert_non_null(own);
-  int64_t point[COMPUTE_MAX_RANK] = {0};
-  if (count_points(4, d->size) > 0) do {
-      int64_t at = m->first[operand];
-      for (int i = 0; i < 4; i++) at += point[i] * o->stride[i];
-      own[at] = 1;
-      const unsigned char *actual = m->data[operand] + (size_t)at * bytes;
-      const sample_element e = sample_convolution_element(d, inputs, output, point);
-      if (!is_right(s, o->dtype, actual, &e))
-        fail_msg("%s on %s, output %u at %lld,%lld,%lld,%lld: %.9g instead of %.9g (%lld)", s->name,
-                 isa->name, output, (long long)point[0], (long long)point[1], (long long)point[2],
-                 (long long)point[3], dtype_load(o->dtype, actual), e.real, (long long)e.whole);
-    } while (next_point(4, d->size, point));
-  for (int64_t i = 0; i < m->elements[operand]; i++)
-    if (!own[i] && memcmp(m->data[operand] + (size_t)i * bytes,
-                          m->before[operand] + (size_t)i * bytes, bytes) != 0)
-      fail_msg("%s on %s: element %lld beside output %u was written", s->name, isa->name,
-               (long long)(i - m->first[operand]), output);
-  free(own);
+  const uint32_t operand = s->descriptor.input_count + output;
+  int64_t at = all->m->first[operand];
+  for (int i = 0; i < 4; i++) at += point[i] * o->stride[i];
+  const unsigned char *actual = all->m->data[operand] + (size_t)at * cpu_dtype_size(o->dtype);
+  all->own[output][at] = 1;
+  if (!is_right(s, o->dtype, actual, type, e))
+    fail_msg("%s on %s, output %u at %lld,%lld,%lld,%lld: %.9g instead of %.9g (%lld)", s->name,
+             all->isa->name, output, (long long)point[0], (long long)point[1], (long long)point[2],
+             (long long)point[3], dtype_load(o->dtype, actual), e->real, (long long)e->whole);
+}
+
+/* Checks all elements of all outputs, and the bytes around them. */
+FIXTURE_INLINE void check_outputs(const sample_kernel *s, const memory *m, const cpu_isa *isa) {
+  const compute_kernel_descriptor *d = &s->descriptor;
+  outputs all = {.s = s, .m = m, .isa = isa};
+  for (uint32_t k = 0; k < d->output_count; k++) {
+    all.own[k] = calloc((size_t)m->elements[d->input_count + k], 1);
+    assert_non_null(all.own[k]);
+  }
+  assert_true(kernel_reference_visit(d, (const void *const *)m->pointers, check_element, &all));
+  for (uint32_t k = 0; k < d->output_count; k++) {
+    const uint32_t operand = d->input_count + k;
+    const size_t bytes = cpu_dtype_size(s->outputs[k].dtype);
+    for (int64_t i = 0; i < m->elements[operand]; i++)
+      if (!all.own[k][i] && memcmp(m->data[operand] + (size_t)i * bytes,
+                                   m->before[operand] + (size_t)i * bytes, bytes) != 0)
+        fail_msg("%s on %s: element %lld beside output %u was written", s->name, isa->name,
+                 (long long)(i - m->first[operand]), k);
+    free(all.own[k]);
+  }
 }
 
 FIXTURE_INLINE compute_status run_sample(fixture *f, const sample_kernel *s,
@@ -171,8 +180,7 @@ FIXTURE_INLINE void check_sample(const sample_kernel *s, void *user) {
   if (status) fail_msg("%s: status %d, %s", s->name, (int)status, c->f->message);
   for (uint32_t i = 0; i < d->input_count; i++)
     assert_memory_equal(m.data[i], m.before[i], m.bytes[i]);
-  for (uint32_t i = 0; i < d->output_count; i++)
-    check_output(s, &m, i, c->f->device->isa, (const void *const *)m.pointers);
+  check_outputs(s, &m, c->f->device->isa);
   release_memory(&m);
   c->count++;
 }

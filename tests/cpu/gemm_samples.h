@@ -54,16 +54,8 @@ typedef struct description {
 
 void describe(const sample *s, operands *o, description *d);
 
-/* The sum of products of one element of C, and the sum of their magnitudes. */
-double reference_sum(const sample *s, const operands *o, const int64_t *point, double *size);
-
-/* Fails the test, with the sample's description, if `actual` differs from `expected` by more than
- * `bound`. */
-void check_element(const sample *s, const char *what, double actual, double expected, double bound,
-                   const int64_t *point);
-
-/* Compares a C of floats with the reference. */
-void check_floats(const sample *s, operands *o);
+/* Compares the outputs with the double reference. */
+void check_product(const fixture *f, const sample *s, const operands *o, const description *d);
 
 /* The kinds of device for every sample. */
 typedef struct device_kind {

@@ -19,6 +19,7 @@
 #include "core/type/dtype.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
+#include "support/reference/kernel_reference.h"
 
 #define FIXTURE_INLINE static inline __attribute__((unused))
 
@@ -291,6 +292,92 @@ FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
       return;
     }
   }
+}
+
+/* ---- Results ------------------------------------------------------------------------------- */
+
+/* The allowed error in roundings of the accumulate type, besides the rounding of the stored number:
+ * relative · |result| + absolute + terms · the scale of its error, with `by_count` times the square
+ * root of the number of its terms. All 0: the stored number is exact, with `signs` also that of a
+ * zero. */
+typedef struct allowed_error {
+  double relative, absolute, terms;
+  bool by_count, signs;
+} allowed_error;
+
+typedef struct launch_check {
+  const fixture *f;
+  const compute_kernel_descriptor *d;
+  block *const *blocks;
+  allowed_error allowed;
+} launch_check;
+
+FIXTURE_INLINE double rounding_of(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F64: return 0x1p-53;
+  case COMPUTE_F32: return 0x1p-24;
+  case COMPUTE_F16: return 0x1p-11;
+  case COMPUTE_BF16: return 0x1p-8;
+  default: return 0;
+  }
+}
+
+FIXTURE_INLINE bool is_close(const launch_check *c, compute_dtype stored, double actual,
+                             double expected, const reference_value *e) {
+  const allowed_error *a = &c->allowed;
+  if (isnan(expected)) return isnan(actual);
+  if (actual == expected) return !a->signs || signbit(actual) == signbit(expected);
+  if (!isfinite(expected)) return false;
+  const double roots = a->by_count && e->count > 1 ? sqrt((double)e->count) : 1;
+  const double error = a->relative * fabs(expected) + a->absolute + a->terms * roots * e->terms;
+  const double rounding = (stored == c->d->accumulate ? 0 : rounding_of(stored) * fabs(expected)) +
+                          (stored == COMPUTE_F16 ? 0x1p-25 : 0);
+  return error > 0 && fabs(actual - expected) <= rounding_of(c->d->accumulate) * error + rounding;
+}
+
+FIXTURE_INLINE void check_result_element(void *user, uint32_t output, const int64_t *point,
+                                         compute_dtype type, const reference_value *e) {
+  const launch_check *c = user;
+  const compute_kernel_descriptor *d = c->d;
+  const compute_operand *o = &d->outputs[output];
+  int64_t at = 0;
+  for (int32_t i = 0; i < d->rank; i++) at += point[i] * o->stride[i];
+  const reference_value actual =
+      reference_load(o->dtype, block_data(c->blocks[d->input_count + output]) +
+                                   at * (int64_t)cpu_dtype_size(o->dtype));
+  const bool exact = c->allowed.relative + c->allowed.absolute + c->allowed.terms == 0;
+  const reference_value stored = reference_cast(type, *e, o->dtype);
+  const double real = reference_is_float(type) ? e->real : (double)e->whole;
+  const double expected = exact ? stored.real : real;
+  if (reference_is_float(o->dtype) ? is_close(c, o->dtype, actual.real, expected, e)
+                                   : actual.whole == stored.whole)
+    return;
+  fail_msg("%s: kind %d of %s, sizes %lld %lld %lld %lld, output %u at %lld %lld %lld %lld: %.9g "
+           "(%lld) instead of %.9g (%lld)",
+           c->f->device->isa->name, (int)d->kind, compute_dtype_name(d->inputs[0].dtype),
+           (long long)d->size[0], (long long)d->size[1], (long long)d->size[2],
+           (long long)d->size[3], output, (long long)point[0], (long long)point[1],
+           (long long)point[2], (long long)point[3], actual.real, (long long)actual.whole, expected,
+           (long long)e->whole);
+}
+
+/* Compares the outputs of a launch with the double reference, and checks the bytes around them. */
+FIXTURE_INLINE void check_results(const fixture *f, const compute_kernel_descriptor *d,
+                                  block *const *blocks, allowed_error allowed) {
+  const void *inputs[COMPUTE_MAX_OPERANDS];
+  launch_check c = {f, d, blocks, allowed};
+  for (uint32_t i = 0; i < d->input_count; i++) inputs[i] = block_data(blocks[i]);
+  for (uint32_t k = 0; k < d->output_count; k++) block_check_guards(blocks[d->input_count + k]);
+  assert_true(kernel_reference_visit(d, inputs, check_result_element, &c));
+}
+
+/* Runs a kernel and checks its results. */
+FIXTURE_INLINE void run_and_check(fixture *f, const cpu_kind *kind,
+                                  const compute_kernel_descriptor *d, block *const *blocks,
+                                  allowed_error allowed) {
+  const compute_status status = run_kernel(f, kind, d, blocks);
+  if (status) fail_msg("status %d: %s", (int)status, f->message);
+  check_results(f, d, blocks, allowed);
 }
 
 /* Passes input 0 where input 1, a result of relu, is above 0. */

@@ -102,7 +102,9 @@ static void check_users(const char *isa, const char *blas) {
   for (int i = 0; i < USERS; i++) {
     pthread_join(users[i].thread, NULL);
     assert_int_equal(users[i].status, COMPUTE_OK);
-    check_floats(&s, &o[i]);
+    description d;
+    describe(&s, &o[i], &d);
+    check_product(&f, &s, &o[i], &d);
     release_operands(&o[i]);
   }
   cpu_kernel_destroy(kernel);

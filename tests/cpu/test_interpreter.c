@@ -1,198 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs over tiles, on every instruction set of the machine, match a plain evaluation of the
- * same instructions element by element. test_math.c tests the transcendental functions. */
+/* Programs over tiles, on every instruction set of the machine, match the double reference
+ * element by element. test_math.c tests the transcendental functions. */
 #include "kernel_fixture.h"
 
 #include "program/program.h"
 
 /* ---- The reference ------------------------------------------------------------------------- */
 
-typedef union scalar {
-  double f64;
-  float f32;
-  int64_t i64;
-  int32_t i32; /* also for BOOL, as 0 or 1 */
-} scalar;
-
-static scalar load_scalar(compute_dtype dtype, const void *element) {
-  scalar s = {0};
-  switch (dtype_compute_type(dtype)) {
-  case COMPUTE_F64: s.f64 = dtype_load(dtype, element); break;
-  case COMPUTE_F32: s.f32 = (float)dtype_load(dtype, element); break;
-  case COMPUTE_I64: s.i64 = dtype_load_integer(dtype, element); break;
-  default: s.i32 = (int32_t)dtype_load_integer(dtype, element); break;
-  }
-  return s;
-}
-
-static bool is_real(compute_dtype type) {
-  return type == COMPUTE_F64 || type == COMPUTE_F32;
-}
-
-static double as_double(compute_dtype type, scalar s) {
-  return type == COMPUTE_F64 ? s.f64 : (double)s.f32;
-}
-
-static int64_t as_integer(compute_dtype type, scalar s) {
-  return type == COMPUTE_I64 ? s.i64 : s.i32;
-}
-
-/* Also implements a cast if `dtype` is a type of programs. */
-static void store_scalar(compute_dtype type, scalar s, compute_dtype dtype, void *element) {
-  if (is_real(type)) {
-    dtype_store(dtype, element, as_double(type, s));
-  } else if (dtype == COMPUTE_F32) { /* rounded only once; via f64 it would be rounded twice */
-    const float value = (float)as_integer(type, s);
-    memcpy(element, &value, sizeof value);
-  } else {
-    dtype_store_integer(dtype, element, as_integer(type, s));
-  }
-}
-
-static scalar cast_scalar(compute_dtype from, scalar s, compute_dtype to) {
-  unsigned char element[8];
-  store_scalar(from, s, to, element);
-  return load_scalar(to, element);
-}
-
-static double real_operation(uint8_t code, double a, double b) {
-  switch (code) {
-  case COMPUTE_I_NEG: return -a;
-  case COMPUTE_I_ABS: return fabs(a);
-  case COMPUTE_I_SIGN: return a > 0 ? 1 : a < 0 ? -1 : a;
-  case COMPUTE_I_SQUARE: return a * a;
-  case COMPUTE_I_SQRT: return sqrt(a);
-  case COMPUTE_I_RECIPROCAL: return 1 / a;
-  case COMPUTE_I_FLOOR: return floor(a);
-  case COMPUTE_I_CEIL: return ceil(a);
-  case COMPUTE_I_ROUND: return nearbyint(a);
-  case COMPUTE_I_TRUNC: return trunc(a);
-  case COMPUTE_I_RELU: return 0 > a ? 0 : a;
-  case COMPUTE_I_ADD: return a + b;
-  case COMPUTE_I_SUB: return a - b;
-  case COMPUTE_I_MUL: return a * b;
-  case COMPUTE_I_DIV: return a / b;
-  case COMPUTE_I_MOD: return fmod(a, b);
-  case COMPUTE_I_MIN: return isnan(a) ? a : a < b ? a : b;
-  case COMPUTE_I_MAX: return isnan(a) ? a : a > b ? a : b;
-  default: fail_msg("no reference for code %d", code); return 0;
-  }
-}
-
-static uint64_t power(uint64_t base, int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == UINT64_MAX ? (exponent & 1 ? base : 1) : 0;
-  uint64_t result = 1;
-  for (; exponent; exponent >>= 1, base *= base)
-    if (exponent & 1) result *= base;
-  return result;
-}
-
-/* Computes in 64 bits; the caller truncates to the type, so arithmetic wraps. */
-static int64_t integer_operation(uint8_t code, int64_t a, int64_t b) {
-  const uint64_t u = (uint64_t)a, v = (uint64_t)b;
-  switch (code) {
-  case COMPUTE_I_NEG: return (int64_t)(0 - u);
-  case COMPUTE_I_ABS: return a < 0 ? (int64_t)(0 - u) : a;
-  case COMPUTE_I_SIGN: return (a > 0) - (a < 0);
-  case COMPUTE_I_SQUARE: return (int64_t)(u * u);
-  case COMPUTE_I_RELU: return a > 0 ? a : 0;
-  case COMPUTE_I_ADD: return (int64_t)(u + v);
-  case COMPUTE_I_SUB: return (int64_t)(u - v);
-  case COMPUTE_I_MUL: return (int64_t)(u * v);
-  case COMPUTE_I_DIV: return b == 0 ? 0 : b == -1 ? (int64_t)(0 - u) : a / b;
-  case COMPUTE_I_MOD: return b == 0 || b == -1 ? 0 : a % b;
-  case COMPUTE_I_POW: return (int64_t)power(u, b);
-  case COMPUTE_I_MIN: return a < b ? a : b;
-  case COMPUTE_I_MAX: return a > b ? a : b;
-  case COMPUTE_I_BIT_NOT: return -1 - a;
-  case COMPUTE_I_BIT_AND: return (int64_t)(u & v);
-  case COMPUTE_I_BIT_OR: return (int64_t)(u | v);
-  case COMPUTE_I_BIT_XOR: return (int64_t)(u ^ v);
-  default: fail_msg("no reference for code %d", code); return 0;
-  }
-}
-
-/* Compares two numbers whose order is −1, 0 or 1, or 2 if they are unordered. */
-static bool compare(uint8_t code, int order) {
-  switch (code) {
-  case COMPUTE_I_EQ: return order == 0;
-  case COMPUTE_I_NE: return order != 0;
-  case COMPUTE_I_LT: return order == -1;
-  case COMPUTE_I_LE: return order == -1 || order == 0;
-  case COMPUTE_I_GT: return order == 1;
-  default: return order == 1 || order == 0;
-  }
-}
-
-static int order_of(compute_dtype type, scalar a, scalar b) {
-  if (!is_real(type)) {
-    const int64_t x = as_integer(type, a), y = as_integer(type, b);
-    return (x > y) - (x < y);
-  }
-  const double x = as_double(type, a), y = as_double(type, b);
-  return isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
-}
-
-static int32_t truth_operation(uint8_t code, int32_t a, int32_t b) {
-  switch (code) {
-  case COMPUTE_I_NOT: return !a;
-  case COMPUTE_I_AND:
-  case COMPUTE_I_MIN: return a && b;
-  case COMPUTE_I_OR:
-  case COMPUTE_I_MAX: return a || b;
-  default: return a != b; /* XOR */
-  }
-}
-
-static scalar arithmetic(const compute_instruction *instruction, scalar a, scalar b) {
-  const uint8_t code = instruction->code;
-  scalar s = {0};
-  switch (instruction->type) {
-  case COMPUTE_F64: s.f64 = real_operation(code, a.f64, b.f64); break;
-  /* In f32, these operations may be computed in f64 and rounded again: the result is the same. */
-  case COMPUTE_F32: s.f32 = (float)real_operation(code, (double)a.f32, (double)b.f32); break;
-  case COMPUTE_I64: s.i64 = integer_operation(code, a.i64, b.i64); break;
-  case COMPUTE_I32: s.i32 = (int32_t)integer_operation(code, a.i32, b.i32); break;
-  default: s.i32 = truth_operation(code, a.i32, b.i32); break;
-  }
-  return s;
-}
-
 /* Evaluates element `index` of a tile. */
 static void evaluate(const compute_program *program, const cpu_tile *tile,
-                     const compute_dtype *inputs, int64_t index, scalar *value) {
+                     const compute_dtype *inputs, int64_t index, reference_value *value) {
   for (uint32_t i = 0; i < program->count; i++) {
     const compute_instruction *in = &program->instructions[i];
-    const scalar a = value[in->a], b = value[in->b], c = value[in->c];
-    const compute_dtype from = (compute_dtype)program->instructions[in->a].type;
     const int64_t number = in->immediate.i64;
-    scalar s = {0};
     if (in->code == COMPUTE_I_LOAD) {
       const int64_t bytes = (int64_t)cpu_dtype_size(inputs[number]);
-      s = load_scalar(inputs[number], (const unsigned char *)tile->input[number] +
-                                          index * tile->input_stride[number] * bytes);
-    } else if (in->code == COMPUTE_I_CONSTANT && is_real((compute_dtype)in->type)) {
-      s = cast_scalar(COMPUTE_F64, (scalar){.f64 = in->immediate.f64}, (compute_dtype)in->type);
-    } else if (in->code == COMPUTE_I_CONSTANT) {
-      s = cast_scalar(COMPUTE_I64, (scalar){.i64 = number}, (compute_dtype)in->type);
+      value[i] = reference_load(inputs[number], (const unsigned char *)tile->input[number] +
+                                                    index * tile->input_stride[number] * bytes);
     } else if (in->code == COMPUTE_I_COORDINATE) {
-      s.i64 = tile->coordinate[number] + (tile->dimension == number ? index : 0);
+      value[i].whole = tile->coordinate[number] + (tile->dimension == number ? index : 0);
     } else if (in->code == COMPUTE_I_POSITION) {
-      s.i64 = tile->position + index * tile->position_step;
-    } else if (in->code == COMPUTE_I_CAST) {
-      s = cast_scalar(from, a, (compute_dtype)in->type);
-    } else if (in->code == COMPUTE_I_SELECT) {
-      s = a.i32 ? b : c;
-    } else if (in->code == COMPUTE_I_IS_NAN) {
-      s.i32 = isnan(as_double(from, a)) != 0;
-    } else if (in->code == COMPUTE_I_IS_FINITE) {
-      s.i32 = isfinite(as_double(from, a)) != 0;
-    } else if (in->code >= COMPUTE_I_EQ && in->code <= COMPUTE_I_GE) {
-      s.i32 = compare(in->code, order_of(from, a, b));
+      value[i].whole = tile->position + index * tile->position_step;
     } else {
-      s = arithmetic(in, a, b);
+      const reference_value operand[3] = {value[in->a], value[in->b], value[in->c]};
+      value[i] = reference_instruction(in, (compute_dtype)program->instructions[in->a].type,
+                                       operand, NULL);
     }
-    value[i] = s;
   }
 }
 
@@ -253,7 +86,7 @@ static void append_constant(sample *s, test_random *random) {
   static const double values[] = {0, -0.0, 1, -1, 0.5, -2.5, 3, 1e30, -1e-30, 255, 65536};
   const compute_dtype type = types[pick(random, 5)];
   compute_instruction c = {.code = COMPUTE_I_CONSTANT, .type = (uint8_t)type};
-  if (is_real(type))
+  if (reference_is_float(type))
     c.immediate.f64 = values[pick(random, 11)];
   else
     c.immediate.i64 = test_random_integer(random, -3, 3);
@@ -274,16 +107,16 @@ static void append_step(sample *s, test_random *random) {
     in.b = operand(s, type, random);
     in.c = operand(s, type, random);
   } else if (kind <= 4) { /* comparison, or a test of a float */
-    const bool question = is_real(type) && pick(random, 3) == 0;
+    const bool question = reference_is_float(type) && pick(random, 3) == 0;
     in.code =
         (uint8_t)(question ? COMPUTE_I_IS_NAN + pick(random, 2) : COMPUTE_I_EQ + pick(random, 6));
     in.type = COMPUTE_BOOL;
     in.a = operand(s, type, random);
     in.b = operand(s, type, random);
   } else {
-    in.code = is_real(type)          ? real_codes[pick(random, sizeof real_codes)]
-              : type == COMPUTE_BOOL ? truth_codes[pick(random, sizeof truth_codes)]
-                                     : integer_codes[pick(random, sizeof integer_codes)];
+    in.code = reference_is_float(type) ? real_codes[pick(random, sizeof real_codes)]
+              : type == COMPUTE_BOOL   ? truth_codes[pick(random, sizeof truth_codes)]
+                                       : integer_codes[pick(random, sizeof integer_codes)];
     in.a = operand(s, type, random);
     in.b = operand(s, type, random);
   }
@@ -382,13 +215,13 @@ static void close_case(const sample *s, tile_case *c) {
 }
 
 static void expect_case(const sample *s, tile_case *c) {
-  scalar value[COMPUTE_MAX_INSTRUCTIONS] = {{0}};
+  reference_value value[COMPUTE_MAX_INSTRUCTIONS] = {{0}};
   for (int64_t i = 0; i < c->tile.count; i++) {
     evaluate(&s->program, &c->tile, s->input_dtype, i, value);
     for (uint32_t k = 0; k < s->program.output_count; k++)
-      store_scalar((compute_dtype)s->instructions[s->outputs[k]].type, value[s->outputs[k]],
-                   s->output_dtype[k],
-                   c->expected[k] + i * (int64_t)cpu_dtype_size(s->output_dtype[k]));
+      reference_store(s->output_dtype[k],
+                      c->expected[k] + i * (int64_t)cpu_dtype_size(s->output_dtype[k]),
+                      (compute_dtype)s->instructions[s->outputs[k]].type, value[s->outputs[k]]);
   }
 }
 

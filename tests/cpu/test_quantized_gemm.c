@@ -101,44 +101,7 @@ static void end(launch *l) {
     if (l->b[i].memory) block_release(&l->b[i]);
 }
 
-/* ---- The definition ------------------------------------------------------------------------- */
-
-static double at(const block *b, int64_t i, int64_t j, int64_t k) {
-  return block_get(b, block_at(b, (int64_t[]){i, j, k}));
-}
-
-static double weight(const launch *l, const sample *s, int64_t column, int64_t p) {
-  const int64_t group = p / s->block;
-  const int byte = (int)at(&l->b[NUMBERS], 0, column, p * s->bits / 8);
-  const int q = byte >> (p * s->bits % 8) & ((1 << s->bits) - 1);
-  const double zero =
-      s->zero == COMPUTE_BOOL ? 1 << (s->bits - 1) : at(&l->b[ZERO], 0, column, group);
-  return (q - zero) * at(&l->b[SCALE], 0, column, group);
-}
-
-static void check_element(const fixture *f, const launch *l, const sample *s, int64_t i, int64_t j,
-                          int64_t column) {
-  double sum = 0, terms = 0;
-  for (int64_t p = 0; p < s->k; p++) {
-    const double term = at(&l->b[A], i, j, p) * weight(l, s, column, p);
-    sum += term;
-    terms += fabs(term);
-  }
-  if (s->bias) {
-    sum += at(&l->b[EXTRA], 0, 0, column);
-    sum = sum > 0 ? sum : 0;
-  }
-  const double actual = at(&l->b[OUTPUT], i, j, column);
-  double allowed = 0x1p-24 * (4 + 2 * sqrt((double)s->k)) * (terms + 1);
-  if (s->output == COMPUTE_F16) allowed += 0x1p-11 * fabs(sum) + 0x1p-24;
-  if (s->output == COMPUTE_BF16) allowed += 0x1p-8 * fabs(sum);
-  if (!(fabs(actual - sum) <= allowed))
-    fail_msg("%s, %lldx%lldx%lldx%lld, %d bits in blocks of %lld, at %lld %lld %lld: %.9g instead "
-             "of %.9g",
-             f->device->isa->name, (long long)s->batch, (long long)s->m, (long long)s->n,
-             (long long)s->k, (int)s->bits, (long long)s->block, (long long)i, (long long)j,
-             (long long)column, actual, sum);
-}
+/* ---- Running -------------------------------------------------------------------------------- */
 
 static void run(fixture *f, launch *l) {
   const compute_status status = run_kernel(f, &cpu_quantized_gemm_kind, &l->d, l->blocks);
@@ -150,9 +113,8 @@ static void visit(fixture *f, const sample *s, bool plain, uint64_t seed) {
   launch l;
   begin(&l, s, plain, seed);
   run(f, &l);
-  for (int64_t i = 0; i < (s->batch > 0 ? s->batch : 1); i++)
-    for (int64_t j = 0; j < s->m; j++)
-      for (int64_t column = 0; column < s->n; column++) check_element(f, &l, s, i, j, column);
+  const double terms = 4 + 2 * sqrt((double)s->k);
+  check_results(f, &l.d, l.blocks, (allowed_error){.absolute = terms, .terms = terms});
   end(&l);
 }
 

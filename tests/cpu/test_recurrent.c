@@ -12,37 +12,6 @@ typedef struct sample {
 
 enum { OUTPUT = RECURRENT_OPERANDS, BLOCKS };
 
-typedef struct checked {
-  const fixture *f;
-  const sample *s;
-  const block *blocks; /* by role */
-} checked;
-
-static double read_operand(void *user, recurrent_operand operand, int64_t i, int64_t j, int64_t k) {
-  const checked *c = user;
-  const block *b = &c->blocks[operand];
-  return block_get(b, block_at(b, (int64_t[]){i, j, k}));
-}
-
-/* The error has three sources: a sum of `hidden` products of numbers up to 1, a function of slope
- * 1, and the remaining error of earlier steps. */
-static void check_element(void *user, int64_t row, int64_t sequence, int64_t unit, double wanted) {
-  const checked *c = user;
-  const sample *s = c->s;
-  const block *b = &c->blocks[OUTPUT];
-  const double actual = block_get(b, block_at(b, (int64_t[]){row, sequence, unit}));
-  const double epsilon = s->dtype == COMPUTE_F64 ? 0x1p-52 : 0x1p-23;
-  double allowed = epsilon * (64 + 8 * sqrt((double)s->hidden));
-  if (s->dtype == COMPUTE_F16) allowed += 0x1p-11 * fabs(wanted) + 0x1p-24;
-  if (s->dtype == COMPUTE_BF16) allowed += 0x1p-8 * fabs(wanted);
-  if (!(fabs(actual - wanted) <= allowed))
-    fail_msg("%s, cell %d, dtype %d, %lld steps, %lld sequences, %lld units, at %lld %lld %lld: "
-             "%.9g instead of %.9g",
-             c->f->device->isa->name, (int)s->a.cell, (int)s->dtype, (long long)s->steps,
-             (long long)s->batch, (long long)s->hidden, (long long)row, (long long)sequence,
-             (long long)unit, actual, wanted);
-}
-
 /* Blocks by role, the existing ones in order, and the descriptor. */
 typedef struct launch {
   block b[BLOCKS];
@@ -108,15 +77,9 @@ static void visit(fixture *f, const sample *s, bool plain, uint64_t seed) {
   launch l;
   begin(&l, s, plain, seed);
   run(f, &l);
-  checked c = {f, s, l.b};
-  const recurrent_problem problem = {.a = &s->a,
-                                     .steps = s->steps,
-                                     .batch = s->batch,
-                                     .hidden = s->hidden,
-                                     .read = read_operand,
-                                     .write = check_element,
-                                     .user = &c};
-  assert_true(recurrent_reference(&problem));
+  /* The error has three sources: a sum of `hidden` products of numbers up to 1, a function of slope
+   * 1, and the remaining error of earlier steps. */
+  check_results(f, &l.d, l.blocks, (allowed_error){.absolute = 128 + 16 * sqrt((double)s->hidden)});
   end(&l);
 }
 

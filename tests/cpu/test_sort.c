@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SORT on the CPU matches a stable sort of every row. */
+/* SORT on the CPU matches the double reference, which sorts every row. */
 #include "kernel_fixture.h"
 #include "core/nest.h"
 
@@ -12,64 +12,6 @@ typedef struct sample {
 } sample;
 
 enum { RANDOM, FEW_VALUES, RISING, FALLING, SPECIAL, FILLS };
-
-/* Returns true if a comes before b, given ascending positions; NaN comes last. */
-static bool before(const sample *s, double a, double b) {
-  if (isnan(a) || isnan(b)) return !isnan(a);
-  return s->descending ? a > b : a < b;
-}
-
-static void merge_sort(const sample *s, const double *x, int64_t *order, int64_t *room, int64_t n) {
-  if (n < 2) return;
-  const int64_t half = n / 2;
-  merge_sort(s, x, order, room, half);
-  merge_sort(s, x, order + half, room, n - half);
-  memcpy(room, order, (size_t)n * sizeof *room);
-  for (int64_t i = 0, a = 0, b = half; i < n; i++) {
-    const bool right = a == half || (b < n && before(s, x[room[b]], x[room[a]]));
-    order[i] = right ? room[b++] : room[a++];
-  }
-}
-
-/* Zeros of different sign differ; all NaNs are the same. */
-static bool is_same(double a, double b) {
-  return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
-}
-
-static void check(const fixture *f, const sample *s, const block *input, const block *values,
-                  const block *positions) {
-  const int64_t n = s->size[s->rank - 1];
-  int64_t point[COMPUTE_MAX_RANK] = {0};
-  if (values) block_check_guards(values);
-  if (positions) block_check_guards(positions);
-  if (count_points(s->rank, s->size) == 0) return;
-  double *x = malloc((size_t)n * sizeof *x);
-  int64_t *order = malloc(2 * (size_t)n * sizeof *order);
-  assert_non_null(x);
-  assert_non_null(order);
-  do {
-    for (int64_t i = 0; i < n; i++) {
-      point[s->rank - 1] = i;
-      x[i] = block_get(input, block_at(input, point));
-      order[i] = i;
-    }
-    merge_sort(s, x, order, order + n, n);
-    for (int64_t i = 0; i < n; i++) {
-      point[s->rank - 1] = i;
-      const int64_t place =
-          positions ? (int64_t)block_get(positions, block_at(positions, point)) : order[i];
-      const double value = values ? block_get(values, block_at(values, point)) : x[order[i]];
-      if (place != order[i] || !is_same(value, x[order[i]]))
-        fail_msg("%s, fill %d of dtype %d, %lld %s: number %lld is %g from %lld, not %g from %lld",
-                 f->device->isa->name, s->fill, (int)s->dtype, (long long)n,
-                 s->descending ? "descending" : "ascending", (long long)i, value, (long long)place,
-                 x[order[i]], (long long)order[i]);
-    }
-    point[s->rank - 1] = 0;
-  } while (next_point(s->rank - 1, s->size, point));
-  free(x);
-  free(order);
-}
 
 static void fill(const sample *s, block *b, test_random *random) {
   static const double specials[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1};
@@ -117,10 +59,8 @@ static void visit(fixture *f, const sample *s, test_random *random) {
     out[i] = operand_of(&output[i], s->rank);
   }
   const compute_kernel_descriptor k = describe(s, &in, out);
-  const compute_status status =
-      run_kernel(f, &cpu_sort_kind, &k, (block *[]){&input, &output[0], &output[1]});
-  if (status) fail_msg("status %d: %s", (int)status, f->message);
-  check(f, s, &input, s->values ? &output[0] : NULL, s->positions ? &output[count - 1] : NULL);
+  run_and_check(f, &cpu_sort_kind, &k, (block *[]){&input, &output[0], &output[1]},
+                (allowed_error){.signs = true});
   for (int i = 0; i < count; i++) block_release(&output[i]);
   block_release(&input);
 }

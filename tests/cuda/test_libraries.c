@@ -8,140 +8,56 @@
 #include <string.h>
 
 #include "core/device/device.h"
-#include "core/device/transfer.h"
 #include "support/drivers/cuda_libraries.h"
 #include "support/harness/failing_allocator.h"
-#include "support/samples/sample_convolutions.h"
+#include "support/samples/sample_memory.h"
 #include "support/harness/test.h"
-#include "core/type/dtype.h"
 
 enum { SKIPPED = 77, OPERANDS = COMPUTE_MAX_OPERANDS };
 
 /* ---- Samples ------------------------------------------------------------------------------- */
 
-/* Operands of one run; in device memory, `shift` additional elements precede each. */
-typedef struct operands {
-  uint32_t count;
-  int64_t elements[OPERANDS], first[OPERANDS], shift;
-  size_t size[OPERANDS];
-  unsigned char *before[OPERANDS], *after[OPERANDS];
-} operands;
-
-static void operands_create(const sample_kernel *s, int64_t shift, operands *o) {
-  test_random random = {.state = 5};
-  *o = (operands){.count = s->descriptor.input_count + s->descriptor.output_count, .shift = shift};
-  for (uint32_t i = 0; i < o->count; i++) {
-    const compute_dtype dtype = sample_kernel_operand(s, i)->dtype;
-    int64_t low, high;
-    const bool some = sample_kernel_extent(s, i, &low, &high);
-    o->elements[i] = some ? high - low + 1 : 0;
-    o->first[i] = some ? -low : 0;
-    o->size[i] = compute_dtype_size(dtype);
-    o->before[i] = malloc((size_t)o->elements[i] * o->size[i] + 1);
-    o->after[i] = malloc((size_t)o->elements[i] * o->size[i] + 1);
-    assert_non_null(o->before[i]);
-    assert_non_null(o->after[i]);
-    for (int64_t e = 0; e < o->elements[i]; e++)
-      dtype_store(dtype, o->before[i] + (size_t)e * o->size[i],
-                  test_random_uniform(&random, s->low, s->high));
-  }
-}
-
-static void operands_release(operands *o) {
-  for (uint32_t i = 0; i < o->count; i++) {
-    free(o->before[i]);
-    free(o->after[i]);
-  }
-}
-
-/* Runs a prepared kernel; for NULL, the descriptor with the device's own choice. */
-static void run_on(compute_device *device, const sample_kernel *s, void *kernel, operands *o) {
+static void run_on(compute_device *device, void *kernel, sample_memory *m) {
   const compute_backend *b = device->backend;
   compute_memory memory[OPERANDS];
   compute_argument arguments[OPERANDS];
   void *queue = NULL;
   assert_ok(b->queue_create(device->handle, &queue));
-  for (uint32_t i = 0; i < o->count; i++) {
-    const uint64_t bytes = (uint64_t)o->elements[i] * o->size[i];
-    const uint64_t before = (uint64_t)o->shift * o->size[i];
-    assert_ok(b->memory_allocate(device->handle, bytes + before + 1, &memory[i]));
-    arguments[i] = (compute_argument){&memory[i], before};
-    if (bytes) assert_ok(b->upload(queue, &arguments[i], o->before[i], bytes));
-    arguments[i].offset += (uint64_t)o->first[i] * o->size[i];
+  for (uint32_t i = 0; i < m->count; i++) {
+    const sample_operand *o = &m->operand[i];
+    assert_ok(b->memory_allocate(device->handle, o->bytes, &memory[i]));
+    arguments[i] = (compute_argument){&memory[i], 0};
+    assert_ok(b->upload(queue, &arguments[i], o->before, o->bytes));
+    arguments[i].offset = o->offset;
   }
   assert_ok(b->queue_wait(queue));
-  if (kernel)
-    assert_ok(b->enqueue(queue, kernel, arguments, o->count));
-  else
-    assert_ok(transfer_run(device, &s->descriptor, arguments, o->count));
-  for (uint32_t i = 0; i < o->count; i++) {
-    const uint64_t bytes = (uint64_t)o->elements[i] * o->size[i];
-    arguments[i].offset = (uint64_t)o->shift * o->size[i];
-    if (bytes) assert_ok(b->download(queue, o->after[i], &arguments[i], bytes));
+  assert_ok(b->enqueue(queue, kernel, arguments, m->count));
+  for (uint32_t i = 0; i < m->count; i++) {
+    arguments[i].offset = 0;
+    assert_ok(b->download(queue, m->operand[i].after, &arguments[i], m->operand[i].bytes));
   }
   assert_ok(b->queue_wait(queue));
-  for (uint32_t i = 0; i < o->count; i++) b->memory_release(device->handle, &memory[i]);
+  for (uint32_t i = 0; i < m->count; i++) b->memory_release(device->handle, &memory[i]);
   b->queue_destroy(queue);
+}
+
+static void check_run(compute_device *device, void *kernel, const sample_kernel *s, bool shift) {
+  char problem[400];
+  sample_memory m;
+  assert_true(sample_memory_create(s, shift, &m) && sample_memory_expect(&m));
+  run_on(device, kernel, &m);
+  if (!sample_memory_check(&m, problem, sizeof problem)) fail_msg("%s: %s", s->name, problem);
+  sample_memory_release(&m);
 }
 
 typedef struct visit {
   compute_context *context;
-  compute_device *gpu, *cpu;
+  compute_device *gpu;
   compute_kernel_kind kind;
   uint32_t implementation;
-  int64_t shift;
+  bool shift; /* operands are one element off the memory's alignment */
   int seen, served, staged;
 } visit;
-
-static test_tolerance tolerance_of(const sample_kernel *s, compute_dtype dtype) {
-  test_tolerance t = s->tolerance;
-  if (dtype == COMPUTE_F16) t.rtol += 0x1p-10;
-  if (dtype == COMPUTE_BF16) t.rtol += 0x1p-7;
-  return t;
-}
-
-static void compare(const sample_kernel *s, uint32_t operand, int64_t element, double actual,
-                    double expected) {
-  const compute_dtype dtype = sample_kernel_operand(s, operand)->dtype;
-  const test_tolerance tolerance = tolerance_of(s, dtype);
-  if (!test_close_enough(dtype, actual, expected, &tolerance, NULL))
-    fail_msg("%s: operand %u, element %lld is %.9g instead of %.9g", s->name, operand,
-             (long long)element, actual, expected);
-}
-
-static void check_product(const visit *v, const sample_kernel *s, const operands *o) {
-  operands expected;
-  operands_create(s, 0, &expected);
-  run_on(v->cpu, s, NULL, &expected);
-  for (uint32_t i = 0; i < o->count; i++) {
-    const compute_dtype dtype = sample_kernel_operand(s, i)->dtype;
-    for (int64_t e = 0; e < o->elements[i]; e++)
-      compare(s, i, e, dtype_load(dtype, o->after[i] + (size_t)e * o->size[i]),
-              dtype_load(dtype, expected.after[i] + (size_t)e * o->size[i]));
-  }
-  operands_release(&expected);
-}
-
-static void check_convolution(const sample_kernel *s, const operands *o) {
-  const compute_kernel_descriptor *d = &s->descriptor;
-  const void *inputs[OPERANDS];
-  for (uint32_t i = 0; i < d->input_count; i++)
-    inputs[i] = o->before[i] + (size_t)o->first[i] * o->size[i];
-  for (uint32_t k = 0; k < d->output_count; k++) {
-    const uint32_t i = d->input_count + k;
-    int64_t p[4];
-    for (p[0] = 0; p[0] < d->size[0]; p[0]++)
-      for (p[1] = 0; p[1] < d->size[1]; p[1]++)
-        for (p[2] = 0; p[2] < d->size[2]; p[2]++)
-          for (p[3] = 0; p[3] < d->size[3]; p[3]++) {
-            int64_t at = o->first[i];
-            for (int dim = 0; dim < 4; dim++) at += p[dim] * d->outputs[k].stride[dim];
-            compare(s, i, at,
-                    dtype_load(d->outputs[k].dtype, o->after[i] + (size_t)at * o->size[i]),
-                    sample_convolution_element(d, inputs, k, p).real);
-          }
-  }
-}
 
 static void visit_sample(const sample_kernel *s, void *user) {
   visit *v = user;
@@ -162,24 +78,16 @@ static void visit_sample(const sample_kernel *s, void *user) {
   b->kernel_describe(v->gpu->handle, kernel, text, sizeof text);
   v->served++;
   v->staged += strstr(text, ", then ") != NULL;
-  operands o;
-  operands_create(s, v->shift, &o);
-  run_on(v->gpu, s, kernel, &o);
-  if (v->kind == COMPUTE_KERNEL_GEMM)
-    check_product(v, s, &o);
-  else
-    check_convolution(s, &o);
-  operands_release(&o);
+  check_run(v->gpu, kernel, s, v->shift);
   b->kernel_destroy(v->gpu->handle, kernel);
 }
 
-static visit visit_all(compute_kernel_kind kind, uint32_t implementation, int64_t shift) {
+static visit visit_all(compute_kernel_kind kind, uint32_t implementation, bool shift) {
   visit v = {.context = cuda_libraries_open("cuda:0"),
              .kind = kind,
              .implementation = implementation,
              .shift = shift};
   v.gpu = compute_default_device(v.context);
-  assert_ok(compute_device_by_name(v.context, "cpu", &v.cpu));
   if (kind == COMPUTE_KERNEL_GEMM)
     sample_gemm_kernels(visit_sample, &v);
   else
@@ -193,7 +101,7 @@ static visit visit_all(compute_kernel_kind kind, uint32_t implementation, int64_
 static void products_match_in_every_layout_that_is_served(void **state) {
   (void)state;
   assert_true(blas.configure(""));
-  for (int64_t shift = 0; shift < 2; shift++) {
+  for (int shift = 0; shift < 2; shift++) {
     const visit v = visit_all(COMPUTE_KERNEL_GEMM, 1, shift);
     assert_true(v.served > 10 && v.staged > 0 && v.served < v.seen);
   }
@@ -202,7 +110,7 @@ static void products_match_in_every_layout_that_is_served(void **state) {
 static void convolutions_match_in_every_layout_that_is_served(void **state) {
   (void)state;
   assert_true(dnn.configure(""));
-  for (int64_t shift = 0; shift < 2; shift++) {
+  for (int shift = 0; shift < 2; shift++) {
     const visit v = visit_all(COMPUTE_KERNEL_CONV, 1, shift);
     assert_true(v.served > 10 && v.staged > 0 && v.served < v.seen);
   }
@@ -214,7 +122,7 @@ static void convolutions_match_in_every_layout_that_is_served(void **state) {
 static void convolutions_match_with_their_filters_turned(void **state) {
   (void)state;
   assert_true(dnn.configure(""));
-  for (int64_t shift = 0; shift < 2; shift++) {
+  for (int shift = 0; shift < 2; shift++) {
     const visit v = visit_all(COMPUTE_KERNEL_CONV, 2, shift);
     assert_true(v.served > 5 && v.staged > 0 && v.served < v.seen);
   }
@@ -246,13 +154,15 @@ static void measure_product(const sample_kernel *s, void *user) {
   compute_context *context = cuda_libraries_open("cuda:0");
   compute_device *device = compute_default_device(context);
   void *kernel = NULL;
-  operands o;
+  sample_memory m;
   assert_ok(
       device->backend->kernel_prepare_tuned(device->handle, &s->descriptor, &tuning, &kernel));
-  operands_create(s, 0, &o);
-  run_on(device, s, kernel, &o);
-  const float *a = (const float *)(void *)o.before[0], *b = (const float *)(void *)o.before[1];
-  const float *y = (const float *)(void *)o.after[2];
+  assert_true(sample_memory_create(s, false, &m));
+  run_on(device, kernel, &m);
+  const sample_operand *o = m.operand;
+  const float *a = (const float *)(void *)(o[0].before + o[0].offset);
+  const float *b = (const float *)(void *)(o[1].before + o[1].offset);
+  const float *y = (const float *)(void *)(o[2].after + o[2].offset);
   *worst = 0;
   for (int i = 0; i < SIDE; i++)
     for (int j = 0; j < SIDE; j++) {
@@ -261,7 +171,7 @@ static void measure_product(const sample_kernel *s, void *user) {
       const double error = fabs((double)y[i * SIDE + j] - sum) / sum;
       if (error > *worst) *worst = error;
     }
-  operands_release(&o);
+  sample_memory_release(&m);
   device->backend->kernel_destroy(device->handle, kernel);
   cuda_libraries_close(context);
 }
@@ -303,10 +213,10 @@ static void convolve_both_ways(const sample_kernel *s, void *user) {
     else
       assert_int_equal(dnn.count("rounding"), 0);
     assert_true(dnn.configure(""));
-    operands o;
-    operands_create(s, 0, &o);
-    run_on(device, s, kernel, &o);
-    operands_release(&o);
+    sample_memory m;
+    assert_true(sample_memory_create(s, false, &m));
+    run_on(device, kernel, &m);
+    sample_memory_release(&m);
     device->backend->kernel_destroy(device->handle, kernel);
     if (!way) {
       assert_int_equal(dnn.count("rounding") + dnn.count("lying"), 0);
@@ -398,11 +308,7 @@ static void convolve_with_failures(const sample_kernel *s, void *user) {
       reached = dnn.count(calls[i]) >= nth;
       if (status == COMPUTE_OK) {
         assert_true(dnn.configure(""));
-        operands o;
-        operands_create(s, 0, &o);
-        run_on(device, s, kernel, &o);
-        check_convolution(s, &o);
-        operands_release(&o);
+        check_run(device, kernel, s, false);
         device->backend->kernel_destroy(device->handle, kernel);
       } else {
         assert_true(reached);

@@ -11,48 +11,18 @@
 
 #include "codegen/generate/kinds/plan.h"
 #include "codegen/generate/generate.h"
-#include "support/emulator/emulator.h"
+#include "support/emulator/emulator_sample.h"
 #include "support/samples/sample_fits.h"
 #include "support/harness/test.h"
 #include "core/type/dtype.h"
 
-enum { OPERANDS = 12, PROBLEM_BYTES = 3000, REPORTED = 30 };
+enum { PROBLEM_BYTES = 3000, REPORTED = 30 };
 
 static const char folder[] = TEST_SCRATCH_DIR "/objects";
 static const char *filter = "";
 static size_t failures, launches, number;
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
-
-typedef struct operand_memory {
-  uint32_t count;
-  emulator_buffer buffer[OPERANDS];
-  unsigned char *before[OPERANDS];
-} operand_memory;
-
-static void create_memory(const sample_kernel *s, operand_memory *m) {
-  void *operands[OPERANDS];
-  m->count = s->descriptor.input_count + 1;
-  for (uint32_t i = 0; i < m->count; i++) {
-    int64_t low, high;
-    assert_true(sample_kernel_extent(s, i, &low, &high));
-    const size_t bytes =
-        (size_t)(high + 1) * compute_dtype_size(sample_kernel_operand(s, i)->dtype);
-    m->before[i] = malloc(bytes);
-    assert_non_null(m->before[i]);
-    memset(m->before[i], 0x5A, bytes);
-    assert_true(emulator_buffer_create(bytes, &m->buffer[i]));
-    operands[i] = m->before[i];
-  }
-  sample_fit_fill(s, operands);
-}
-
-static void release_memory(operand_memory *m) {
-  for (uint32_t i = 0; i < m->count; i++) {
-    free(m->before[i]);
-    emulator_buffer_release(&m->buffer[i]);
-  }
-}
 
 COMPUTE_PRINTF(2, 3) static void report(const char *what, const char *format, ...) {
   char text[PROBLEM_BYTES + 200];
@@ -63,36 +33,15 @@ COMPUTE_PRINTF(2, 3) static void report(const char *what, const char *format, ..
   if (++failures <= REPORTED) print_error("%s: %s\n", what, text);
 }
 
-static bool run(emulator_program *program, const compute_generated *generated, operand_memory *m,
+static bool run(emulator_program *program, const compute_generated *generated, emulator_sample *m,
                 emulator_order order, const char *what) {
   char problem[PROBLEM_BYTES] = "";
-  void *arguments[OPERANDS];
   bool fault;
-  for (uint32_t i = 0; i < m->count; i++) {
-    memcpy(m->buffer[i].data, m->before[i], m->buffer[i].bytes);
-    arguments[i] = m->buffer[i].data;
-  }
   launches++;
-  if (emulator_run(program, generated, arguments, order, &fault, problem, sizeof problem))
+  if (emulator_sample_run(m, program, generated, order, &fault, problem, sizeof problem))
     return true;
   report(what, "%s", problem);
   return false;
-}
-
-/* Inputs and the gaps between records are unchanged. */
-static void check_untouched(const sample_kernel *s, operand_memory *m, const char *what) {
-  const compute_operand *out = &s->outputs[0];
-  unsigned char *record = m->buffer[m->count - 1].data;
-  int64_t size[3];
-  sample_fit_sizes(&s->descriptor, m->count - 1, size);
-  for (int64_t i = 0; i < size[0] * size[1]; i++) {
-    const int64_t at = i / size[1] * out->stride[0] + i % size[1] * out->stride[1];
-    memcpy(record + 4 * at, m->before[m->count - 1] + 4 * at, 4);
-  }
-  for (uint32_t i = 0; i < m->count; i++)
-    if (memcmp(m->buffer[i].data, m->before[i], m->buffer[i].bytes) ||
-        !emulator_buffer_intact(&m->buffer[i]))
-      report(what, "operand %u was written where it should not have been", (unsigned)i);
 }
 
 /* Ways to divide a fit; way 0 is the default choice. */
@@ -106,19 +55,7 @@ static bool takes(sample_target target, uint32_t way, bool all_targets) {
   return target == TARGET_CPU && way == 0 && all_targets;
 }
 
-/* Another order of items gives the same bits. */
-static void check_order(emulator_program *program, const compute_generated *generated,
-                        operand_memory *m, emulator_order order, const char *what) {
-  const emulator_buffer *records = &m->buffer[m->count - 1];
-  unsigned char *first = malloc(records->bytes);
-  assert_non_null(first);
-  memcpy(first, records->data, records->bytes);
-  if (run(program, generated, m, order, what) && memcmp(first, records->data, records->bytes))
-    report(what, "other bits when items run in another order");
-  free(first);
-}
-
-static void check_way(const sample_kernel *s, operand_memory *m, sample_target target,
+static void check_way(const sample_kernel *s, emulator_sample *m, sample_target target,
                       uint32_t way) {
   char what[200], problem[PROBLEM_BYTES] = "";
   const compute_target t = sample_target_create(target, COMPUTE_DIALECT_C);
@@ -132,28 +69,24 @@ static void check_way(const sample_kernel *s, operand_memory *m, sample_target t
   emulator_program *program = emulator_open(folder, &source, problem, sizeof problem);
   if (!program) report(what, "does not compile: %s", problem);
   if (program && run(program, generated, m, (emulator_order)(way % EMULATOR_ORDERS), what)) {
-    const void *operands[OPERANDS];
-    for (uint32_t i = 0; i < m->count; i++) operands[i] = m->buffer[i].data;
-    if (!sample_fit_check(s, operands, (const float *)(const void *)m->buffer[m->count - 1].data,
-                          problem, sizeof problem))
+    if (!emulator_sample_check(m, problem, sizeof problem) ||
+        !emulator_sample_repeats(m, program, generated, EMULATOR_MIXED, problem, sizeof problem))
       report(what, "%s (%s)", problem, generated->text);
-    check_order(program, generated, m, EMULATOR_MIXED, what);
-    check_untouched(s, m, what);
   }
   emulator_close(program);
   generate_release(generated);
 }
 
 static void check_sample(const sample_kernel *s, void *user) {
-  operand_memory m = {0};
+  emulator_sample m;
   const bool *all_targets = user;
   if (!strstr(s->name, filter) || (!*all_targets && number++ % 2)) return;
-  create_memory(s, &m);
+  assert_true(emulator_sample_create(s, &m));
   for (int target = 0; target < TARGET_COUNT; target++)
     for (uint32_t way = 0; way < WAYS; way++)
       if (takes((sample_target)target, way, *all_targets))
         check_way(s, &m, (sample_target)target, way);
-  release_memory(&m);
+  emulator_sample_release(&m);
 }
 
 static void every_variant_fits_as_the_reference_does(void **state) {
@@ -187,7 +120,7 @@ static unsigned char *reserve(size_t bytes) {
  * Only few pages of this memory are ever touched. */
 static void check_far(const sample_kernel *s, void *user) {
   char problem[PROBLEM_BYTES] = "";
-  operand_memory m = {0};
+  emulator_sample m;
   bool fault, *done = user;
   if (*done || s->descriptor.input_count != 1) return;
   *done = true;
@@ -201,9 +134,10 @@ static void check_far(const sample_kernel *s, void *user) {
   const size_t bytes[] = {(size_t)n * PIXEL_STRIDE * 2, (size_t)n * RECORD_STRIDE * 4};
   unsigned char *memory[] = {reserve(bytes[0]), reserve(bytes[1])};
   if (!memory[0] || !memory[1]) test_skip("no address space for that");
-  create_memory(s, &m);
+  assert_true(emulator_sample_create(s, &m));
+  const unsigned char *pixels_of = m.host.operand[0].before + m.host.operand[0].offset;
   for (int64_t roi = 0; roi < n; roi++)
-    memcpy(memory[0] + roi * PIXEL_STRIDE * 2, m.before[0] + roi * pixels * 2, (size_t)pixels * 2);
+    memcpy(memory[0] + roi * PIXEL_STRIDE * 2, pixels_of + roi * pixels * 2, (size_t)pixels * 2);
   for (uint32_t way = 0; way < WAYS; way++) {
     const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_C);
     const compute_generated *generated = NULL;
@@ -225,7 +159,7 @@ static void check_far(const sample_kernel *s, void *user) {
     generate_release(generated);
   }
   for (int i = 0; i < 2; i++) munmap(memory[i], bytes[i]);
-  release_memory(&m);
+  emulator_sample_release(&m);
 }
 
 static void elements_past_2_to_the_31_are_found(void **state) {
@@ -239,12 +173,12 @@ static void elements_past_2_to_the_31_are_found(void **state) {
 
 static void check_few_groups(const sample_kernel *s, void *user) {
   char problem[PROBLEM_BYTES] = "";
-  operand_memory m = {0};
+  emulator_sample m;
   bool *done = user;
   if (*done) return;
   *done = true;
-  create_memory(s, &m);
-  emulator_buffer *records = &m.buffer[m.count - 1];
+  assert_true(emulator_sample_create(s, &m));
+  emulator_buffer *records = &m.buffer[m.host.count - 1];
   unsigned char *usual = malloc(records->bytes);
   assert_non_null(usual);
   for (uint32_t way = 1; way < WAYS; way++) {
@@ -268,7 +202,7 @@ static void check_few_groups(const sample_kernel *s, void *user) {
     generate_release(generated);
   }
   free(usual);
-  release_memory(&m);
+  emulator_sample_release(&m);
 }
 
 static void groups_go_on_until_all_rois_are_done(void **state) {

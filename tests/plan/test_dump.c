@@ -415,25 +415,36 @@ static void graphviz_reads_every_drawing(void **state) {
   close_network(&n);
 }
 
+static const char *entry; /* the keyword of a kernel */
+
 static void check_source(const char *path) {
   char *text = file_text(path);
-  assert_non_null(strstr(text, "__kernel"));
+  assert_non_null(strstr(text, entry));
   free(text);
 }
 
-/* The plan's kernels as the module compiles them; equal sources are written once. */
+/* The plan's kernels as the module compiles them; equal sources are written once. The variant on the
+ * fake driver checks CUDA's. */
 static void sources_are_written_once(void **state) {
   (void)state;
   network n;
   compute_context *probe;
-  const compute_open_options options = {.backends = "cpu,opencl", .device = "opencl:0"};
-  if (compute_open(&probe, &options) != COMPUTE_OK) test_skip("no OpenCL device");
+  const char *chosen = getenv("COMPUTE_TEST_DEVICE");
+  const bool cuda = chosen && strcmp(chosen, "cuda:0") == 0;
+  const char *end = cuda ? ".cu" : ".cl";
+  const compute_open_options options = {.backends = cuda ? "cpu,cuda" : "cpu,opencl",
+                                        .device = cuda ? "cuda:0" : "opencl:0"};
+  entry = cuda ? "__global__" : "__kernel";
+  if (compute_open(&probe, &options) != COMPUTE_OK) {
+    assert_false(cuda);
+    test_skip("no OpenCL device");
+  }
   test_close(probe);
-  open_network(&n, "cpu,opencl", "opencl:0");
+  open_network(&n, options.backends, options.device);
   compute_plan_release(compile(&n, "kernels", 0));
-  const int count = each_file("kernel-", ".cl", check_source);
-  assert_true(each_file("kernel-conv-", ".cl", NULL) > 0);
-  assert_true(each_file("kernel-row-", ".cl", NULL) > 0);
+  const int count = each_file("kernel-", end, check_source);
+  assert_true(each_file("kernel-conv-", end, NULL) > 0);
+  assert_true(each_file("kernel-row-", end, NULL) > 0);
   compute_plan_release(compile(&n, "again", 0));
   assert_int_equal(each_file("kernel-", "", NULL), count);
   close_network(&n);

@@ -36,6 +36,14 @@ static inline void random_words(uint64_t key, uint64_t counter, uint32_t stream,
   *word1 = words[1];
 }
 
+/* A step of SplitMix64 (Steele, Lea and Flood, 2014): mixes the bits of a seed or a counter. */
+static inline uint64_t random_mix(uint64_t counter) {
+  uint64_t x = counter + UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
 /* A number that differs from call to call, thread to thread and process to process. Not for
  * secrets. */
 uint64_t random_fresh(void);

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
+#include "core/base/random.h"
 #include "plan/compile/plan.h"
 #include "core/type/dtype.h"
 #include "ml/train/dataset.h"
@@ -19,12 +20,8 @@ static const char operation[] = "compute_trainer_step";
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-/* Mixes two numbers with the final steps of SplitMix64 (Steele et al. 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {
-  uint64_t z = a + (b + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return random_mix(a + b * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 static double rate_now(const compute_trainer *trainer) {

@@ -6,6 +6,7 @@
 #include "core/base/alloc.h"
 #include "core/base/arithmetic.h"
 #include "core/base/error.h"
+#include "core/base/random.h"
 #include "core/device/kernel_cache.h"
 #include "core/device/transfer.h"
 #include "plan/cost/probe.h"
@@ -40,16 +41,10 @@ static bool is_late(const session *s) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-static uint64_t next_random(uint64_t *state) {
-  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return *state >> 33;
-}
-
 /* Fills in numbers between 1 and 2 with random signs, or indices below the count. */
 static void fill(void *data, probe_data kind, uint64_t count) {
-  uint64_t state = count;
   for (uint64_t i = 0; i < count; i++) {
-    uint64_t r = next_random(&state), sign = r & 1;
+    const uint64_t r = random_mix(i) >> 33, sign = r & 1;
     switch (kind) {
     case PROBE_F32:
       ((uint32_t *)data)[i] = (uint32_t)(sign << 31) | 0x3f800000u | (uint32_t)(r & 0x7fffff);

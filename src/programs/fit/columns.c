@@ -12,7 +12,9 @@
  * frames start at 0, z is in nm. Picasso ignores unknown columns. */
 #include "programs/fit/columns.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "programs/fit/number_text.h"
@@ -296,10 +298,37 @@ size_t column_type_bytes(column_type type) {
   return types[type].bytes;
 }
 
-/* ---- Values -------------------------------------------------------------------------------- */
+/* ---- Headers of .npy ------------------------------------------------------------------------- */
 
-/* Values are read from the arrays of results and become records or lines. Each column is processed
- * for many rows at a time. */
+size_t npy_begin(char *text, size_t room) {
+  return NPY_START + (size_t)snprintf(text + NPY_START, room - NPY_START, "{'descr': [");
+}
+
+size_t npy_put_column(char *text, size_t used, size_t room, const char *name, column_type type,
+                      int32_t rows, int32_t columns) {
+  const uint16_t one = 1;
+  const char order = *(const unsigned char *)&one == 1 ? '<' : '>';
+  char matrix[32] = "";
+  if (rows) snprintf(matrix, sizeof matrix, ", (%d, %d)", (int)rows, (int)columns);
+  return used + (size_t)snprintf(text + used, room - used, "%s('%s', '%c%s'%s)",
+                                 text[used - 1] == '[' ? "" : ", ", name,
+                                 column_type_bytes(type) == 1 ? '|' : order, column_type_code(type),
+                                 matrix);
+}
+
+size_t npy_end(char *text, size_t used, size_t room, int64_t rows, int digits) {
+  const int length = snprintf(NULL, 0, "%" PRId64, rows);
+  used += (size_t)snprintf(text + used, room - used,
+                           "], 'fortran_order': False, 'shape': (%" PRId64 ",), }%*s", rows,
+                           digits > length ? digits - length : 0, "");
+  while ((used + 1) % 64 != 0) text[used++] = ' ';
+  text[used++] = '\n';
+  memcpy(text, "\x93NUMPY\x01", 7);
+  text[7] = 0;
+  text[8] = (char)((used - NPY_START) & 255);
+  text[9] = (char)((used - NPY_START) >> 8);
+  return used;
+}
 
 /* ---- Values -------------------------------------------------------------------------------- */
 

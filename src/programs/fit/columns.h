@@ -73,6 +73,15 @@ void columns_make(const results_options *options, column_set *set);
 const char *column_type_code(column_type type);
 size_t column_type_bytes(column_type type);
 
+/* The header of a .npy of records, in the first bytes of `text`: npy_begin, npy_put_column for each
+ * column (a matrix unless `rows` is 0), npy_end. Each returns the bytes so far. Blanks replace the
+ * missing digits of the number of rows, so that a header has one length for all numbers. */
+enum { NPY_START = 10 };
+size_t npy_begin(char *text, size_t room);
+size_t npy_put_column(char *text, size_t used, size_t room, const char *name, column_type type,
+                      int32_t rows, int32_t columns);
+size_t npy_end(char *text, size_t used, size_t room, int64_t rows, int digits);
+
 /* Reads the values of a column that is not a matrix. Integers are exact. `values` has MAX_ROWS
  * entries. */
 void column_values(const column_set *set, const column *column, const column_rows *rows,

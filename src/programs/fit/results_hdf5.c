@@ -43,6 +43,7 @@ compute_status results_hdf5_check(const results_file *file, failure *why) {
 #include <inttypes.h>
 
 #include "programs/common/json_text.h"
+#include "programs/fit/hdf5_words.h"
 
 #define CHUNK_RECORDS 16384
 
@@ -52,18 +53,10 @@ bool results_hdf5_built_in(void) {
 
 /* ---- HDF5 ---------------------------------------------------------------------------------- */
 
-/* Keeps the innermost of the library's messages, which names the actual cause. */
-static herr_t take_words(unsigned n, const H5E_error2_t *error, void *pointer) {
-  char *words = pointer;
-  if (n == 0 && error->desc) snprintf(words, 256, "%s", error->desc);
-  return 0;
-}
-
 static compute_status fail_hdf5(const char *path, const char *doing, failure *why) {
-  char words[256] = "";
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_words, words);
+  char words[HDF5_WORDS];
   return failure_set(why, COMPUTE_ERROR_FILE, "the results are in the incomplete file: resume it",
-                     "cannot %s %s: %s", doing, path, words[0] ? words : "libhdf5 gives no reason");
+                     "cannot %s %s: %s", doing, path, hdf5_words(words, "libhdf5 gives no reason"));
 }
 
 static hid_t element_type(column_type type) {

@@ -9,19 +9,14 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "programs/fit/hdf5_words.h"
+
 enum { CHUNK_ROWS = 16384 };
 
-static herr_t take_words(unsigned n, const H5E_error2_t *error, void *pointer) {
-  char *words = pointer;
-  if (n == 0 && error->desc) snprintf(words, 256, "%s", error->desc);
-  return 0;
-}
-
 static compute_status fail_hdf5(const char *path, const char *doing, failure *why) {
-  char words[256] = "";
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_words, words);
+  char words[HDF5_WORDS];
   return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "cannot %s %s: %s", doing, path,
-                     words[0] ? words : "it does not hold a dataset `locs` of numbers");
+                     hdf5_words(words, "it does not hold a dataset `locs` of numbers"));
 }
 
 /* The nearest type that can be written; false if the member is not a number. */

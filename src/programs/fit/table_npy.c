@@ -212,23 +212,12 @@ compute_status table_read_npy(const char *path, table *t, failure *why) {
 /* ---- Writing ------------------------------------------------------------------------------- */
 
 static size_t make_head(const table *t, char *text, size_t room) {
-  size_t used = 10 + (size_t)snprintf(text + 10, room - 10, "{'descr': [");
+  size_t used = npy_begin(text, room);
   for (int32_t i = 0; i < t->count; i++) {
     const table_column *c = &t->columns[i];
-    char matrix[32] = "";
-    if (c->rows) snprintf(matrix, sizeof matrix, ", (%d, %d)", (int)c->rows, (int)c->columns);
-    used += (size_t)snprintf(text + used, room - used, "%s('%s', '%c%s'%s)", i ? ", " : "", c->name,
-                             c->type == TYPE_U8 ? '|' : '<', column_type_code(c->type), matrix);
+    used = npy_put_column(text, used, room, c->name, c->type, c->rows, c->columns);
   }
-  used += (size_t)snprintf(text + used, room - used,
-                           "], 'fortran_order': False, 'shape': (%" PRId64 ",), }", t->rows);
-  while ((used + 1) % 64 != 0) text[used++] = ' ';
-  text[used++] = '\n';
-  memcpy(text, "\x93NUMPY\x01", 7);
-  text[7] = 0;
-  text[8] = (char)((used - 10) & 255);
-  text[9] = (char)((used - 10) >> 8);
-  return used;
+  return npy_end(text, used, room, t->rows, 0);
 }
 
 compute_status table_write_npy(const table *t, FILE *file) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The double reference for whole nodes. Every operation is a loop over the elements of its result
- * (or, for sums, of its operand). The coordinates of each element are computed plainly. */
+/* The double reference for whole nodes. Every operation without a kind of kernel is a loop over the
+ * elements of its result or operand. The coordinates of each element are computed plainly. */
 #include "support/reference/graph_evaluate.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "graph/node/graph.h"
-#include "support/reference/graph_evaluate_network.h"
+#include "support/reference/graph_evaluate_kernel.h"
 
 typedef struct evaluation {
   const compute_graph *graph;
@@ -70,33 +70,6 @@ static void copy_element(evaluate_value *to, int64_t at, const evaluate_value *f
   } else {
     to->integer[at] = from->integer[of];
   }
-}
-
-static void add_element(evaluate_value *to, int64_t at, const evaluate_value *from, int64_t of) {
-  if (to->real) {
-    to->real[at] += from->real[of];
-  } else {
-    to->integer[at] =
-        evaluate_wrap(to->dtype, (uint64_t)to->integer[at] + (uint64_t)from->integer[of]);
-  }
-}
-
-/* Like add_element, but with any mode. */
-static void join_element(compute_scatter_mode mode, evaluate_value *to, int64_t at,
-                         const evaluate_value *from, int64_t of) {
-  const bool real = to->real != NULL;
-  const bool less = real ? to->real[at] < from->real[of] : to->integer[at] < from->integer[of];
-  const bool more = real ? to->real[at] > from->real[of] : to->integer[at] > from->integer[of];
-  const bool is_nan = real && isnan(from->real[of]);
-  if (mode == COMPUTE_SCATTER_ADD)
-    add_element(to, at, from, of);
-  else if (mode == COMPUTE_SCATTER_MUL && real)
-    to->real[at] *= from->real[of];
-  else if (mode == COMPUTE_SCATTER_MUL)
-    to->integer[at] =
-        evaluate_wrap(to->dtype, (uint64_t)to->integer[at] * (uint64_t)from->integer[of]);
-  else if (mode == COMPUTE_SCATTER_SET || is_nan || (mode == COMPUTE_SCATTER_MAX ? less : more))
-    copy_element(to, at, from, of);
 }
 
 /* ---- Coordinates --------------------------------------------------------------------------- */
@@ -270,226 +243,37 @@ static void evaluate_embed(const graph_node *node, const evaluate_value *x, eval
   }
 }
 
-/* ---- Matrix product ------------------------------------------------------------------------ */
+/* ---- Kernels ------------------------------------------------------------------------------- */
 
-/* The position of element [batch…, row, column] of an operand, with the batch of place `p`. */
-static int64_t matrix_position(compute_shape shape, int32_t rank, place p, int64_t row,
-                               int64_t column) {
-  place own = {{0}};
-  for (int32_t i = 0; i < shape.rank - 2; i++) {
-    own.at[i] = shape.size[i] == 1 ? 0 : p.at[i + rank - shape.rank];
-  }
-  own.at[shape.rank - 2] = row;
-  own.at[shape.rank - 1] = column;
-  return position_of(shape, &own);
-}
-
-static void evaluate_matmul(const evaluate_value *a, const evaluate_value *b, evaluate_value *y) {
-  const int32_t rank = y->shape.rank;
-  const int64_t k = a->shape.size[a->shape.rank - 1];
-  for (int64_t i = 0; i < y->count; i++) {
-    const place p = place_of(y->shape, i);
-    long double real = 0;
-    uint64_t integer = 0;
-    for (int64_t j = 0; j < k; j++) {
-      int64_t from_a = matrix_position(a->shape, rank, p, p.at[rank - 2], j);
-      int64_t from_b = matrix_position(b->shape, rank, p, j, p.at[rank - 1]);
-      if (y->real) {
-        real += (long double)a->real[from_a] * (long double)b->real[from_b];
-      } else {
-        integer += (uint64_t)a->integer[from_a] * (uint64_t)b->integer[from_b];
-      }
-    }
-    if (y->real) {
-      y->real[i] = (double)real;
-    } else {
-      y->integer[i] = evaluate_wrap(y->dtype, integer);
-    }
-  }
-}
-
-/* ---- Reductions ---------------------------------------------------------------------------- */
-
-/* The result element of the operand's element at `p`. */
-static int64_t reduced_position(const graph_node *node, int32_t rank, const place *p,
-                                compute_shape result) {
-  place q = {{0}};
-  int32_t axis = 0;
-  for (int32_t i = 0; i < rank; i++) {
-    const bool reduced = node->attributes.axes_mask >> i & 1u;
-    if (reduced && !node->attributes.keep_axes) continue;
-    q.at[axis++] = reduced ? 0 : p->at[i];
-  }
-  return position_of(result, &q);
-}
-
-/* Returns true if `candidate` replaces `best` as the extremum: the first of equals is kept, and a
- * NaN beats every number. */
-static bool beats(const evaluate_value *x, int64_t candidate, int64_t best, bool largest) {
-  if (x->integer) {
-    int64_t c = x->integer[candidate], b = x->integer[best];
-    return largest ? c > b : c < b;
-  }
-  double c = x->real[candidate], b = x->real[best];
-  if (isnan(b)) return false;
-  return isnan(c) || (largest ? c > b : c < b);
-}
-
-static bool evaluate_extremum(const evaluation *e, const graph_node *node, const evaluate_value *x,
-                              evaluate_value *y) {
-  const bool largest = node->op == OP_max || node->op == OP_argmax;
-  const bool position = node->op == OP_argmax || node->op == OP_argmin;
-  int64_t *best = calloc((size_t)y->count + 1, sizeof *best); /* 1 + index of the operand's
-                                                               * element */
-  if (!best) return fail(e, "no memory");
-  for (int64_t i = 0; i < x->count; i++) {
-    const place p = place_of(x->shape, i);
-    int64_t *to = &best[reduced_position(node, x->shape.rank, &p, y->shape)];
-    if (*to == 0 || beats(x, i, *to - 1, largest)) *to = i + 1;
-  }
-  for (int64_t i = 0; i < y->count; i++) {
-    if (position) {
-      y->integer[i] = place_of(x->shape, best[i] - 1).at[node->attributes.axis];
-    } else {
-      copy_element(y, i, x, best[i] - 1);
-    }
-  }
-  free(best);
-  return true;
-}
-
-static bool evaluate_fold(const evaluation *e, const graph_node *node, const evaluate_value *x,
-                          evaluate_value *y) {
-  const bool product = node->op == OP_prod;
-  long double *real = calloc((size_t)y->count + 1, sizeof *real);
-  uint64_t *integer = calloc((size_t)y->count + 1, sizeof *integer);
-  int64_t *elements = calloc((size_t)y->count + 1, sizeof *elements);
-  const bool memory = real && integer && elements;
-  for (int64_t i = 0; memory && i < y->count; i++) {
-    real[i] = product;
-    integer[i] = product;
-  }
-  for (int64_t i = 0; memory && i < x->count; i++) {
-    const place p = place_of(x->shape, i);
-    const int64_t to = reduced_position(node, x->shape.rank, &p, y->shape);
-    elements[to]++;
-    if (x->real) {
-      const long double value = (long double)x->real[i];
-      real[to] = product ? real[to] * value : real[to] + value;
-    } else {
-      const uint64_t value = (uint64_t)x->integer[i];
-      integer[to] = product ? integer[to] * value : integer[to] + value;
-    }
-  }
-  for (int64_t i = 0; memory && i < y->count; i++) {
-    if (node->op == OP_mean) real[i] = elements[i] ? real[i] / (long double)elements[i] : NAN;
-    if (y->real) {
-      y->real[i] = (double)real[i];
-    } else {
-      y->integer[i] = evaluate_wrap(y->dtype, integer[i]);
-    }
-  }
-  free(real);
-  free(integer);
-  free(elements);
-  return memory ? true : fail(e, "no memory");
-}
-
-/* ---- Row operations ------------------------------------------------------------------------ */
-
-/* Evaluates one row of `count` elements that are `step` apart. */
-static void evaluate_row(const graph_node *node, const double *x, double *y, int64_t count,
-                         int64_t step) {
-  long double largest = -INFINITY, sum = 0, mean = 0, variance = 0;
-  for (int64_t i = 0; i < count; i++) {
-    long double value = (long double)x[i * step];
-    if (isnan(value) || value > largest) largest = value;
-    mean += value / (long double)count;
-  }
-  for (int64_t i = 0; i < count; i++) {
-    long double value = (long double)x[i * step];
-    sum += expl(value - largest);
-    variance += (value - mean) * (value - mean) / (long double)count;
-  }
-  for (int64_t i = 0; i < count; i++) {
-    long double value = (long double)x[i * step], result;
-    if (node->op == OP_softmax) {
-      result = expl(value - largest) / sum;
-    } else if (node->op == OP_log_softmax) {
-      result = value - largest - logl(sum);
-    } else {
-      result = (value - mean) / sqrtl(variance + (long double)node->attributes.scalar);
-    }
-    y[i * step] = (double)result;
-  }
-}
-
-static void evaluate_rows(const graph_node *node, const evaluate_value *x, evaluate_value *y) {
-  const int32_t axis = node->attributes.axis;
-  int64_t step = 1;
-  for (int32_t i = axis + 1; i < x->shape.rank; i++) step *= x->shape.size[i];
-  for (int64_t i = 0; i < x->count; i++) {
-    if (place_of(x->shape, i).at[axis] != 0) continue; /* rows start where the coordinate is 0 */
-    evaluate_row(node, x->real + i, y->real + i, x->shape.size[axis], step);
-  }
-}
-
-/* ---- Indexing ------------------------------------------------------------------------------ */
-
-/* Converts element `at` of the index tensor to a position in an axis of `size`. */
-static bool look_up(const evaluation *e, const evaluate_value *indices, int64_t at, int64_t size,
-                    int64_t *position) {
-  int64_t index = indices->integer[at];
-  *position = index < 0 ? index + size : index;
-  if (*position >= 0 && *position < size) return true;
-  return fail(e, "index %lld is outside an axis of %lld", (long long)index, (long long)size);
-}
-
-/* gather and scatter_add: `small` has the axis; `large` has the axes of the indices instead. Each
- * element of `large` is read from, or added to, one element of `small`. */
-static bool evaluate_slices(const evaluation *e, const graph_node *node,
-                            const evaluate_value *indices, evaluate_value *large,
-                            evaluate_value *small) {
-  const int32_t axis = node->attributes.axis, index_rank = indices->shape.rank;
-  for (int64_t i = 0; i < large->count; i++) {
-    const place p = place_of(large->shape, i);
-    place q = {{0}}, r = {{0}};
-    for (int32_t k = 0; k < index_rank; k++) r.at[k] = p.at[axis + k];
-    for (int32_t k = 0; k < small->shape.rank; k++) {
-      q.at[k] = k < axis ? p.at[k] : k > axis ? p.at[k + index_rank - 1] : 0;
-    }
-    if (!look_up(e, indices, position_of(indices->shape, &r), small->shape.size[axis],
-                 &q.at[axis])) {
-      return false;
-    }
-    const int64_t at = position_of(small->shape, &q);
-    if (node->op == OP_gather) {
-      copy_element(large, i, small, at);
-    } else {
-      join_element((compute_scatter_mode)node->attributes.mode, small, at, large, i);
-    }
+/* Every index is in its axis. */
+static bool check_indices(const evaluation *e, const graph_node *node, evaluate_value *const *x,
+                          const evaluate_value *y) {
+  const bool gathers = node->op == OP_gather || node->op == OP_gather_elements;
+  const int64_t size = (gathers ? x[0] : y)->shape.size[node->attributes.axis];
+  const evaluate_value *many = gathers ? y : x[node->input_count == 3 ? 2 : 0];
+  for (int64_t i = 0; many->count > 0 && i < x[1]->count; i++) {
+    const int64_t index = x[1]->integer[i];
+    if (node->attributes.from_zero && index < 0)
+      return fail(e, "index %lld is negative", (long long)index);
+    if (index < -size || index >= size)
+      return fail(e, "index %lld is outside an axis of %lld", (long long)index, (long long)size);
   }
   return true;
 }
 
-/* gather_elements and scatter_add_elements: `many` has the shape of the indices. */
-static bool evaluate_single_elements(const evaluation *e, const graph_node *node,
-                                     const evaluate_value *indices, evaluate_value *many,
-                                     evaluate_value *table) {
-  const int32_t axis = node->attributes.axis;
-  for (int64_t i = 0; i < indices->count; i++) {
-    place p = place_of(indices->shape, i);
-    if (node->attributes.from_zero && indices->integer[i] < 0)
-      return fail(e, "index %lld is negative", (long long)indices->integer[i]);
-    if (!look_up(e, indices, i, table->shape.size[axis], &p.at[axis])) return false;
-    const int64_t at = position_of(table->shape, &p);
-    if (node->op == OP_gather_elements) {
-      copy_element(many, i, table, at);
-    } else {
-      join_element((compute_scatter_mode)node->attributes.mode, table, at, many, i);
-    }
+static bool run_kernel(const evaluation *e, const graph_node *node, evaluate_value **x,
+                       evaluate_value *y) {
+  if (evaluate_is_indexed(node) && !check_indices(e, node, x, y)) return false;
+  switch (evaluate_kernel(node, x, y)) {
+  case EVALUATE_DONE: return true;
+  case EVALUATE_NO_MEMORY: return fail(e, "no memory");
+  case EVALUATE_OTHER: break;
   }
-  return true;
+  return fail(e, "%s has no value", graph_op_describe(node->op)->name);
+}
+
+static void copy_value(evaluate_value *to, const evaluate_value *from) {
+  for (int64_t i = 0; i < to->count; i++) copy_element(to, i, from, i);
 }
 
 /* ---- The graph ----------------------------------------------------------------------------- */
@@ -509,33 +293,10 @@ static bool evaluate_structural(const evaluation *e, const graph_node *node, eva
   case OP_broadcast: evaluate_view(node, x[0], y); return true;
   case OP_concat: evaluate_concat(node, (const evaluate_value *const *)x, y); return true;
   case OP_embed: evaluate_embed(node, x[0], y); return true;
-  case OP_matmul:
-  case OP_matmul_integer: evaluate_matmul(x[0], x[1], y); return true;
-  case OP_sum:
-  case OP_mean:
-  case OP_prod: return evaluate_fold(e, node, x[0], y);
-  case OP_max:
-  case OP_min:
-  case OP_argmax:
-  case OP_argmin: return evaluate_extremum(e, node, x[0], y);
-  case OP_softmax:
-  case OP_log_softmax:
-  case OP_normalize: evaluate_rows(node, x[0], y); return true;
-  case OP_gather: return evaluate_slices(e, node, x[1], y, x[0]);
-  case OP_scatter_add: return evaluate_slices(e, node, x[1], x[0], y);
-  case OP_gather_elements: return evaluate_single_elements(e, node, x[1], y, x[0]);
-  case OP_scatter_add_elements: return evaluate_single_elements(e, node, x[1], x[0], y);
-  case OP_scatter:
-  case OP_scatter_elements:
-    for (int64_t i = 0; i < y->count; i++) copy_element(y, i, x[0], i);
-    return node->op == OP_scatter ? evaluate_slices(e, node, x[1], x[2], y)
-                                  : evaluate_single_elements(e, node, x[1], x[2], y);
-  case OP_assign:
-    for (int64_t i = 0; i < y->count; i++) copy_element(y, i, x[1], i);
-    return true;
-  default:
-    if (evaluate_network(node, x, y)) return true;
-    return fail(e, "%s has no value", graph_op_describe(node->op)->name);
+  case OP_find_spots: /* the definition is the composed form, the last operand */
+  case OP_quantized_matmul: copy_value(y, x[node->input_count - 1]); return true;
+  case OP_assign: copy_value(y, x[1]); return true;
+  default: return run_kernel(e, node, x, y);
   }
 }
 

@@ -115,7 +115,7 @@ double evaluate_real(int op, const double *x, double scalar) {
   switch (op) {
   case OP_neg: return -a;
   case OP_abs: return fabs(a);
-  case OP_sign: return isnan(a) ? a : (a > 0) - (a < 0);
+  case OP_sign: return a > 0 ? 1 : a < 0 ? -1 : a;
   case OP_square: return a * a;
   case OP_sqrt: return sqrt(a);
   case OP_rsqrt: return 1 / sqrt(a);
@@ -141,7 +141,7 @@ double evaluate_real(int op, const double *x, double scalar) {
   case OP_ceil: return ceil(a);
   case OP_round: return rint(a);
   case OP_trunc: return trunc(a);
-  case OP_relu: return isnan(a) ? a : a > 0 ? a : 0;
+  case OP_relu: return 0 > a ? 0 : a;
   case OP_sigmoid: return sigmoid(a);
   case OP_gelu: return a * 0.5 * erfc(-a / sqrt(2));
   case OP_gelu_tanh: return gelu_tanh(a);
@@ -196,6 +196,14 @@ static int64_t shift(compute_dtype dtype, int64_t a, int64_t b, bool left) {
   return left ? (int64_t)product : a;
 }
 
+static uint64_t power(uint64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == UINT64_MAX ? (exponent & 1 ? base : 1) : 0;
+  uint64_t result = 1;
+  for (; exponent; exponent >>= 1, base *= base)
+    if (exponent & 1) result *= base;
+  return result;
+}
+
 int64_t evaluate_integer(int op, compute_dtype dtype, const int64_t *x) {
   const int64_t a = x[0];
   const uint64_t u = (uint64_t)a;
@@ -217,6 +225,7 @@ int64_t evaluate_integer(int op, compute_dtype dtype, const int64_t *x) {
   case OP_mul: return evaluate_wrap(dtype, u * (uint64_t)x[1]);
   case OP_div: return evaluate_wrap(dtype, (uint64_t)divide(a, x[1]));
   case OP_mod: return evaluate_wrap(dtype, (uint64_t)remainder_of(a, x[1]));
+  case OP_pow: return evaluate_wrap(dtype, power(u, x[1]));
   case OP_minimum: return a < x[1] ? a : x[1];
   case OP_maximum: return a > x[1] ? a : x[1];
   case OP_equal: return a == x[1];

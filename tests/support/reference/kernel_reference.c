@@ -1,48 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* References of MAP, COPY, REDUCE, ROW, GEMM, QUANTIZED_GEMM, GATHER, SCATTER and BINCOUNT; calls
- * the references of the other kinds. */
-#include "support/reference/kernel_reference.h"
+/* References of MAP, COPY, REDUCE, ROW, GEMM, QUANTIZED_GEMM, GATHER and SCATTER; calls the
+ * references of the other kinds. */
+#include "support/reference/kernel_reference_kinds.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/reference/graph_evaluate.h"
-#include "support/reference/network_reference.h"
-#include "support/reference/program_reference.h"
 #include "support/reference/spots_reference.h"
 
-typedef struct reference {
-  const compute_kernel_descriptor *d;
-  void *const *operands;
-  reference_value *values; /* one per instruction of a program */
-} reference;
-
-static const compute_operand *operand_of(const reference *r, uint32_t operand) {
-  const uint32_t inputs = r->d->input_count;
-  return operand < inputs ? &r->d->inputs[operand] : &r->d->outputs[operand - inputs];
-}
-
-static void *element(const reference *r, uint32_t operand, int64_t at) {
-  return (char *)r->operands[operand] +
-         at * (int64_t)compute_dtype_size(operand_of(r, operand)->dtype);
-}
-
-static int64_t offset(const reference *r, uint32_t operand, const int64_t *at, int32_t rank) {
-  const compute_operand *o = operand_of(r, operand);
+static int64_t offset(const compute_operand *o, const int64_t *at, int32_t rank) {
   int64_t sum = 0;
   for (int32_t i = 0; i < rank; i++) sum += at[i] * o->stride[i];
   return sum;
 }
 
-static reference_value load(const reference *r, uint32_t input, const int64_t *at, int32_t rank) {
-  return reference_load(r->d->inputs[input].dtype, element(r, input, offset(r, input, at, rank)));
+static reference_value element(const reference *r, uint32_t input, int64_t at) {
+  const compute_dtype dtype = r->d->inputs[input].dtype;
+  return reference_load(dtype,
+                        (const char *)r->inputs[input] + at * (int64_t)compute_dtype_size(dtype));
 }
 
-static bool is_empty(const int64_t *size, int32_t first, int32_t end) {
-  for (int32_t i = first; i < end; i++)
-    if (size[i] == 0) return true;
-  return false;
+reference_value reference_at(const reference *r, uint32_t input, const int64_t *at, int32_t rank) {
+  return element(r, input, offset(&r->d->inputs[input], at, rank));
+}
+
+bool reference_begin(reference_point *point, const int64_t *size, int32_t rank) {
+  *point = (reference_point){rank, size, {0}};
+  for (int32_t i = 0; i < rank; i++)
+    if (size[i] == 0) return false;
+  return true;
+}
+
+void reference_write(const reference *r, uint32_t output, const int64_t *at,
+                     const reference_value *value) {
+  const bool real = reference_is_float(r->d->outputs[output].dtype);
+  r->write(r->user, output, at, real ? COMPUTE_F64 : COMPUTE_I64, value);
 }
 
 /* ---- Programs ------------------------------------------------------------------------------ */
@@ -59,29 +53,24 @@ typedef struct program_inputs {
 static reference_value program_load_input(const void *user, uint32_t input) {
   const program_inputs *p = user;
   if (p->value && input == 0) return *p->value;
-  return load(p->r, p->first + input - (p->value ? 1 : 0), p->point->at, p->rank);
+  return reference_at(p->r, p->first + input - (p->value ? 1 : 0), p->point->at, p->rank);
 }
 
-static void store(const reference *r, uint32_t output, const int64_t *at, int32_t rank,
-                  compute_dtype type, reference_value value) {
-  const uint32_t operand = r->d->input_count + output;
-  reference_store(r->d->outputs[output].dtype, element(r, operand, offset(r, operand, at, rank)),
-                  type, value);
-}
-
-/* Runs the epilogue at a point and stores its results; `value` (NULL for MAP) has type `type`. */
-static void finish(const reference *r, const reference_point *point, const reference_value *value,
-                   compute_dtype type, uint32_t own) {
+/* `value` is NULL for MAP. */
+void reference_finish(const reference *r, const reference_point *point,
+                      const reference_value *value, compute_dtype type, uint32_t own) {
   const compute_program *e = &r->d->epilogue;
   const program_inputs inputs = {r, point, point->rank, own, value};
   if (e->count == 0) {
-    store(r, 0, point->at, point->rank, type, *value);
+    r->write(r->user, 0, point->at, type, value);
     return;
   }
   program_reference(e, point, program_load_input, &inputs, r->values);
-  for (uint32_t k = 0; k < r->d->output_count; k++)
-    store(r, k, point->at, point->rank, (compute_dtype)e->instructions[e->outputs[k]].type,
-          r->values[e->outputs[k]]);
+  for (uint32_t k = 0; k < r->d->output_count; k++) {
+    reference_value result = r->values[e->outputs[k]];
+    if (value) result.terms = value->terms, result.count = value->count;
+    r->write(r->user, k, point->at, (compute_dtype)e->instructions[e->outputs[k]].type, &result);
+  }
 }
 
 /* Returns the prologue's element for REDUCE and ROW, in the type `accumulate`. */
@@ -89,33 +78,35 @@ static reference_value begin(const reference *r, const reference_point *point) {
   const compute_program *p = &r->d->prologue;
   const program_inputs inputs = {r, point, point->rank, 0, NULL};
   if (p->count == 0)
-    return reference_cast(reference_type(r->d->inputs[0].dtype), load(r, 0, point->at, point->rank),
-                          r->d->accumulate);
+    return reference_cast(reference_type(r->d->inputs[0].dtype),
+                          reference_at(r, 0, point->at, point->rank), r->d->accumulate);
   program_reference(p, point, program_load_input, &inputs, r->values);
   return reference_cast((compute_dtype)p->instructions[p->outputs[0]].type,
                         r->values[p->outputs[0]], r->d->accumulate);
 }
 
 static void map(const reference *r) {
-  reference_point point = {r->d->rank, r->d->size, {0}};
-  if (is_empty(r->d->size, 0, r->d->rank)) return;
-  do finish(r, &point, NULL, COMPUTE_DTYPE_NONE, 0);
+  reference_point point;
+  if (!reference_begin(&point, r->d->size, r->d->rank)) return;
+  do reference_finish(r, &point, NULL, COMPUTE_DTYPE_NONE, 0);
   while (reference_next(&point));
 }
 
 static void copy(const reference *r) {
-  const int32_t rank = r->d->rank;
-  reference_point point = {rank, r->d->size, {0}};
-  if (is_empty(r->d->size, 0, rank)) return;
-  do store(r, 0, point.at, rank, reference_type(r->d->inputs[0].dtype), load(r, 0, point.at, rank));
-  while (reference_next(&point));
+  const compute_dtype type = reference_type(r->d->inputs[0].dtype);
+  reference_point point;
+  if (!reference_begin(&point, r->d->size, r->d->rank)) return;
+  do {
+    const reference_value value = reference_at(r, 0, point.at, r->d->rank);
+    r->write(r->user, 0, point.at, type, &value);
+  } while (reference_next(&point));
 }
 
 /* ---- REDUCE -------------------------------------------------------------------------------- */
 
 typedef struct fold {
   const compute_kernel_descriptor *d;
-  long double sum; /* for floats; also their product */
+  long double sum, terms; /* for floats; `sum` is also their product */
   reference_value best;
   uint64_t whole;
   int64_t count, place;
@@ -141,6 +132,7 @@ static void fold_add(fold *f, reference_value x) {
   const bool first = f->count++ == 0;
   if (how == COMPUTE_COMBINE_SUM) {
     f->sum += (long double)x.real;
+    f->terms += fabsl((long double)x.real);
     f->whole += (uint64_t)x.whole;
   } else if (how == COMPUTE_COMBINE_PROD) {
     f->sum *= (long double)x.real;
@@ -161,30 +153,29 @@ static reference_value fold_end(const fold *f) {
     return (reference_value){.whole = f->place};
   if (compute_reduce_of(f->d)->combine <= COMPUTE_COMBINE_PROD)
     result = (reference_value){.real = (double)f->sum, .whole = (int64_t)f->whole};
-  return reference_fit(f->d->accumulate, result);
+  result = reference_fit(f->d->accumulate, result);
+  result.terms = (double)f->terms;
+  result.count = f->count;
+  return result;
 }
 
 static void reduce(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
-  reference_point kept = {compute_reduce_of(d)->kept_rank, d->size, {0}};
+  const int32_t kept_rank = compute_reduce_of(d)->kept_rank;
   const compute_dtype type =
       compute_reduce_of(d)->combine >= COMPUTE_COMBINE_ARGMAX ? COMPUTE_I64 : d->accumulate;
-  if (is_empty(d->size, 0, compute_reduce_of(d)->kept_rank)) return;
+  reference_point kept, rest;
+  if (!reference_begin(&kept, d->size, kept_rank)) return;
   do {
     fold f = fold_begin(d);
     reference_point point = {d->rank, d->size, {0}};
-    reference_point rest = {
-        d->rank - compute_reduce_of(d)->kept_rank, d->size + compute_reduce_of(d)->kept_rank, {0}};
     memcpy(point.at, kept.at, sizeof point.at);
-    if (!is_empty(d->size, compute_reduce_of(d)->kept_rank, d->rank)) {
-      do {
-        for (int32_t i = 0; i < rest.rank; i++)
-          point.at[compute_reduce_of(d)->kept_rank + i] = rest.at[i];
+    if (reference_begin(&rest, d->size + kept_rank, d->rank - kept_rank)) do {
+        for (int32_t i = 0; i < rest.rank; i++) point.at[kept_rank + i] = rest.at[i];
         fold_add(&f, begin(r, &point));
       } while (reference_next(&rest));
-    }
     const reference_value folded = fold_end(&f);
-    finish(r, &kept, &folded, type, d->prologue_inputs);
+    reference_finish(r, &kept, &folded, type, d->prologue_inputs);
   } while (reference_next(&kept));
 }
 
@@ -212,8 +203,9 @@ static bool rows(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
   const int32_t last = d->rank - 1;
   const int64_t length = d->size[last];
-  reference_point outer = {last, d->size, {0}};
-  if (is_empty(d->size, 0, d->rank)) return true;
+  reference_point outer;
+  if (!reference_begin(&outer, d->size, d->rank)) return true;
+  outer.rank = last;
   long double *row = malloc((size_t)length * sizeof *row);
   if (!row) return false;
   do {
@@ -224,7 +216,7 @@ static bool rows(const reference *r) {
     transform_row(d, row, length);
     for (point.at[last] = 0; point.at[last] < length; point.at[last]++) {
       const reference_value value = {.real = evaluate_round(d->accumulate, row[point.at[last]])};
-      finish(r, &point, &value, d->accumulate, d->prologue_inputs);
+      reference_finish(r, &point, &value, d->accumulate, d->prologue_inputs);
     }
   } while (reference_next(&outer));
   free(row);
@@ -233,31 +225,48 @@ static bool rows(const reference *r) {
 
 /* ---- GEMM ---------------------------------------------------------------------------------- */
 
-static reference_value dot(const reference *r, const int64_t *at) {
-  const compute_kernel_descriptor *d = r->d;
-  const int32_t m = d->rank - 2, n = d->rank - 1;
-  int64_t a[COMPUTE_MAX_RANK], b[COMPUTE_MAX_RANK];
-  long double sum = 0;
-  uint64_t whole = 0;
-  memcpy(a, at, sizeof a);
-  memcpy(b, at, sizeof b);
-  for (int64_t k = 0; k < compute_gemm_of(d)->k; k++) {
-    a[n] = b[m] = k;
-    const reference_value x = load(r, 0, a, d->rank), y = load(r, 1, b, d->rank);
-    sum += (long double)x.real * (long double)y.real;
-    whole += (uint64_t)x.whole * (uint64_t)y.whole;
-  }
-  return reference_fit(d->accumulate,
-                       (reference_value){.real = (double)sum, .whole = (int64_t)whole});
+/* Loads the k elements of a factor that begin at a point, along dimension `axis`. */
+static void load_line(const reference *r, uint32_t input, const int64_t *at, int32_t axis,
+                      int64_t k, reference_value *line) {
+  const compute_operand *o = &r->d->inputs[input];
+  const int64_t first = offset(o, at, r->d->rank) - at[axis] * o->stride[axis];
+  for (int64_t p = 0; p < k; p++) line[p] = element(r, input, first + p * o->stride[axis]);
 }
 
-static void gemm(const reference *r) {
-  reference_point point = {r->d->rank, r->d->size, {0}};
-  if (is_empty(r->d->size, 0, r->d->rank)) return;
+static reference_value dot(const compute_kernel_descriptor *d, const reference_value *x,
+                           const reference_value *y) {
+  const int64_t k = compute_gemm_of(d)->k;
+  long double sum = 0, terms = 0;
+  uint64_t whole = 0;
+  for (int64_t p = 0; p < k; p++) {
+    const long double product = (long double)x[p].real * (long double)y[p].real;
+    sum += product;
+    terms += fabsl(product);
+    whole += (uint64_t)x[p].whole * (uint64_t)y[p].whole;
+  }
+  reference_value result = {.real = (double)sum, .whole = (int64_t)whole};
+  result = reference_fit(d->accumulate, result);
+  result.terms = (double)terms;
+  result.count = k;
+  return result;
+}
+
+static bool gemm(const reference *r) {
+  const compute_kernel_descriptor *d = r->d;
+  const int64_t k = compute_gemm_of(d)->k;
+  const int32_t m = d->rank - 2, n = d->rank - 1;
+  reference_point point;
+  if (!reference_begin(&point, d->size, d->rank)) return true;
+  reference_value *lines = malloc(2 * (size_t)(k + 1) * sizeof *lines);
+  if (!lines) return false;
   do {
-    const reference_value value = dot(r, point.at);
-    finish(r, &point, &value, r->d->accumulate, 2);
+    if (point.at[n] == 0) load_line(r, 0, point.at, n, k, lines);
+    load_line(r, 1, point.at, m, k, lines + k);
+    const reference_value value = dot(d, lines, lines + k);
+    reference_finish(r, &point, &value, d->accumulate, 2);
   } while (reference_next(&point));
+  free(lines);
+  return true;
 }
 
 /* ---- QUANTIZED_GEMM ------------------------------------------------------------------------- */
@@ -267,33 +276,41 @@ static double weight(const reference *r, int64_t column, int64_t p) {
   int64_t at[COMPUTE_MAX_RANK] = {0};
   at[r->d->rank - 2] = column;
   at[r->d->rank - 1] = p * a->bits / 8;
-  const int64_t byte = load(r, 1, at, r->d->rank).whole;
+  const int64_t byte = reference_at(r, 1, at, r->d->rank).whole;
   const int64_t q = byte >> (p * a->bits % 8) & ((1 << a->bits) - 1);
   at[r->d->rank - 1] = p / a->block;
   double zero = 1 << (a->bits - 1);
   if (a->zeros) {
-    const reference_value value = load(r, 3, at, r->d->rank);
+    const reference_value value = reference_at(r, 3, at, r->d->rank);
     zero = r->d->inputs[3].dtype == COMPUTE_U8 ? (double)value.whole : value.real;
   }
-  return ((double)q - zero) * load(r, 2, at, r->d->rank).real;
+  return ((double)q - zero) * reference_at(r, 2, at, r->d->rank).real;
 }
 
-static void quantized_gemm(const reference *r) {
+/* The weights of all columns are computed once. */
+static bool quantized_gemm(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
+  const compute_quantized_gemm_attributes *a = compute_quantized_gemm_of(d);
   const int32_t n = d->rank - 1;
-  reference_point point = {d->rank, d->size, {0}};
-  if (is_empty(d->size, 0, d->rank)) return;
+  reference_point point;
+  if (!reference_begin(&point, d->size, d->rank)) return true;
+  double *weights = malloc((size_t)(d->size[n] * a->k + 1) * sizeof *weights);
+  if (!weights) return false;
+  for (int64_t i = 0; i < d->size[n] * a->k; i++) weights[i] = weight(r, i / a->k, i % a->k);
   do {
     int64_t at[COMPUTE_MAX_RANK];
     memcpy(at, point.at, sizeof at);
-    double sum = 0;
-    for (int64_t p = 0; p < compute_quantized_gemm_of(d)->k; p++) {
-      at[n] = p;
-      sum += load(r, 0, at, d->rank).real * weight(r, point.at[n], p);
+    reference_value value = {.count = a->k};
+    for (at[n] = 0; at[n] < a->k; at[n]++) {
+      const double term =
+          reference_at(r, 0, at, d->rank).real * weights[point.at[n] * a->k + at[n]];
+      value.real += term;
+      value.terms += fabs(term);
     }
-    const reference_value value = reference_fit(d->accumulate, (reference_value){.real = sum});
-    finish(r, &point, &value, d->accumulate, compute_quantized_gemm_of(d)->zeros ? 4 : 3);
+    reference_finish(r, &point, &value, d->accumulate, a->zeros ? 4 : 3);
   } while (reference_next(&point));
+  free(weights);
+  return true;
 }
 
 /* ---- GATHER and SCATTER -------------------------------------------------------------------- */
@@ -301,7 +318,7 @@ static void quantized_gemm(const reference *r) {
 /* The position along the axis; −1: outside. */
 static int64_t axis_place(const reference *r, const int64_t *at) {
   const compute_kernel_descriptor *d = r->d;
-  const int64_t index = load(r, 1, at, d->rank).whole;
+  const int64_t index = reference_at(r, 1, at, d->rank).whole;
   if (index >= 0) return index < compute_index_of(d)->axis_size ? index : -1;
   return compute_index_of(d)->from_zero || index < -compute_index_of(d)->axis_size
              ? -1
@@ -310,15 +327,15 @@ static int64_t axis_place(const reference *r, const int64_t *at) {
 
 static void gather(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
-  const compute_dtype dtype = d->inputs[0].dtype;
-  reference_point point = {d->rank, d->size, {0}};
-  if (is_empty(d->size, 0, d->rank)) return;
+  const compute_dtype type = reference_type(d->inputs[0].dtype);
+  reference_point point;
+  if (!reference_begin(&point, d->size, d->rank)) return;
   do {
     const int64_t place = axis_place(r, point.at);
-    const int64_t from = offset(r, 0, point.at, d->rank) + place * compute_index_of(d)->axis_stride;
     if (place < 0) continue;
-    store(r, 0, point.at, d->rank, reference_type(dtype),
-          reference_load(dtype, element(r, 0, from)));
+    const reference_value value = element(
+        r, 0, offset(&d->inputs[0], point.at, d->rank) + place * compute_index_of(d)->axis_stride);
+    r->write(r->user, 0, point.at, type, &value);
   } while (reference_next(&point));
 }
 
@@ -355,118 +372,77 @@ static void join(compute_scatter_mode mode, bool real, reference_value *sum, ref
 }
 
 /* Floats are summed in double and rounded once. */
-static bool scatter(const reference *r) {
+static bool scatter(const reference *r, void *output) {
   const compute_kernel_descriptor *d = r->d;
-  const uint32_t out = d->input_count;
   const compute_dtype dtype = d->outputs[0].dtype, type = reference_type(dtype);
-  reference_point point = {d->rank, d->size, {0}};
-  if (is_empty(d->size, 0, d->rank)) return true;
+  const int64_t size = (int64_t)compute_dtype_size(dtype);
+  reference_point point;
+  if (!reference_begin(&point, d->size, d->rank)) return true;
   const int64_t reach = scatter_reach(d);
   reference_value *sum = malloc((size_t)reach * sizeof *sum);
   bool *touched = calloc((size_t)reach, sizeof *touched);
-  if (!sum || !touched) {
-    free(sum);
-    free(touched);
-    return false;
-  }
-  do {
-    const int64_t place = axis_place(r, point.at);
-    const int64_t to = offset(r, out, point.at, d->rank) + place * compute_index_of(d)->axis_stride;
-    if (place < 0) continue;
-    if (!touched[to]) sum[to] = reference_load(dtype, element(r, out, to));
-    touched[to] = true;
-    const reference_value x = load(r, 0, point.at, d->rank);
-    join(compute_index_of(d)->mode, reference_is_float(dtype), &sum[to], x);
-  } while (reference_next(&point));
-  for (int64_t i = 0; i < reach; i++)
-    if (touched[i]) reference_store(dtype, element(r, out, i), type, sum[i]);
+  const bool memory = sum && touched;
+  if (memory) do {
+      const int64_t place = axis_place(r, point.at);
+      const int64_t to =
+          offset(&d->outputs[0], point.at, d->rank) + place * compute_index_of(d)->axis_stride;
+      if (place < 0) continue;
+      if (!touched[to]) sum[to] = reference_load(dtype, (char *)output + to * size);
+      touched[to] = true;
+      const reference_value x = reference_at(r, 0, point.at, d->rank);
+      join(compute_index_of(d)->mode, reference_is_float(dtype), &sum[to], x);
+    } while (reference_next(&point));
+  for (int64_t i = 0; memory && i < reach; i++)
+    if (touched[i]) reference_store(dtype, (char *)output + i * size, type, sum[i]);
   free(sum);
   free(touched);
-  return true;
+  return memory;
 }
 
-/* ---- BINCOUNT ------------------------------------------------------------------------------ */
+/* ---- All kinds ----------------------------------------------------------------------------- */
 
-static bool bincount(const reference *r) {
-  const compute_kernel_descriptor *d = r->d;
-  const int32_t last = d->rank - 1;
-  const bool weighted = d->input_count == 2;
-  int64_t size[COMPUTE_MAX_RANK];
-  memcpy(size, d->size, sizeof size);
-  if (is_empty(d->size, 0, d->rank)) return true;
-  size[last] = 1;
-  reference_point row = {d->rank, size, {0}};
-  reference_value *sum = malloc((size_t)d->size[last] * sizeof *sum);
-  if (!sum) return false;
-  do {
-    memset(sum, 0, (size_t)d->size[last] * sizeof *sum);
-    int64_t at[COMPUTE_MAX_RANK];
-    memcpy(at, row.at, sizeof at);
-    for (at[last] = 0; at[last] < compute_bincount_of(d)->axis_size; at[last]++) {
-      const int64_t bin = load(r, 0, at, d->rank).whole;
-      if (bin < 0 || bin >= d->size[last]) continue;
-      sum[bin].whole++;
-      if (weighted) sum[bin].real += load(r, 1, at, d->rank).real;
-    }
-    for (at[last] = 0; at[last] < d->size[last]; at[last]++)
-      store(r, 0, at, d->rank, weighted ? COMPUTE_F64 : COMPUTE_I64, sum[at[last]]);
-  } while (reference_next(&row));
-  free(sum);
-  return true;
-}
-
-/* ---- Kinds with another reference ---------------------------------------------------------- */
-
-static void store_network(void *user, uint32_t output, const int64_t *at,
-                          const sample_element *value) {
-  const reference *r = user;
-  const compute_dtype dtype = r->d->outputs[output].dtype;
-  const compute_dtype type = reference_is_float(dtype) ? COMPUTE_F64 : COMPUTE_I64;
-  store(r, output, at, r->d->rank, type, (reference_value){value->real, value->whole});
-}
-
-static void convolve(const reference *r) {
-  const compute_kernel_descriptor *d = r->d;
-  reference_point point = {d->rank, d->size, {0}};
-  if (is_empty(d->size, 0, d->rank)) return;
-  do {
-    for (uint32_t k = 0; k < d->output_count; k++) {
-      const sample_element value =
-          sample_convolution_element(d, (const void *const *)r->operands, k, point.at);
-      store_network((void *)r, k, point.at, &value);
-    }
-  } while (reference_next(&point));
-}
-
-static bool run(reference *r) {
+static bool run(const reference *r) {
   switch (r->d->kind) {
   case COMPUTE_KERNEL_MAP: map(r); return true;
   case COMPUTE_KERNEL_COPY: copy(r); return true;
   case COMPUTE_KERNEL_REDUCE: reduce(r); return true;
   case COMPUTE_KERNEL_ROW: return rows(r);
-  case COMPUTE_KERNEL_GEMM: gemm(r); return true;
-  case COMPUTE_KERNEL_QUANTIZED_GEMM: quantized_gemm(r); return true;
+  case COMPUTE_KERNEL_GEMM: return gemm(r);
+  case COMPUTE_KERNEL_QUANTIZED_GEMM: return quantized_gemm(r);
   case COMPUTE_KERNEL_GATHER: gather(r); return true;
-  case COMPUTE_KERNEL_SCATTER: return scatter(r);
-  case COMPUTE_KERNEL_BINCOUNT: return bincount(r);
-  case COMPUTE_KERNEL_CONV: convolve(r); return true;
-  case COMPUTE_KERNEL_WINDOW:
-  case COMPUTE_KERNEL_SCAN:
-  case COMPUTE_KERNEL_TOP_K:
-  case COMPUTE_KERNEL_SORT:
-  case COMPUTE_KERNEL_ATTENTION:
-  case COMPUTE_KERNEL_RECURRENT:
-    return network_reference(r->d, (const void *const *)r->operands, store_network, r);
-  case COMPUTE_KERNEL_SPOTS: return spots_reference(r->d, r->operands);
-  case COMPUTE_KERNEL_CALL: return false; /* only its function defines it */
-  case COMPUTE_KERNEL_FIT: return false;  /* by its records: sample_fits.h */
+  case COMPUTE_KERNEL_BINCOUNT: return reference_bincount(r);
+  case COMPUTE_KERNEL_CONV: reference_convolution(r); return true;
+  default: return reference_network(r);
   }
-  return false;
 }
 
-bool kernel_reference(const compute_kernel_descriptor *d, void *const *operands) {
-  reference r = {d, operands, malloc(COMPUTE_MAX_INSTRUCTIONS * sizeof *r.values)};
+bool kernel_reference_visit(const compute_kernel_descriptor *d, const void *const *inputs,
+                            reference_writer write, void *user) {
+  const reference r = {d, inputs, write, user, malloc(COMPUTE_MAX_INSTRUCTIONS * sizeof *r.values)};
   const bool done = r.values && run(&r);
   free(r.values);
   return done;
+}
+
+typedef struct stored {
+  const compute_kernel_descriptor *d;
+  void *const *operands;
+} stored;
+
+static void store(void *user, uint32_t output, const int64_t *at, compute_dtype type,
+                  const reference_value *value) {
+  const stored *to = user;
+  const compute_operand *o = &to->d->outputs[output];
+  reference_store(o->dtype,
+                  (char *)to->operands[to->d->input_count + output] +
+                      offset(o, at, to->d->rank) * (int64_t)compute_dtype_size(o->dtype),
+                  type, *value);
+}
+
+bool kernel_reference(const compute_kernel_descriptor *d, void *const *operands) {
+  const reference r = {.d = d, .inputs = (const void *const *)operands};
+  stored to = {d, operands};
+  if (d->kind == COMPUTE_KERNEL_SCATTER) return scatter(&r, operands[d->input_count]);
+  if (d->kind == COMPUTE_KERNEL_SPOTS) return spots_reference(d, operands);
+  return kernel_reference_visit(d, r.inputs, store, &to);
 }

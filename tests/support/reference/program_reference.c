@@ -195,8 +195,7 @@ reference_value reference_instruction(const compute_instruction *in, compute_dty
   const int64_t number = in->immediate.i64;
   switch ((compute_instruction_code)in->code) {
   case COMPUTE_I_CONSTANT:
-    if (!reference_is_float(type)) return (reference_value){.whole = number};
-    return reference_fit(type, (reference_value){.real = in->immediate.f64});
+    return reference_fit(type, (reference_value){.real = in->immediate.f64, .whole = number});
   case COMPUTE_I_COORDINATE:
     return (reference_value){.whole = number < point->rank ? point->at[number] : 0};
   case COMPUTE_I_POSITION: return (reference_value){.whole = reference_position(point)};

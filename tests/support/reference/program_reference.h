@@ -10,6 +10,9 @@
 typedef struct reference_value {
   double real;
   int64_t whole;
+  double terms;  /* the scale of its error: of a sum, its terms' magnitudes; of ATTENTION, the
+                  * largest magnitude of a score */
+  int64_t count; /* of a sum: its terms */
 } reference_value;
 
 bool reference_is_float(compute_dtype dtype);

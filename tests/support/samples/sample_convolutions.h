@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of CONV (support/samples/sample_kernels.h) and their expected results. */
+/* Samples of CONV (support/samples/sample_kernels.h). */
 #ifndef SUPPORT_SAMPLE_CONVOLUTIONS_H
 #define SUPPORT_SAMPLE_CONVOLUTIONS_H
 
@@ -51,27 +51,5 @@ void sample_convolution_visit(const sample_convolution *c, sample_visitor visit,
 
 /* The sizes for the strides of input 0 or 1 of a convolution. */
 void sample_convolution_sizes(const compute_conv_attributes *c, uint32_t input, int64_t size[4]);
-
-/* An element computed plainly, in double or in integers that wrap at 64 bits. */
-typedef struct sample_element {
-  double real;
-  int64_t whole;
-  double terms;  /* sum of the products' magnitudes: the error bound's scale */
-  int64_t count; /* number of products outside x's padding */
-} sample_element;
-
-/* Output number `output` at a point of the space, before it is rounded to the output's dtype.
- * `operands` are the addresses of the inputs' first elements. Epilogues may use LOAD, CONSTANT,
- * COORDINATE, POSITION, CAST, ADD, MUL and RELU. */
-sample_element sample_convolution_element(const compute_kernel_descriptor *d,
-                                          const void *const *operands, uint32_t output,
-                                          const int64_t point[4]);
-
-/* The same for any first value of an epilogue over four dimensions. The kernel's `own` inputs
- * precede the epilogue's inputs. */
-sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
-                                       const void *const *operands, uint32_t own,
-                                       sample_element value, uint32_t output,
-                                       const int64_t point[4]);
 
 #endif

@@ -19,7 +19,8 @@ static reference_value special_value(const sample_kernel *s, compute_dtype dtype
   static const int64_t wide[] = {INT64_MIN, INT64_MAX, 0, -1, 1};
   static const int64_t narrow[] = {INT32_MIN, INT32_MAX, 0, -1, 1};
   if (s->descriptor.kind == COMPUTE_KERNEL_ATTENTION) return (reference_value){.real = -INFINITY};
-  return (reference_value){real[which], dtype == COMPUTE_I64 ? wide[which] : narrow[which]};
+  return (reference_value){.real = real[which],
+                           .whole = dtype == COMPUTE_I64 ? wide[which] : narrow[which]};
 }
 
 /* The operand that contains the special values. */
@@ -39,7 +40,7 @@ static reference_value draw(const sample_kernel *s, uint32_t operand, compute_dt
   if (!reference_is_float(dtype) || s->whole) value = floor(value);
   if (test_is_unsigned(dtype)) value = fabs(value);
   if (dtype == COMPUTE_BOOL) value = fmod(value, 2) != 0;
-  return (reference_value){value, reference_is_float(dtype) ? 0 : (int64_t)value};
+  return (reference_value){.real = value, .whole = reference_is_float(dtype) ? 0 : (int64_t)value};
 }
 
 static void fill(const sample_kernel *s, uint32_t index, sample_operand *o, size_t lead,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/random.h"
 #include "core/type/dtype.h"
 
 /* ---- Operands ------------------------------------------------------------------------------ */
@@ -56,16 +57,8 @@ uint64_t problem_bytes(const tune_problem *p) {
 
 /* ---- Data ---------------------------------------------------------------------------------- */
 
-/* A number from a counter (the finalizer of splitmix64). */
-static uint64_t scramble(uint64_t counter) {
-  uint64_t x = counter + UINT64_C(0x9e3779b97f4a7c15);
-  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-  return x ^ x >> 31;
-}
-
 double problem_number(uint64_t counter) {
-  return (double)(scramble(counter) >> 11) * 0x1p-52 - 1;
+  return (double)(random_mix(counter) >> 11) * 0x1p-52 - 1;
 }
 
 static uint64_t counter_of(uint32_t input, uint64_t element) {
@@ -83,7 +76,7 @@ void problem_fill_quarters(const tune_problem *p, uint32_t input, void *data) {
   const compute_dtype dtype = p->inputs[input].dtype;
   const size_t size = compute_dtype_size(dtype);
   for (uint64_t i = 0; i < p->input_elements[input]; i++) {
-    const uint64_t bits = scramble(counter_of(input, i));
+    const uint64_t bits = random_mix(counter_of(input, i));
     dtype_store(dtype, (char *)data + i * size, (double)((int64_t)(bits >> 32) % 9) * 0.25 - 1);
   }
 }
@@ -93,7 +86,7 @@ void problem_fill_indices(const tune_problem *p, uint32_t input, int64_t axis, v
   const size_t size = compute_dtype_size(dtype);
   for (uint64_t i = 0; i < p->input_elements[input]; i++)
     dtype_store_integer(dtype, (char *)data + i * size,
-                        (int64_t)(scramble(counter_of(input, i)) % (uint64_t)axis));
+                        (int64_t)(random_mix(counter_of(input, i)) % (uint64_t)axis));
 }
 
 void problem_fill(const tune_problem *p, uint32_t input, void *data) {

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/base/arithmetic.h"
 #include "core/kernel/common/kind.h"
 #include "core/type/dtype.h"
 
@@ -10,10 +11,6 @@ enum { A, NUMBERS, SCALE, ZERO };
 
 static uint32_t own(const compute_kernel_descriptor *d) {
   return compute_quantized_gemm_of(d)->zeros ? 4 : 3;
-}
-
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
 }
 
 static bool check_attributes(const compute_kernel_descriptor *d, const explanation *why) {
