@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples of GEMM on the CPU: operands, descriptors, a plain double-precision product, and the
- * kinds of device for the samples.
- *
- * The tall register tiles of AVX-512, whose A is packed in slivers, are also tested without
- * AVX-512: this file compiles the same source with the same number of rows. */
-#define CPU_ISA         high
-#define CPU_VARIANT     f32
-#define CPU_VARIANT_F32 1
-#define GEMM_ROWS       14
-#include "gemm/isa/gemm_tile.c"
-
-#include "amx_emulated.h"
+ * kinds of device for the samples. */
 #include "gemm_samples.h"
 
+#include "amx_emulated.h"
+
+extern const cpu_gemm_type cpu_gemm_f32_high; /* gemm_high.c */
 static const cpu_gemm_table high_table = {.f32 = &cpu_gemm_f32_high};
 
 static block make_matrix(const sample *s, compute_dtype dtype, int64_t rows, int64_t columns,
