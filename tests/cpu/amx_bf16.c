@@ -4,7 +4,5 @@
 
 #define AMX_MULTIPLY(sums, a, b) amx_multiply_bf16(sums, a, b)
 
-#define CPU_ISA              emulated
-#define CPU_VARIANT          amx_bf16
-#define CPU_VARIANT_AMX_BF16 1
-#include "gemm/isa/gemm_tile.c"
+#define CPU_ISA emulated
+#include "gemm/isa/gemm_amx_bf16.c"

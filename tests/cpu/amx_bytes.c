@@ -16,7 +16,5 @@ static inline __attribute__((always_inline)) dots_vector dots(dots_vector a, dot
 
 #define GEMM_MULTIPLY_ADD(a, b, c) dots((dots_vector)(a), (dots_vector)(b), (dots_vector)(c))
 
-#define CPU_ISA               emulated
-#define CPU_VARIANT           amx_bytes
-#define CPU_VARIANT_AMX_BYTES 1
-#include "gemm/isa/gemm_tile.c"
+#define CPU_ISA emulated
+#include "gemm/isa/gemm_amx_bytes.c"

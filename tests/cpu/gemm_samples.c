@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+<<<<<<< HEAD
 /* Samples of GEMM on the CPU: operands, descriptors, comparison with the double reference, and the
  * kinds of device for the samples.
  *
@@ -11,8 +12,15 @@
 #include "gemm/isa/gemm_tile.c"
 
 #include "amx_emulated.h"
+=======
+/* Samples of GEMM on the CPU: operands, descriptors, a plain double-precision product, and the
+ * kinds of device for the samples. */
+>>>>>>> gemmtile
 #include "gemm_samples.h"
 
+#include "amx_emulated.h"
+
+extern const cpu_gemm_type cpu_gemm_f32_high; /* gemm_high.c */
 static const cpu_gemm_table high_table = {.f32 = &cpu_gemm_f32_high};
 
 static block make_matrix(const sample *s, compute_dtype dtype, int64_t rows, int64_t columns,

@@ -53,7 +53,7 @@
                             : CPU_PICK_FLOAT(isa, name, dtype))
 
 typedef struct cpu_tile_table cpu_tile_table; /* program/isa/tile*.c: loops of instructions */
-typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.c: micro-kernels, packing */
+typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.h: micro-kernels, packing */
 
 /* The loops shared by most kinds. The loops of a single kind are picked where that kind is
  * prepared. */

@@ -3,7 +3,7 @@
  *
  *   gemm.c           creates a kernel: normalizes the descriptor, asks each implementation in
  *                    order, and runs the epilogue over finished blocks of C
- *   gemm_own.c       our own implementation, on the micro-kernels of isa/gemm_tile.c
+ *   gemm_own.c       our own implementation, on the micro-kernels of isa/gemm_tile.h
  *   gemm_schedule.c  cuts its work into tiles and tasks
  *   gemm_blas.c      the implementation that calls OpenBLAS
  *   quantized.c      weights of a few bits: own loops for few rows, gemm_own.c for many

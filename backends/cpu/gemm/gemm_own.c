@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Our own GEMM implementation: cache blocking around the micro-kernels of isa/gemm_tile.c.
+/* Our own GEMM implementation: cache blocking around the micro-kernels of isa/gemm_tile.h.
  *
  * A unit is one tile of C. For each block of k, B's part is packed into panels (or read in place).
  * Then for each block of rows, A's part is copied into the L2 cache (or read in place), and the

@@ -29,7 +29,7 @@ enum {
   SPLIT_TILES = 64,        /* with this many register tiles of C, tiles are divided, not k */
   SPLIT_TILED = 1024,      /* least length of a part of k (see MOST_POINT_CHANNELS) */
   SPLIT_STREAM = 2048,     /* the same for GEMM_STREAM, whose sums pass between cores' caches */
-  STREAM_PART = 128,       /* length of k that is summed separately (gemm_few.h) */
+  STREAM_PART = 128,       /* length of k that is summed separately (gemm_stream_parts.h) */
   SPLIT_N = 512,           /* least width of a column piece if k is split */
   MOST_SPLITS = 8,
   NEAR_OPERATIONS = 30,     /* cost of adding a residual to a row of bytes */

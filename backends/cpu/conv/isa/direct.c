@@ -75,7 +75,7 @@ ALWAYS_INLINE pack load(const ELEMENT *at) {
 
 /* ---- Windows times the filter --------------------------------------------------------------- */
 
-/* Long sums of f32 are computed in parts, as in gemm_tile.c. */
+/* Long sums of f32 are computed in parts, as in gemm_tile.h. */
 enum { DIRECT_PART = 256, DIRECT_WHOLE = DIRECT_PART + DIRECT_PART / 2 };
 typedef pack direct_sums[DIRECT_ROWS][DIRECT_WIDE];
 

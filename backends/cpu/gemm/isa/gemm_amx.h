@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Products with AMX: the sums of a tile of C, up to 16 rows and 32 columns, in two tile registers.
- * Part of gemm_tile.c, for its `amx_…` variants.
+ * Part of gemm_tile.h.
  *
  * An instruction multiplies 16 rows of 16 words of A by 16 lines of 16 words of B, and adds to 16 ×
  * 16 sums. For TDPBUSD a word is four bytes, unsigned in A and signed in B; it computes the same
@@ -24,6 +24,9 @@ enum {
   AMX_ROW = 64,                  /* in bytes */
   AMX_LEAST = GEMM_TERMS ? 4 : 1 /* vectors multiply fewer rows of C */
 };
+
+#define GEMM_BY_AMX(rows) ((rows) >= AMX_LEAST)
+_Static_assert(GEMM_MOST_ABREAST == 1, "there are two registers of sums");
 
 /* The operand of LDTILECFG: for each register the bytes in a row and the number of rows. */
 typedef struct amx_shapes {
@@ -54,7 +57,7 @@ typedef struct amx_shapes {
                    :                                                                               \
                    : "i"(tile), "r"(to), "r"((int64_t)(step))                                      \
                    : "memory")
-#ifdef CPU_VARIANT_AMX_BF16
+#ifdef GEMM_BF16
 #define AMX_PRODUCTS "tdpbf16ps"
 #else
 #define AMX_PRODUCTS "tdpbusd"
@@ -116,8 +119,7 @@ GEMM_INLINE void gemm_amx_clear(const int vectors) {
 }
 
 /* Adds the registers' sums to the terms of rows. */
-GEMM_INLINE void gemm_amx_take(const int rows, const int vectors,
-                               gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+GEMM_INLINE void gemm_amx_take(const int rows, const int vectors, gemm_sums sum) {
   gemm_vector tile[GEMM_ROWS][2];
   AMX_STORE(AMX_SUMS(0), &tile[0][0], sizeof tile[0]);
   if (vectors > 1) AMX_STORE(AMX_SUMS(1), &tile[0][1], sizeof tile[0]);

@@ -1,120 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Finishing of a tile's sums in the micro-kernel: to f32 or bf16 with addends and limits
- * (cpu_gemm_finish), or to bytes (cpu_gemm_requantize). Part of gemm_tile.c. */
+/* Finishes a tile's sums in the micro-kernel: to f32 or bf16, with addends and limits
+ * (cpu_gemm_finish). The family's file includes gemm_stored_f32.h or gemm_stored_bf16.h before. */
 #ifndef CPU_GEMM_FINISH_H
 #define CPU_GEMM_FINISH_H
 
-#ifdef GEMM_FINISHES
+#include "gemm_sums.h"
 #include "program/isa/limits.h"
-#ifdef CPU_VARIANT_BF16
-#include "program/isa/math_base.h"
-#endif
-
-/* An addend or result in memory, and its conversions, for one element and for vectors. */
-#ifdef CPU_VARIANT_BF16
-typedef uint16_t gemm_stored;
-
-GEMM_INLINE float gemm_widen(gemm_stored bits) {
-  return convert_bf16_to_f32(bits);
-}
-GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
-  const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from));
-  return (gemm_vector)_mm512_slli_epi32(bits, 16);
-}
-GEMM_INLINE gemm_vector gemm_load_first(const gemm_stored *from, int64_t count) {
-  const __m256i bits = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), from);
-  return (gemm_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
-}
-GEMM_INLINE gemm_stored gemm_narrow(float x) {
-  return convert_f32_to_bf16(x);
-}
-/* Mask of elements that the conversion below would flush to zero: denormals, which are rare. */
-GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
-  enum { DENORMAL = 0x20 };
-  return _mm512_fpclass_ps_mask(x, DENORMAL);
-}
-GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
-  _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
-}
-GEMM_INLINE void gemm_store_first(gemm_stored *to, gemm_vector x, int64_t count) {
-  _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh(x));
-}
-GEMM_INLINE void gemm_store_two(gemm_stored *to, gemm_vector x, gemm_vector next) {
-  _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(next, x));
-}
-
-/* Sums of the dot-product instruction are zero or normal. Such a sum plus an addend that is zero or
- * not tiny is again zero or normal, because close numbers differ by a multiple of their last
- * places. With a limit of 2^-90, the sum of two bf16 numbers is at least 2^-97. So it is enough to
- * check the addends, which are fewer than the sums or half as large: if none is tiny, no result is
- * a denormal. */
-enum { GEMM_TINY_BITS = 37 << 7 }; /* 2^-90 in bf16 */
-
-GEMM_INLINE unsigned gemm_tiny(gemm_vector x) {
-  const __m512i limit = _mm512_set1_epi32(2 * (GEMM_TINY_BITS << 16) - 1);
-  const __m512i twice = _mm512_slli_epi32((__m512i)x, 1);
-  return _mm512_cmplt_epu32_mask(_mm512_sub_epi32(twice, _mm512_set1_epi32(1)), limit);
-}
-/* The same for a tile's addends in memory; NULL has none. */
-GEMM_INLINE unsigned gemm_tiny_rows(const int rows, const int vectors, const gemm_stored *from,
-                                    int64_t row) {
-  const __m512i one = _mm512_set1_epi16(1);
-  __m512i least = _mm512_set1_epi16(-1);
-  if (!from) return 0;
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++, from += row) {
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v += 2) {
-      const gemm_stored *at = from + v * GEMM_LANES;
-      const __m512i x = vectors > 1 ? _mm512_loadu_si512((const void *)at)
-                                    : _mm512_zextsi256_si512(_mm256_loadu_si256((const void *)at));
-      const __m512i twice = _mm512_add_epi16(x, x);
-      least = _mm512_min_epu16(least, _mm512_sub_epi16(twice, one));
-    }
-  }
-  return _mm512_cmplt_epu16_mask(least, _mm512_set1_epi16(2 * GEMM_TINY_BITS - 1));
-}
-#else
-typedef GEMM_ELEMENT gemm_stored;
-
-GEMM_INLINE float gemm_widen(gemm_stored x) {
-  return x;
-}
-GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
-  return *(const gemm_vector_at *)from;
-}
-GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
-  (void)x;
-  return 0;
-}
-GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
-  *(gemm_vector_at *)to = x;
-}
-#if GEMM_VECTOR_BYTES == 64
-GEMM_INLINE gemm_vector gemm_load_first(const gemm_stored *from, int64_t count) {
-  return (gemm_vector)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from);
-}
-GEMM_INLINE void gemm_store_first(gemm_stored *to, gemm_vector x, int64_t count) {
-  _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)x);
-}
-#endif
-GEMM_INLINE void gemm_store_two(gemm_stored *to, gemm_vector x, gemm_vector next) {
-  gemm_store(to, x);
-  gemm_store(to + GEMM_LANES, next);
-}
-GEMM_INLINE unsigned gemm_tiny(gemm_vector x) {
-  (void)x;
-  return 0;
-}
-GEMM_INLINE unsigned gemm_tiny_rows(const int rows, const int vectors, const gemm_stored *from,
-                                    int64_t row) {
-  (void)rows, (void)vectors, (void)from, (void)row;
-  return 0;
-}
-GEMM_INLINE gemm_stored gemm_narrow(float x) {
-  return x;
-}
-#endif
 
 #if GEMM_VECTOR_BYTES == 64
 /* Stores numbers one by one if there are denormals among them, which the vector conversion would
@@ -210,107 +101,128 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
 #undef GEMM_FINISH_VECTOR
 }
 
-/* Finishes a whole tile in registers. This is the usual case: an addend along the columns or one
- * per row, and perhaps one or two addends shaped like the result. The operations are the same as
- * above, except that `zero` is added to the first addend. `zero` makes zeros positive, and a sum is
- * a negative zero only if both terms are. Returns false and does nothing if a result might be a
- * denormal that would be flushed. */
-GEMM_INLINE bool gemm_finish_tile(const int rows, const int vectors, const bool repeats,
-                                  const bool has_b, const bool has_c, const cpu_gemm_finish *f,
-                                  const cpu_gemm_block *block,
-                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  const int64_t a_row = f->a_row, b_row = f->b_row, c_row = f->c_row, y_row = f->y_row;
-  const gemm_stored *a = (const gemm_stored *)f->a;
-  const gemm_stored *b =
-      has_b ? (const gemm_stored *)f->b + block->row * b_row + block->column : NULL;
-  const gemm_stored *c =
-      has_c ? (const gemm_stored *)f->c + block->row * c_row + block->column : NULL;
-  gemm_stored *y = (gemm_stored *)f->y + block->row * y_row + block->column;
-  gemm_vector along[GEMM_MAX_VECTORS];
-  unsigned lost = gemm_lost(low) | gemm_lost(high);
-  if (repeats) a += block->row * a_row;
-  GEMM_UNROLL
-  for (int v = 0; v < vectors && !repeats; v++) {
-    along[v] = (a ? gemm_load(a + block->column + v * GEMM_LANES) : -none) + zero;
-    lost |= gemm_tiny(along[v]);
+/* Adds a tile's first addend, along the columns or one for each row, and `zero`: see
+ * gemm_finish_tile. */
+GEMM_INLINE void gemm_add_first(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                const cpu_gemm_block *tile, gemm_sums sum) {
+  const gemm_vector none = {0}, zero = f->zero - none;
+  const gemm_stored *a = f->a;
+  if (a && f->a_repeats) {
+    a += tile->row * f->a_row;
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++, a += f->a_row) {
+      const gemm_vector own = gemm_widen(*a) + zero;
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) sum[i][v] += own;
+    }
+    return;
   }
   GEMM_UNROLL
-  for (int i = 0; i < rows && repeats; i++) lost |= gemm_tiny(gemm_widen(a[i * a_row]) - none);
-  lost |= gemm_tiny_rows(rows, vectors, b, b_row) | gemm_tiny_rows(rows, vectors, c, c_row);
-  if (lost) return false;
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    const gemm_vector own = repeats ? gemm_widen(*a) + zero : none;
+  for (int v = 0; v < vectors; v++) {
+    const gemm_vector along = (a ? gemm_load(a + tile->column + v * GEMM_LANES) : -none) + zero;
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) {
-      gemm_vector x = sum[i][v] + (repeats ? own : along[v]);
-      if (has_c)
-        x += gemm_load(b + v * GEMM_LANES) + gemm_load(c + v * GEMM_LANES);
-      else if (has_b)
-        x += gemm_load(b + v * GEMM_LANES);
-      sum[i][v] = (gemm_vector)CPU_AT_MOST(high, CPU_AT_LEAST(low, x));
+    for (int i = 0; i < rows; i++) sum[i][v] += along;
+  }
+}
+
+/* Adds the addends shaped like the result: b, or b + c. */
+GEMM_INLINE void gemm_add_others(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                 const cpu_gemm_block *tile, gemm_sums sum) {
+  if (!f->b) return;
+  const gemm_stored *b = (const gemm_stored *)f->b + tile->row * f->b_row + tile->column;
+  if (!f->c) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++, b += f->b_row) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) sum[i][v] += gemm_load(b + v * GEMM_LANES);
     }
+    return;
+  }
+  const gemm_stored *c = (const gemm_stored *)f->c + tile->row * f->c_row + tile->column;
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++, b += f->b_row, c += f->c_row) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++)
+      sum[i][v] += gemm_load(b + v * GEMM_LANES) + gemm_load(c + v * GEMM_LANES);
+  }
+}
+
+/* Limits a tile's sums and stores them. */
+GEMM_INLINE void gemm_store_limited(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                    const cpu_gemm_block *tile, gemm_sums sum) {
+  const gemm_vector none = {0}, low = f->low - none, high = f->high - none;
+  gemm_stored *y = (gemm_stored *)f->y + tile->row * f->y_row + tile->column;
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++, y += f->y_row) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++)
+      sum[i][v] = (gemm_vector)CPU_AT_MOST(high, CPU_AT_LEAST(low, sum[i][v]));
     GEMM_UNROLL
     for (int v = 0; v + 1 < vectors; v += 2)
       gemm_store_two(y + v * GEMM_LANES, sum[i][v], sum[i][v + 1]);
     if (vectors == 1) gemm_store(y, sum[i][0]);
-    if (repeats) a += a_row;
-    if (has_b) b += b_row;
-    if (has_c) c += c_row;
-    y += y_row;
   }
-  return true;
 }
 
-/* Selects gemm_finish_tile for the addends present; returns false also for combinations it does not
- * support. `added`: the sums were added to other sums, and may be denormals. */
-GEMM_INLINE bool gemm_finish_whole(const int rows, const int vectors, const cpu_gemm_finish *f,
-                                   const cpu_gemm_block *block, bool added,
-                                   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  if (f->a && (f->a_repeats ? f->c != NULL : f->a_row != 0)) return false;
+/* True if a result of the tile might be a denormal that a store would flush. `added`: the sums were
+ * added to other sums, and may be denormals. */
+GEMM_INLINE bool gemm_might_lose(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                 const cpu_gemm_block *tile, bool added, gemm_sums sum) {
+  const gemm_vector none = {0};
+  const gemm_stored *a = f->a, *b = f->b, *c = f->c;
+  unsigned lost = gemm_lost(f->low - none) | gemm_lost(f->high - none);
   if (added) {
-    unsigned lost = 0;
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) lost |= gemm_lost(sum[i][v]);
     }
-    if (lost) return false;
   }
-#define GEMM_FINISH_TILE(repeats, has_b, has_c)                                                    \
-  gemm_finish_tile(rows, vectors, repeats, has_b, has_c, f, block, sum)
-  if (f->a && f->a_repeats)
-    return f->b ? GEMM_FINISH_TILE(true, true, false) : GEMM_FINISH_TILE(true, false, false);
-  return f->c   ? GEMM_FINISH_TILE(false, true, true)
-         : f->b ? GEMM_FINISH_TILE(false, true, false)
-                : GEMM_FINISH_TILE(false, false, false);
+  if (a && f->a_repeats) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++)
+      lost |= gemm_tiny(gemm_widen(a[(tile->row + i) * f->a_row]) - none);
+  } else if (a) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++)
+      lost |= gemm_tiny(gemm_load(a + tile->column + v * GEMM_LANES) + (f->zero - none));
+  }
+  if (b) b += tile->row * f->b_row + tile->column;
+  if (c) c += tile->row * f->c_row + tile->column;
+  lost |= gemm_tiny_rows(rows, vectors, b, f->b_row) | gemm_tiny_rows(rows, vectors, c, f->c_row);
+  return lost != 0;
+}
+
+/* Finishes a whole tile in registers. This is the usual case: an addend along the columns or one
+ * per row, and perhaps one or two addends shaped like the result. The operations are the same as
+ * above, except that `zero` is added to the first addend. `zero` makes zeros positive, and a sum is
+ * a negative zero only if both terms are. Each step is one code for all combinations of addends.
+ * Returns false and does nothing if the first addend is a matrix, or if a result might be lost. */
+GEMM_INLINE bool gemm_finish_tile(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                  const cpu_gemm_block *tile, bool added, gemm_sums sum) {
+  if (f->a && !f->a_repeats && f->a_row != 0) return false;
+  if (GEMM_LOSES && gemm_might_lose(rows, vectors, f, tile, added, sum)) return false;
+  gemm_add_first(rows, vectors, f, tile, sum);
+  gemm_add_others(rows, vectors, f, tile, sum);
+  gemm_store_limited(rows, vectors, f, tile, sum);
+  return true;
 }
 
 /* Prefetches the operands of a tile's finish that come from far away. A row shared by all tiles is
  * not among them. */
-GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_gemm_finish *f,
-                                   const cpu_gemm_block *block) {
+GEMM_INLINE void gemm_prefetch_addends(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                       const cpu_gemm_block *tile) {
   if (f->b && f->b_row != 0)
     for (int i = 0; i < rows; i++)
       for (int v = 0; v < vectors; v++)
-        __builtin_prefetch((const gemm_stored *)f->b + (block->row + i) * f->b_row + block->column +
+        __builtin_prefetch((const gemm_stored *)f->b + (tile->row + i) * f->b_row + tile->column +
                            v * GEMM_LANES);
   if (f->c && f->c_row != 0)
     for (int i = 0; i < rows; i++)
       for (int v = 0; v < vectors; v++)
-        __builtin_prefetch((const gemm_stored *)f->c + (block->row + i) * f->c_row + block->column +
+        __builtin_prefetch((const gemm_stored *)f->c + (tile->row + i) * f->c_row + tile->column +
                            v * GEMM_LANES);
 }
-
-#ifdef GEMM_NATIVE
-/* Applies the epilogue's last function to a finished tile, in place. */
-GEMM_INLINE void gemm_finish_after(const cpu_gemm_block *block, int64_t rows, int64_t columns) {
-  const cpu_gemm_finish *f = block->finish;
-  if (f && f->after)
-    f->after(rows, columns, (float *)f->y + block->row * f->y_row + block->column, f->y_row);
-}
-#endif
 
 /* Adds C to a tile's sums. */
 static void gemm_add_rows(float *x, int64_t x_row, const float *c, int64_t c_row, int64_t rows,
@@ -345,7 +257,7 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
   gemm_finish_as(false, f, row, column, rows, columns, x, x_row);
 }
 
-#ifdef CPU_VARIANT_BF16
+#ifdef GEMM_BF16
 /* Finishes a tile with functions. They are faster over many numbers, so they run over all rows at
  * once, including the padding of the last vectors. */
 static void gemm_finish_applied(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
@@ -366,131 +278,71 @@ static void gemm_finish_applied(const cpu_gemm_finish *f, int64_t row, int64_t c
   }
 }
 #endif
-#endif
 
-#ifdef GEMM_REQUANTIZES
-#include "program/isa/requantize_vector.h"
-
-#ifdef REQUANTIZE_LANES
-/* True if a tile starts from its columns' offsets, which takes no time, instead of zeros. */
-GEMM_INLINE bool gemm_begins_with_offsets(const int vectors, const cpu_gemm_block *block,
-                                          int64_t columns) {
-  return block->requantize && block->requantize->lines.blocks && columns == vectors * GEMM_LANES;
-}
-
-GEMM_INLINE gemm_vector gemm_offset(const cpu_gemm_block *block, int v) {
-  const cpu_requantize_lines *l = &block->requantize->lines;
-  const requantize_words sign = REQUANTIZE_V(set1_epi32)(l->subtracts ? -1 : 0);
-  return (gemm_vector)requantize_offset(
-      sign, l->offset_along ? REQUANTIZE_LOAD_WORDS(l->offset + block->column + v * GEMM_LANES)
-                            : REQUANTIZE_V(set1_epi32)(*l->offset));
-}
-
-/* Requantizes some vectors of all rows in registers: two rows of two vectors, or four rows of one,
- * at a time. Returns false if the numbers are too large. */
-GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const int vectors,
-                                       const requantize_numbers *n, const cpu_gemm_block *block,
-                                       gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  const cpu_requantize_lines *l = &block->requantize->lines;
-  const int64_t y_row = l->y_row, column = block->column + first * GEMM_LANES;
-  uint8_t *y = l->y + block->row * y_row + column;
-  requantize_column c[2];
-  GEMM_UNROLL
-  for (int v = 0; v < vectors; v++) {
-    c[v] = requantize_take_column(l, n, column + v * GEMM_LANES);
-    if (!requantize_are_moderate(&c[v], n)) return false;
+GEMM_INLINE void gemm_prefetch_target(const int rows, const int vectors,
+                                      const cpu_gemm_block *tile) {
+  const cpu_gemm_finish *f = tile->finish;
+  if (!f) {
+    gemm_prefetch_rows(rows, vectors, tile->c, tile->c_row * (int64_t)sizeof(GEMM_ELEMENT));
+    return;
   }
-  const int together = 4 / vectors;
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i += together) {
-    requantize_words w[2][2];
-    GEMM_UNROLL
-    for (int k = 0; k < 4; k++) {
-      const int row = i + k / vectors < rows ? i + k / vectors : i, v = k % vectors;
-      w[k / 2][k % 2] = requantize_whole(&c[v], n, (requantize_words)sum[row][first + v]);
-    }
-    const int left = rows - i < together ? rows - i : together;
-    if (vectors == 1)
-      requantize_store_rows(left, &n->stored, w, y + i * y_row, y_row);
-    else
-      requantize_store_few(2, left, &n->stored, w, y + i * y_row, y_row);
-  }
-  return true;
+  gemm_prefetch_addends(rows, vectors, f, tile);
+  gemm_prefetch_rows(rows, vectors, (gemm_stored *)f->y + tile->row * f->y_row + tile->column,
+                     f->y_row * (int64_t)sizeof(gemm_stored));
 }
 
-/* The same for a whole tile that started from the offsets. */
-GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
-                                      const cpu_gemm_block *block,
-                                      gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  const requantize_numbers n = requantize_take_numbers(&block->requantize->lines);
-  bool done = true;
+/* Sets the first sums of a tile's columns. */
+GEMM_INLINE bool gemm_begin(const int vectors, const cpu_gemm_block *tile, gemm_vector *first) {
+  (void)tile;
   GEMM_UNROLL
-  for (int v = 0; v < vectors; v += 2)
-    done = done && gemm_requantize_strip(rows, v, vectors > 1 ? 2 : 1, &n, block, sum);
-  return done;
-}
-#else
-GEMM_INLINE bool gemm_begins_with_offsets(const int vectors, const cpu_gemm_block *block,
-                                          int64_t columns) {
-  (void)vectors, (void)block, (void)columns;
+  for (int v = 0; v < vectors; v++) first[v] = (gemm_vector){0};
   return false;
 }
-GEMM_INLINE gemm_vector gemm_offset(const cpu_gemm_block *block, int v) {
-  (void)block, (void)v;
-  return (gemm_vector){0};
-}
-GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
-                                      const cpu_gemm_block *block,
-                                      gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  (void)rows, (void)vectors, (void)block, (void)sum;
-  return false;
-}
-#endif
 
-/* Requantizes a tile's sums through memory. */
-static void gemm_requantize_stored(const cpu_gemm_block *block, int64_t rows, int64_t columns,
-                                   const GEMM_ELEMENT *x) {
-  cpu_requantize_lines l = block->requantize->lines;
-  l.rows = rows;
-  l.count = columns;
-  l.x = (const int32_t *)x;
-  l.x_row = GEMM_MAX_VECTORS * GEMM_LANES;
-  l.offset += block->row * l.offset_row + (l.offset_along ? block->column : 0);
-  l.scale += block->row * l.scale_row + (l.scale_along ? block->column : 0);
-  l.bias += block->row * l.bias_row + (l.bias_along ? block->column : 0);
-  l.y += block->row * l.y_row + block->column;
-  block->requantize->run(&l);
-}
-
-/* Requantizes a tile's sums, after adding the terms of rows. `begun`: the sums started from the
- * offsets. */
-GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
-                                 const GEMM_ELEMENT *c, int64_t columns, bool begun,
-                                 gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
-  const bool whole = columns == vectors * GEMM_LANES;
-  if (block->requantize->rows) {
-    GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
-      GEMM_UNROLL
-      for (int v = 0; v < vectors; v++) sum[i][v] += block->requantize->rows[block->row + i];
-    }
+/* Finishes a tile's sums through memory: at the edge of C, or if they cannot stay in registers. */
+static void gemm_finish_stored(const cpu_gemm_block *tile, bool adds, float *x, int64_t x_row) {
+  const cpu_gemm_finish *f = tile->finish;
+  if (adds) gemm_add_rows(x, x_row, tile->c, tile->c_row, tile->m, tile->n);
+#ifdef GEMM_BF16
+  if (f->apply) {
+    gemm_finish_applied(f, tile->row, tile->column, tile->m, tile->n, x, x_row);
+    return;
   }
-  if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, block->c_row);
-  if (begun && gemm_requantize_tile(rows, vectors, block, sum)) return;
-  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS], offset[GEMM_MAX_VECTORS];
-  GEMM_UNROLL
-  for (int v = 0; v < vectors; v++) offset[v] = begun ? gemm_offset(block, v) : (gemm_vector){0};
+#endif
+  gemm_finish(f, tile->row, tile->column, tile->m, tile->n, x, x_row);
+}
+
+/* Finishes a tile's sums if the block asks for it; otherwise returns false. */
+GEMM_INLINE bool gemm_deliver(const int rows, const int vectors, const cpu_gemm_block *tile,
+                              bool begun, gemm_sums sum) {
+  const cpu_gemm_finish *f = tile->finish;
+  (void)begun;
+  if (!f) return false;
+  const bool whole = tile->n == vectors * GEMM_LANES;
+  if (whole && tile->accumulate)
+    gemm_add_stored(rows, vectors, sum, (const GEMM_ELEMENT *)tile->c, tile->c_row);
+  if (whole && !f->apply &&
+      gemm_finish_tile(rows, vectors, f, tile, gemm_has_parts(tile) || tile->accumulate, sum))
+    return true;
+  gemm_vector x[GEMM_ROWS * GEMM_MAX_VECTORS];
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v] - offset[v];
+    for (int v = 0; v < vectors; v++) x[i * vectors + v] = sum[i][v];
   }
-  GEMM_ELEMENT *from = (GEMM_ELEMENT *)x;
-  for (int64_t i = 0; !whole && block->accumulate && i < rows; i++)
-    for (int64_t j = 0; j < columns; j++) from[i * ROW + j] += c[i * block->c_row + j];
-  gemm_requantize_stored(block, rows, columns, from);
+  gemm_finish_stored(tile, !whole && tile->accumulate, (float *)x, vectors * GEMM_LANES);
+  return true;
 }
+
+/* Applies the epilogue's last function to a finished tile, in place. */
+GEMM_INLINE void gemm_delivered(const cpu_gemm_block *tile) {
+#ifdef GEMM_BF16
+  (void)tile;
+#else
+  const cpu_gemm_finish *f = tile->finish;
+  if (f && f->after)
+    f->after(tile->m, tile->n, (float *)f->y + tile->row * f->y_row + tile->column, f->y_row);
 #endif
+}
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Packing of operands: copies, transpositions and conversions to the computing type.
  *
- * Included by gemm_tile.c. GEMM_NATIVE is the dtype that needs no conversion. Integers compute in
+ * GEMM_NATIVE is the dtype that needs no conversion. Integers compute in
  * unsigned types, so that overflow wraps. */
 #ifndef CPU_GEMM_PACK_H
 #define CPU_GEMM_PACK_H

@@ -24,7 +24,7 @@ enum {
 };
 
 /* An element of an operand, and its form in a word. */
-#ifdef CPU_VARIANT_BF16
+#ifdef GEMM_BF16
 typedef uint16_t gemm_unit;
 #else
 typedef uint8_t gemm_unit;
@@ -51,7 +51,7 @@ typedef struct gemm_line_source {
   uint8_t flip; /* XORed with every byte: the highest bit, or 0 */
 } gemm_line_source;
 
-#ifdef CPU_VARIANT_BF16
+#ifdef GEMM_BF16
 #include "gemm_pack_bf16.h"
 #else
 /* Loads the first `count` ≤ 16 bytes and flips them; zeros follow. */
@@ -281,7 +281,7 @@ static void gemm_pack_word_rows(void *packed, int64_t row, int64_t outer, int64_
     gemm_weave_rows(packed, outer, inner, source, flip);
     return;
   }
-#elif defined(CPU_VARIANT_BF16)
+#elif defined(GEMM_BF16)
   if (source->outer == 1 && row == 2 * GEMM_GROUP && inner <= row) {
     gemm_weave_pixels(packed, outer, inner, source);
     return;
@@ -315,7 +315,7 @@ static void gemm_pack_words(void *packed, bool right, int64_t sides, int64_t k,
   uint32_t *to = packed;
   int64_t t = 0, first = 0;
   part.from = source->data;
-#ifdef CPU_VARIANT_BF16
+#ifdef GEMM_BF16
   if (right && part.along == 1) {
     t = sides / GEMM_COLUMNS;
     first = t * GEMM_COLUMNS;

@@ -1,9 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on all sums of a tile. Part of gemm_tile.c. */
+/* Operations on all sums of a tile. */
 #ifndef CPU_GEMM_SUMS_H
 #define CPU_GEMM_SUMS_H
 
+#include <string.h>
+
 typedef gemm_vector gemm_sums[GEMM_ROWS][GEMM_MAX_VECTORS];
+
+/* Parts of k of GEMM_PART elements are summed separately if GEMM_FOLDS is 1. */
+enum { GEMM_PART = 256, GEMM_WHOLE = GEMM_PART + GEMM_PART / 2 /* not worth a second part */ };
+
+/* The length of k in all runs. */
+GEMM_INLINE int64_t gemm_length(const cpu_gemm_block *block) {
+  return block->k * (block->runs > 1 ? block->runs : 1);
+}
+
+GEMM_INLINE bool gemm_has_parts(const cpu_gemm_block *block) {
+  return GEMM_FOLDS && gemm_length(block) > GEMM_WHOLE;
+}
+
+/* Prefetches rows of a tile's output. */
+GEMM_INLINE void gemm_prefetch_rows(const int rows, const int vectors, const void *to,
+                                    int64_t row_bytes) {
+  const char *line = to;
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    __builtin_prefetch(line + i * row_bytes, 1);
+    if (GEMM_VECTOR_BYTES == 64 && vectors > 1 && GEMM_TERMS == 0)
+      __builtin_prefetch(line + i * row_bytes + GEMM_VECTOR_BYTES, 1);
+  }
+}
 
 GEMM_INLINE void gemm_clear(const int rows, const int vectors, gemm_sums sum) {
   GEMM_UNROLL
@@ -31,7 +57,6 @@ GEMM_INLINE void gemm_add_stored(const int rows, const int vectors, gemm_sums to
   }
 }
 
-#if GEMM_TERMS
 /* True if any of a tile's terms is nonzero, or if the test is not worth its cost. */
 GEMM_INLINE bool gemm_any(const int vectors, const gemm_vector *terms) {
 #ifdef __AVX512F__
@@ -44,7 +69,6 @@ GEMM_INLINE bool gemm_any(const int vectors, const gemm_vector *terms) {
   return true;
 #endif
 }
-#endif
 
 /* Stores the first `columns` columns of a tile that extends past the edge of C. */
 GEMM_INLINE void gemm_store_edge(const int rows, const int vectors, gemm_sums sum, GEMM_ELEMENT *c,
@@ -57,6 +81,18 @@ GEMM_INLINE void gemm_store_edge(const int rows, const int vectors, gemm_sums su
     for (int64_t j = 0; j < columns; j++)
       c[i * c_row + j] = accumulate ? c[i * c_row + j] + line[j] : line[j];
   }
+}
+
+/* The sum of a vector's lanes, by halves. */
+GEMM_INLINE GEMM_ELEMENT gemm_sum_lanes(const gemm_vector *vector) {
+  GEMM_ELEMENT lane[GEMM_LANES];
+  memcpy(lane, vector, sizeof lane);
+  GEMM_UNROLL
+  for (int half = GEMM_LANES / 2; half > 0; half /= 2) {
+    GEMM_UNROLL
+    for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+  }
+  return lane[0];
 }
 
 #endif
