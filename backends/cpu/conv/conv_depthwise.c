@@ -255,8 +255,9 @@ static const cpu_depthwise_bytes_table *bytes_of(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   const cpu_isa *isa = conv->head.device->isa;
   const cpu_requantize *q = &conv->epilogue->requantize;
-  if (isa->vector_bytes != 64 || isa->gemm->bytes->group != 4 || conv->identity || !q->loops ||
-      conv->input[0].dtype != COMPUTE_U8 || conv->input[1].dtype != COMPUTE_I8)
+  if (isa->vector_bytes != 64 || isa->gemm->bytes->group != 4 || conv->identity ||
+      !cpu_requantize_is_alone(q) || conv->input[0].dtype != COMPUTE_U8 ||
+      conv->input[1].dtype != COMPUTE_I8)
     return NULL;
   if (c->filter_size[0] != 3 || c->filter_size[1] != 3 || c->stride[1] > 2) return NULL;
   if (c->dilation[0] != 1 || c->dilation[1] != 1 || c->data_channels < CPU_DEPTHWISE_BYTES / 2)

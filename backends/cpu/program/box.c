@@ -137,6 +137,7 @@ static bool suits_together(const cpu_lines *l, line_block *block) {
   const cpu_box *box = l->box;
   const cpu_program *program = box->program;
   if (l->across < 0 || program->places) return false;
+  block->bytes = 0;
   block->columns = l->count;
   block->most = cpu_min(cpu_program_tile_elements(program) / l->count, l->rows);
   if (block->most < LEAST_LINES) return false;
@@ -249,11 +250,18 @@ static int32_t merge_others(cpu_box *box, int32_t along) {
   return along;
 }
 
+/* Boxes are large, so only those with dimensions to merge are copied. */
 static void interpret_box(const cpu_box *box, int32_t along) {
   cpu_device *device = box->program->device;
-  cpu_box merged = *box;
-  cpu_lines lines = cpu_lines_first(&merged, merge_others(&merged, along));
-  line_block block = {.bytes = 0};
+  cpu_box merged;
+  line_block block;
+  cpu_lines lines;
+  if (box->rank > 2) {
+    merged = *box;
+    lines = cpu_lines_first(&merged, merge_others(&merged, along));
+  } else {
+    lines = cpu_lines_first(box, along);
+  }
   const bool together = suits_together(&lines, &block);
   unsigned char *memory =
       cpu_workspace_acquire(device, sizeof(cpu_scratch) + (together ? block.bytes : 0));
@@ -262,7 +270,7 @@ static void interpret_box(const cpu_box *box, int32_t along) {
   else if (together)
     interpret_together(&lines, &block, memory);
   else
-    interpret_lines(box, along, (cpu_scratch *)(void *)memory);
+    interpret_lines(lines.box, lines.along, (cpu_scratch *)(void *)memory);
   cpu_workspace_return(device, memory);
 }
 
