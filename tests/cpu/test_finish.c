@@ -258,19 +258,13 @@ static float interpreted(const cpu_program *program, uint32_t inputs, float x,
 }
 
 static bool check_product(fixture *f, uint64_t number) {
-  static const compute_dtype dtypes[INPUTS] = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32};
   static float a[MOST_M * MOST_K], b[MOST_K * MOST_N], packed[2 * MOST_K * MOST_N + 64];
   static float sums[MOST_M * ROW], c[MOST_M * ROW], y[OPERAND], before[OPERAND];
   static float extra[INPUTS][OPERAND];
   const cpu_gemm_type *type = f->device->isa->gemm->f32;
   test_random random = {number};
   sample s = make_sample(&random, false);
-  s.program.instructions = s.instructions;
-  s.program.outputs = s.outputs;
-  cpu_program *program = NULL;
-  assert_int_equal(
-      cpu_program_prepare(f->device, &s.program, s.inputs, dtypes, 1, dtypes, &program),
-      COMPUTE_OK);
+  cpu_program *program = prepare_sample(f, &s);
   if (!program->finish.loops) {
     cpu_program_release(f->device, program);
     return false;

@@ -106,25 +106,13 @@ static void end_row(const launch *l, const cpu_depthwise_line *line, int64_t ima
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
-/* Binds the requantization of sums to bytes to the operands of this launch. */
-static cpu_requantize_lines place_requantize(const launch *l) {
-  const cpu_requantize *q = &l->conv->epilogue->requantize;
-  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
-  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
-    if (q->input[i] < 0) continue;
-    operands[i] = (cpu_requantize_operand){l->pointers[2 + q->input[i] - 1], 0,
-                                           l->conv->extra[q->input[i] - 1].stride[1] != 0};
-  }
-  return cpu_requantize_bind(q, operands);
-}
-
 /* Computes some rows of bytes directly. Returns `false` if that is not possible. */
 static bool make_bytes(const launch *l, int64_t image, int64_t row, int64_t rows) {
   const cpu_conv *conv = l->conv;
   const compute_conv_attributes *c = &conv->shape;
   const conv_operand *x = &conv->input[0], *y = &conv->output[0];
   if (!conv->depthwise.bytes) return false;
-  const cpu_requantize_lines makes = place_requantize(l);
+  const cpu_requantize_lines makes = conv_requantize_bind(conv, l->pointers, 0, 0);
   const cpu_depthwise_bytes_band band = {
       .data = (const uint8_t *)l->pointers[0] + image * x->stride[0],
       .row = x->stride[2],
