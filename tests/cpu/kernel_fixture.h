@@ -28,7 +28,7 @@ typedef struct fixture {
   thread_pool *pool;
   const char *isa;
   int64_t fail_at;     /* counts down to the failing allocation; 0: none */
-  int64_t live_blocks; /* allocated and not yet released */
+  _Atomic int64_t live_blocks; /* allocated and not yet released, by any thread */
   compute_status status;
   char message[256];
 } fixture;
