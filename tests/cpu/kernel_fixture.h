@@ -28,8 +28,8 @@ typedef struct fixture {
   cpu_device *device;
   thread_pool *pool;
   const char *isa;
-  int64_t fail_at;     /* counts down to the failing allocation; 0: none */
-  int64_t live_blocks; /* allocated and not yet released */
+  int64_t fail_at;             /* counts down to the failing allocation; 0: none */
+  _Atomic int64_t live_blocks; /* allocated and not yet released, by any thread */
   compute_status status;
   char message[256];
 } fixture;

@@ -154,29 +154,40 @@ static bool same(float a, float b) {
   return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
 }
 
-/* Returns 1 for a program that is one loop, 1000 for one that begins with the loop. */
-static int check_program(fixture *f, uint64_t number) {
-  static arrays a;
+static cpu_program *prepare_sample(fixture *f, sample *s) {
   static const compute_dtype dtypes[INPUTS] = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32};
-  test_random random = {number};
-  sample s = make_sample(&random, number % 2 == 1);
-  s.program.instructions = s.instructions;
-  s.program.outputs = s.outputs;
+  s->program.instructions = s->instructions;
+  s->program.outputs = s->outputs;
   cpu_program *program = NULL;
   assert_int_equal(
-      cpu_program_prepare(f->device, &s.program, s.inputs, dtypes, 1, dtypes, &program),
+      cpu_program_prepare(f->device, &s->program, s->inputs, dtypes, 1, dtypes, &program),
       COMPUTE_OK);
-  const int one_loop = program->finish.loops ? 1 : program->rest ? 1000 : 0;
-  const cpu_box box = make_box(program, s.inputs, &a, &random);
-  const int32_t along = (int32_t)test_random_integer(&random, 0, 2);
+  return program;
+}
+
+/* Runs a program over a random box. */
+static void check_box(fixture *f, const cpu_program *program, uint32_t inputs, uint64_t number,
+                      test_random *random) {
+  static arrays a;
+  const cpu_box box = make_box(program, inputs, &a, random);
+  const int32_t along = (int32_t)test_random_integer(random, 0, 2);
   cpu_box_run(&box, along);
   for (int n = 0; n < 300; n++) {
-    const int64_t at = test_random_integer(&random, 0, box.count[0] * box.count[1] * box.count[2]);
+    const int64_t at = test_random_integer(random, 0, box.count[0] * box.count[1] * box.count[2]);
     const float expected = expected_at(&box, a.before, at);
     if (!same(a.output[at], expected))
       fail_msg("%s, program %llu: element %lld is %.9g, not %.9g", f->device->isa->name,
                (unsigned long long)number, (long long)at, (double)a.output[at], (double)expected);
   }
+}
+
+/* Returns 1 for a program that is one loop, 1000 for one that begins with the loop. */
+static int check_program(fixture *f, uint64_t number) {
+  test_random random = {number};
+  sample s = make_sample(&random, number % 2 == 1);
+  cpu_program *program = prepare_sample(f, &s);
+  const int one_loop = program->finish.loops ? 1 : program->rest ? 1000 : 0;
+  check_box(f, program, s.inputs, number, &random);
   cpu_program_release(f->device, program);
   return one_loop;
 }
@@ -190,6 +201,37 @@ static void one_loop_gives_the_bits_of_the_interpreter(void **state) {
     for (uint64_t number = 0; number < 400; number++) loops += check_program(&f, number);
     assert_in_range(loops % 1000, 150, 350);
     assert_in_range(loops / 1000, 40, 200);
+    fixture_close(&f);
+  }
+}
+
+/* Factors and addends of other inputs between functions, as after a batch norm that stays: no loop
+ * computes them. */
+static sample make_interpreted(test_random *random) {
+  sample s = {.inputs = INPUTS};
+  uint16_t value[INPUTS];
+  for (uint32_t i = 0; i < INPUTS; i++) value[i] = load(&s, i);
+  uint16_t x = append(&s, COMPUTE_I_RELU, add(&s, random, value[0], value[1]), 0);
+  x = add(&s, random, append(&s, COMPUTE_I_MUL, x, value[2]), value[3]);
+  if (coin(random)) x = append(&s, COMPUTE_I_MUL, x, append(&s, COMPUTE_I_ABS, x, 0));
+  s.outputs[0] = coin(random) ? append(&s, COMPUTE_I_SUB, x, value[1]) : x;
+  s.program.output_count = 1;
+  return s;
+}
+
+static void short_lines_that_run_together_give_the_bits_of_the_interpreter(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t number = 0; number < 80; number++) {
+      test_random random = {number};
+      sample s = make_interpreted(&random);
+      cpu_program *program = prepare_sample(&f, &s);
+      assert_true(!program->finish.loops && !program->rest);
+      check_box(&f, program, s.inputs, number, &random);
+      cpu_program_release(f.device, program);
+    }
     fixture_close(&f);
   }
 }
@@ -216,19 +258,13 @@ static float interpreted(const cpu_program *program, uint32_t inputs, float x,
 }
 
 static bool check_product(fixture *f, uint64_t number) {
-  static const compute_dtype dtypes[INPUTS] = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32};
   static float a[MOST_M * MOST_K], b[MOST_K * MOST_N], packed[2 * MOST_K * MOST_N + 64];
   static float sums[MOST_M * ROW], c[MOST_M * ROW], y[OPERAND], before[OPERAND];
   static float extra[INPUTS][OPERAND];
   const cpu_gemm_type *type = f->device->isa->gemm->f32;
   test_random random = {number};
   sample s = make_sample(&random, false);
-  s.program.instructions = s.instructions;
-  s.program.outputs = s.outputs;
-  cpu_program *program = NULL;
-  assert_int_equal(
-      cpu_program_prepare(f->device, &s.program, s.inputs, dtypes, 1, dtypes, &program),
-      COMPUTE_OK);
+  cpu_program *program = prepare_sample(f, &s);
   if (!program->finish.loops) {
     cpu_program_release(f->device, program);
     return false;
@@ -478,6 +514,7 @@ static void functions_after_products_of_bf16_have_the_bits_of_the_interpreter(vo
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_loop_gives_the_bits_of_the_interpreter),
+      cmocka_unit_test(short_lines_that_run_together_give_the_bits_of_the_interpreter),
       cmocka_unit_test(products_that_are_finished_have_the_bits_of_the_interpreter),
       cmocka_unit_test(functions_after_products_of_bf16_have_the_bits_of_the_interpreter),
   };

@@ -255,6 +255,11 @@ typedef struct conv_box {
 
 void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, const conv_box *box);
 
+/* Binds the requantization of sums to bytes (requantize.h) to the operands of a launch, from this
+ * image and channel on. */
+cpu_requantize_lines conv_requantize_bind(const cpu_conv *conv, void *const *pointers,
+                                          int64_t image, int64_t channel);
+
 /* Size of equal parts of `count` elements: the fewest parts of at most `most`. Returns 1 if `count`
  * is 0. */
 static inline int64_t conv_equal_parts(int64_t count, int64_t most) {

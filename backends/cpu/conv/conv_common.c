@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "conv.h"
+#include "program/requantize.h"
 
 /* ---- Taps along one dimension ---------------------------------------------------------------- */
 
@@ -223,6 +224,20 @@ static void copy_rows(const cpu_conv *conv, const cpu_box *box) {
         to += to_step[2] * element;
       }
     }
+}
+
+cpu_requantize_lines conv_requantize_bind(const cpu_conv *conv, void *const *pointers,
+                                          int64_t image, int64_t channel) {
+  const cpu_requantize *q = &conv->epilogue->requantize;
+  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    if (q->input[i] < 0) continue;
+    const conv_operand *from = &conv->extra[q->input[i] - 1];
+    const unsigned char *at = pointers[2 + q->input[i] - 1];
+    at += (image * from->stride[0] + channel * from->stride[1]) * from->size;
+    operands[i] = (cpu_requantize_operand){at, from->stride[3], from->stride[1] != 0};
+  }
+  return cpu_requantize_bind(q, operands);
 }
 
 void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, const conv_box *from) {

@@ -106,25 +106,13 @@ static void end_row(const launch *l, const cpu_depthwise_line *line, int64_t ima
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
-/* Binds the requantization of sums to bytes to the operands of this launch. */
-static cpu_requantize_lines place_requantize(const launch *l) {
-  const cpu_requantize *q = &l->conv->epilogue->requantize;
-  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
-  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
-    if (q->input[i] < 0) continue;
-    operands[i] = (cpu_requantize_operand){l->pointers[2 + q->input[i] - 1], 0,
-                                           l->conv->extra[q->input[i] - 1].stride[1] != 0};
-  }
-  return cpu_requantize_bind(q, operands);
-}
-
 /* Computes some rows of bytes directly. Returns `false` if that is not possible. */
 static bool make_bytes(const launch *l, int64_t image, int64_t row, int64_t rows) {
   const cpu_conv *conv = l->conv;
   const compute_conv_attributes *c = &conv->shape;
   const conv_operand *x = &conv->input[0], *y = &conv->output[0];
   if (!conv->depthwise.bytes) return false;
-  const cpu_requantize_lines makes = place_requantize(l);
+  const cpu_requantize_lines makes = conv_requantize_bind(conv, l->pointers, 0, 0);
   const cpu_depthwise_bytes_band band = {
       .data = (const uint8_t *)l->pointers[0] + image * x->stride[0],
       .row = x->stride[2],
@@ -255,8 +243,9 @@ static const cpu_depthwise_bytes_table *bytes_of(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   const cpu_isa *isa = conv->head.device->isa;
   const cpu_requantize *q = &conv->epilogue->requantize;
-  if (isa->vector_bytes != 64 || isa->gemm->bytes->group != 4 || conv->identity || !q->loops ||
-      conv->input[0].dtype != COMPUTE_U8 || conv->input[1].dtype != COMPUTE_I8)
+  if (isa->vector_bytes != 64 || isa->gemm->bytes->group != 4 || conv->identity ||
+      !cpu_requantize_is_alone(q) || conv->input[0].dtype != COMPUTE_U8 ||
+      conv->input[1].dtype != COMPUTE_I8)
     return NULL;
   if (c->filter_size[0] != 3 || c->filter_size[1] != 3 || c->stride[1] > 2) return NULL;
   if (c->dilation[0] != 1 || c->dilation[1] != 1 || c->data_channels < CPU_DEPTHWISE_BYTES / 2)

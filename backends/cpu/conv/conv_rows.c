@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "conv_rows.h"
-#include "program/requantize.h"
 
 typedef struct launch {
   const cpu_conv *conv;
@@ -146,17 +145,10 @@ static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
 static cpu_gemm_requantize place_requantize(const launch *l, const rows_unit *unit) {
   const cpu_conv *conv = l->conv;
   const conv_operand *y = &conv->output[0];
-  const cpu_requantize *q = &conv->epilogue->requantize;
   const int64_t channel = unit->group * conv->rows.results;
-  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
-  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
-    if (q->input[i] < 0) continue;
-    const conv_operand *from = &conv->extra[q->input[i] - 1];
-    const unsigned char *at = l->pointers[2 + q->input[i] - 1];
-    at += (unit->image * from->stride[0] + channel * from->stride[1]) * from->size;
-    operands[i] = (cpu_requantize_operand){at, from->stride[3], from->stride[1] != 0};
-  }
-  cpu_gemm_requantize makes = {.run = q->loops->run, .lines = cpu_requantize_bind(q, operands)};
+  cpu_gemm_requantize makes = {.run = conv->epilogue->requantize.loops->run,
+                               .lines =
+                                   conv_requantize_bind(conv, l->pointers, unit->image, channel)};
   makes.lines.y = (unsigned char *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] +
                   channel * y->stride[1];
   makes.lines.y_row = y->stride[3];

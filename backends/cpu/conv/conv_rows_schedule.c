@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "conv_rows.h"
+#include "program/requantize.h"
 
 /* ---- Epilogues of the micro-kernel ----------------------------------------------------------- */
 
@@ -15,7 +16,7 @@ static bool is_even(const cpu_conv *conv, const conv_operand *operand) {
 /* The equivalent of can_finish for a product of bytes (cpu_gemm_requantize). */
 static bool can_requantize(const cpu_conv *conv) {
   const cpu_requantize *q = &conv->epilogue->requantize;
-  if (!q->loops || !is_even(conv, &conv->output[0])) return false;
+  if (!cpu_requantize_is_alone(q) || !is_even(conv, &conv->output[0])) return false;
   for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
     if (q->input[i] < 0) continue;
     const conv_operand *operand = &conv->extra[q->input[i] - 1];

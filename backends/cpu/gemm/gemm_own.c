@@ -355,19 +355,11 @@ static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
 /* How the epilogue requantizes sums to bytes, or NULL. */
 static const cpu_requantize *requantize_of(const cpu_gemm *gemm) {
   const cpu_program *epilogue = gemm->epilogue->bytes ? gemm->epilogue->bytes : gemm->epilogue;
-  return epilogue->requantize.loops                 ? &epilogue->requantize
-         : epilogue->requantize_product.makes.loops ? &epilogue->requantize_product.makes
-                                                    : NULL;
-}
-
-/* The terms that the epilogue adds to sums. */
-static const cpu_requantize_product *terms_of(const cpu_gemm *gemm) {
-  return &gemm->epilogue->requantize_product;
+  return epilogue->requantize.loops ? &epilogue->requantize : NULL;
 }
 
 static bool has_terms(const cpu_gemm *gemm) {
-  return gemm->finishes && gemm->problem.type->requantizes &&
-         requantize_of(gemm) == &terms_of(gemm)->makes;
+  return gemm->finishes && gemm->problem.type->requantizes && requantize_of(gemm)->terms > 0;
 }
 
 /* True if the epilogue requantizes sums to bytes, and its operands' columns are contiguous or
@@ -385,9 +377,8 @@ static bool can_requantize(const cpu_gemm *gemm) {
     const cpu_requantize_sum *sum = &gemm->epilogue->residual;
     return problem->extra[sum->input[1 - cpu_requantize_own_term(sum)] - 1].column == 1;
   }
-  if (q == &gemm->epilogue->requantize) return true;
-  for (uint32_t t = 0; t < terms_of(gemm)->count; t++) {
-    const gemm_operand *from = &problem->extra[terms_of(gemm)->term[t].input - 1];
+  for (uint32_t t = 0; t < q->terms; t++) {
+    const gemm_operand *from = &problem->extra[q->term[t].input - 1];
     if (from->row != 0 && from->column != 0) return false;
   }
   return true;
@@ -445,11 +436,11 @@ static void add_term(const cpu_requantize_term_i32 *term, const int32_t *from, i
 /* Computes the terms that the epilogue adds to a unit's rows and columns. */
 static void place_terms(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
-  const cpu_requantize_product *terms = terms_of(gemm);
+  const cpu_requantize *q = requantize_of(gemm);
   memset(unit->row_terms + unit->row, 0, (size_t)unit->rows * sizeof *unit->row_terms);
   memset(unit->column_terms + unit->column, 0, (size_t)unit->columns * sizeof *unit->column_terms);
-  for (uint32_t t = 0; t < terms->count; t++) {
-    const cpu_requantize_term_i32 *term = &terms->term[t];
+  for (uint32_t t = 0; t < q->terms; t++) {
+    const cpu_requantize_term_i32 *term = &q->term[t];
     const gemm_operand *operand = &gemm->problem.extra[term->input - 1];
     const int32_t *from = (const int32_t *)(const void *)unit->matrix.extra[term->input - 1];
     if (operand->row == 0)

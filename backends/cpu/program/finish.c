@@ -10,131 +10,49 @@
 
 #include "program/finish.h"
 #include "program/lines.h"
+#include "program/pattern.h"
 
-/* The value of an instruction: a constant, or a limited sum of inputs. */
-typedef struct term {
-  bool known, constant;
-  float number;        /* value of a constant */
-  int32_t count;       /* number of sums: 1 or 2 … */
-  int16_t input[2][2]; /* … with 1 or 2 inputs each, −1 for none */
-  bool low_set, high_set, unsigned_zero;
-  float low, high;
-} term;
+/* a, b and c are IN(0), IN(1) and IN(2). */
+static const char limited_sum[] = MAYBE(
+    AT_MOST(MAYBE(AT_LEAST(
+                MAYBE(EITHER(ADD(MAYBE(EITHER(ADD(FIRST, IN(0)))), MAYBE(ADD(IN(1), IN(2)))))), 0)),
+            1));
 
-static term sum_of(const term *a, const term *b) {
-  term sum = {.known = a->known && b->known && !a->constant && !b->constant && !a->low_set &&
-                       !a->high_set && !b->low_set && !b->high_set};
-  if (!sum.known || a->count > 1 || b->count > 1) {
-    /* (p + q) + r is (p + q) + (r); deeper sums are left to the interpreter. */
-    sum.known = false;
-    return sum;
-  }
-  const bool singles = a->input[0][1] < 0 && b->input[0][1] < 0;
-  if (singles) {
-    sum.count = 1;
-    sum.input[0][0] = a->input[0][0];
-    sum.input[0][1] = b->input[0][0];
-    sum.input[1][0] = sum.input[1][1] = -1;
-    return sum;
-  }
-  sum.count = 2;
-  for (int i = 0; i < 2; i++) {
-    sum.input[0][i] = a->input[0][i];
-    sum.input[1][i] = b->input[0][i];
-  }
-  return sum;
-}
-
-/* max(x, low), unless a limit is already set. Zeros of either sign are equal, and instructions
- * differ in the choice: relu and max(low, x) return x, max(x, low) returns low. */
-static term limited_below(const term *x, float low, bool takes_low) {
-  term limited = *x;
-  limited.known = x->known && !x->constant && !x->low_set && !x->high_set && low == low &&
-                  !(low == 0 && signbit(low));
-  limited.unsigned_zero = takes_low && low == 0;
-  limited.low_set = true;
-  limited.low = low;
-  return limited;
-}
-
-static term limited_above(const term *x, float high) {
-  term limited = *x;
-  limited.known = x->known && !x->constant && !x->high_set && high == high && high != 0;
-  limited.high_set = true;
-  limited.high = high;
-  return limited;
-}
-
-static term read_instruction(const compute_instruction *i, const term *values) {
-  const term *a = &values[i->a], *b = &values[i->b];
-  if (i->type != COMPUTE_F32) return (term){0};
-  switch (i->code) {
-  case COMPUTE_I_LOAD:
-    return (term){.known = true, .count = 1, .input = {{(int16_t)i->immediate.i64, -1}, {-1, -1}}};
-  case COMPUTE_I_CONSTANT:
-    return (term){.known = true, .constant = true, .number = (float)i->immediate.f64};
-  case COMPUTE_I_ADD: return sum_of(a, b);
-  case COMPUTE_I_RELU: return limited_below(a, 0, false);
-  case COMPUTE_I_MAX:
-    return b->constant   ? limited_below(a, b->number, true)
-           : a->constant ? limited_below(b, a->number, false)
-                         : (term){0};
-  case COMPUTE_I_MIN:
-    return b->constant   ? limited_above(a, b->number)
-           : a->constant ? limited_above(b, a->number)
-                         : (term){0};
-  default: return (term){0};
-  }
-}
-
-/* The loop that computes a value; loops is NULL if there is none. */
-static void make_finish(const cpu_isa *isa, const term *result, const compute_dtype *inputs,
-                        compute_dtype dtype, cpu_finish *finish) {
+/* Makes the loop of a program; loops is NULL if it has another form. Zeros of either sign are equal,
+ * and instructions differ in the choice: relu and max(low, x) return x, max(x, low) returns low. So
+ * some limits are left to the interpreter. */
+static void make_finish(const cpu_isa *isa, const compute_program *program,
+                        const compute_dtype *inputs, compute_dtype dtype, cpu_finish *finish) {
+  cpu_match m;
   *finish = (cpu_finish){.dtype = dtype};
-  if (!result->known || result->constant || inputs[0] != COMPUTE_F32) return;
-  int16_t input[4] = {result->input[0][0], result->input[0][1], result->input[1][0],
-                      result->input[1][1]};
-  /* Moves input 0 to the front, together with the sum that contains it. */
-  for (int i = 0; i < 4; i++) {
-    if (input[i] != 0) continue;
-    const int other = i ^ 1;
-    const int16_t partner = input[other], rest[2] = {input[(i ^ 2) & 2], input[((i ^ 2) & 2) + 1]};
-    finish->input[0] = partner;
-    finish->input[1] = rest[0];
-    finish->input[2] = rest[1];
-    finish->loops = CPU_PICK(isa, cpu_finish);
-    break;
-  }
-  for (int i = 0; finish->loops && i < 3; i++) {
-    const bool again = finish->input[i] == 0; /* x + x */
-    if (again || (finish->input[i] > 0 && inputs[finish->input[i]] != dtype)) finish->loops = NULL;
-  }
-  finish->zero = result->unsigned_zero ? 0.0f : -0.0f;
-  finish->low = result->low_set ? result->low : -INFINITY;
-  finish->high = result->high_set ? result->high : INFINITY;
+  if (!cpu_pattern_match(limited_sum, program, inputs, dtype, &m)) return;
+  const float low = m.is_number[0] ? m.number[0] : -INFINITY;
+  const float high = m.is_number[1] ? m.number[1] : INFINITY;
+  const bool suits = low == low && !(low == 0 && signbit(low)) && high == high && high != 0;
+  if (!suits || m.input[0] == 0 || m.input[1] == 0 || m.input[2] == 0) return; /* x + x */
+  memcpy(finish->input, m.input, sizeof finish->input);
+  finish->zero = m.takes_limit && low == 0 ? 0.0f : -0.0f;
+  finish->low = low;
+  finish->high = high;
+  finish->loops = CPU_PICK(isa, cpu_finish);
 }
 
-/* Reads the values of the program's instructions; false if these loops cannot compute it with
- * results of this dtype. A program in f32 only is the normal case. */
-static bool read_program(const compute_program *program, uint32_t output_count,
-                         const compute_dtype *outputs, compute_dtype dtype, term *values) {
+/* `true` if the program's results have this dtype, and its size suits these loops: a program in f32
+ * only that loads its result is left to others. */
+static bool has_size(const compute_program *program, uint32_t output_count,
+                     const compute_dtype *outputs, compute_dtype dtype) {
   const uint32_t least = dtype == COMPUTE_F32 ? 2 : 1;
-  if (program->count < least || program->count > CPU_FINISH_MOST || output_count != 1 ||
-      outputs[0] != dtype)
-    return false;
-  for (uint32_t i = 0; i < program->count; i++)
-    values[i] = read_instruction(&program->instructions[i], values);
-  return true;
+  return program->count >= least && program->count <= CPU_FINISH_MOST && output_count == 1 &&
+         outputs[0] == dtype;
 }
 
 void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
                      const compute_dtype *inputs, uint32_t output_count,
                      const compute_dtype *outputs, cpu_finish *finish) {
-  term values[CPU_FINISH_MOST];
   const compute_dtype dtype = outputs[0] == COMPUTE_BF16 ? COMPUTE_BF16 : COMPUTE_F32;
   *finish = (cpu_finish){.loops = NULL};
-  if (read_program(program, output_count, outputs, dtype, values))
-    make_finish(isa, &values[program->outputs[0]], inputs, dtype, finish);
+  if (has_size(program, output_count, outputs, dtype))
+    make_finish(isa, program, inputs, dtype, finish);
 }
 
 /* ---- The program after a loop ---------------------------------------------------------------- */
@@ -176,12 +94,12 @@ void cpu_finish_divide(const cpu_isa *isa, const compute_program *program,
                        const compute_dtype *inputs, uint32_t output_count,
                        const compute_dtype *outputs, compute_dtype dtype, cpu_finish *first,
                        cpu_finish_rest *rest) {
-  term values[CPU_FINISH_MOST];
   *first = (cpu_finish){.loops = NULL};
-  if (!read_program(program, output_count, outputs, dtype, values)) return;
-  for (uint32_t cut = program->count; cut-- > 0;) {
+  if (!has_size(program, output_count, outputs, dtype)) return;
+  for (uint16_t cut = (uint16_t)program->count; cut-- > 0;) {
+    const compute_program start = {program->count, 1, program->instructions, &cut};
     if (program->instructions[cut].code == COMPUTE_I_LOAD) continue;
-    make_finish(isa, &values[cut], inputs, dtype, first);
+    make_finish(isa, &start, inputs, dtype, first);
     if (first->loops && read_rest(program, cut, rest)) return;
   }
   first->loops = NULL;

@@ -369,7 +369,7 @@ static bool has_rest(const cpu_program *program) {
   return program->rest != NULL;
 }
 static bool makes_bytes(const cpu_program *program) {
-  return program->requantize.loops != NULL;
+  return cpu_requantize_is_alone(&program->requantize);
 }
 
 /* The program before a final addition, if it is useful. */
@@ -384,16 +384,19 @@ static compute_status prepare_before_addition(cpu_device *device, const compute_
                       &prepared->before);
 }
 
-/* The program that computes bytes before other bytes are added to them, if it is one loop. */
+/* Finds the loop that adds two tensors of bytes. If the program computes one of them, that part is
+ * prepared as well, and the sum is kept if it is one loop. */
 static compute_status prepare_bytes(cpu_device *device, const compute_program *program,
                                     const compute_dtype *inputs, uint32_t output_count,
                                     const compute_dtype *outputs, cpu_program *prepared) {
-  uint16_t value;
   compute_dtype byte;
-  if (!cpu_requantize_residual_read(device->isa, program, inputs, output_count, outputs,
-                                    &prepared->residual, &value, &byte))
-    return COMPUTE_OK;
-  const compute_program bytes = {(uint32_t)value + 1, 1, program->instructions, &value};
+  const int32_t made = cpu_requantize_sum_read(device->isa, program, inputs, output_count, outputs,
+                                               &prepared->requantize_sum, &byte);
+  if (made < 0) return COMPUTE_OK;
+  const uint16_t value = (uint16_t)made;
+  prepared->residual = prepared->requantize_sum;
+  prepared->requantize_sum.loops = NULL;
+  const compute_program bytes = {value + 1u, 1, program->instructions, &value};
   return prepare_part(device, &bytes, prepared->input_count, inputs, byte, makes_bytes,
                       &prepared->bytes);
 }
@@ -419,17 +422,14 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   cpu_finish_rest rest;
   cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
   cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
-  cpu_requantize_product_read(device->isa, program, inputs, output_count, outputs,
-                              &prepared->requantize_product);
-  cpu_requantize_sum_read(device->isa, program, inputs, output_count, outputs,
-                          &prepared->requantize_sum);
+  const compute_status status =
+      prepare_bytes(device, program, inputs, output_count, outputs, prepared);
+  if (status) return status;
   cpu_formula_read(device->isa, program, inputs, output_count, outputs, &prepared->formula);
   const bool one_loop = prepared->formula.loop || prepared->requantize_sum.loops;
   prepared->passes = one_loop ? 1 : count_passes(prepared);
   if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
-  const compute_status status =
-      prepare_bytes(device, program, inputs, output_count, outputs, prepared);
-  if (status || prepared->bytes) return status;
+  if (prepared->bytes) return COMPUTE_OK;
   if (outputs[0] == COMPUTE_BF16)
     return prepare_functions(device, program, inputs, output_count, outputs, prepared);
   cpu_finish_divide(device->isa, program, inputs, output_count, outputs, COMPUTE_F32,

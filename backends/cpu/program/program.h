@@ -174,6 +174,27 @@ typedef struct cpu_program_output {
   cpu_store_loop store;
 } cpu_program_output;
 
+/* factor · input + constant, in wrapping i32. */
+typedef struct cpu_requantize_term_i32 {
+  int16_t input;
+  uint32_t factor, constant;
+} cpu_requantize_term_i32;
+
+enum { CPU_REQUANTIZE_TERMS = 3 };
+
+/* The operands of a program that matches a pattern (pattern.h), by their roles there. */
+typedef struct cpu_match {
+  int16_t input[CPU_FORMULA_INPUTS];     /* −1: none, as for the next */
+  int16_t repeated[CPU_FORMULA_NUMBERS]; /* an input … */
+  bool is_number[CPU_FORMULA_NUMBERS];   /* … or this constant, or unused */
+  float number[CPU_FORMULA_NUMBERS];
+  bool takes_limit; /* of equal zeros, a maximum is the number, not the value */
+  bool is_signed[CPU_FORMULA_INPUTS];
+  int32_t bytes; /* the f32 value that is limited to bytes, or −1 */
+  uint32_t terms;
+  cpu_requantize_term_i32 term[CPU_REQUANTIZE_TERMS];
+} cpu_match;
+
 /* A program as one loop (finish.h): the inputs added to input 0 (a, b and c of finish_table.h, −1
  * for none), and the limits. */
 typedef struct cpu_finish {
@@ -184,10 +205,10 @@ typedef struct cpu_finish {
 } cpu_finish;
 
 enum { CPU_REQUANTIZE_OFFSET, CPU_REQUANTIZE_SCALE, CPU_REQUANTIZE_BIAS, CPU_REQUANTIZE_INPUTS };
-enum { CPU_REQUANTIZE_TERMS = 3 };
 
 /* The same for a program that converts sums to bytes (requantize.h): its inputs, −1 for none, and
- * its numbers, neutral ones for missing parts. */
+ * its numbers, neutral ones for missing parts. With terms, which replace the offset, only products
+ * run the loop: the zero points of both their operands require such sums. */
 typedef struct cpu_requantize {
   const cpu_requantize_table *loops; /* NULL: the program has another form */
   int16_t input[CPU_REQUANTIZE_INPUTS];
@@ -196,21 +217,9 @@ typedef struct cpu_requantize {
   bool subtracts; /* subtracts the offset */
   bool is_signed;
   bool divides; /* result of cpu_requantize_divides */
-} cpu_requantize;
-
-/* factor · input + constant, in wrapping i32. */
-typedef struct cpu_requantize_term_i32 {
-  int16_t input;
-  uint32_t factor, constant;
-} cpu_requantize_term_i32;
-
-/* The same for a program that first adds or subtracts several such terms, as the zero points of
- * both operands of a product require. */
-typedef struct cpu_requantize_product {
-  cpu_requantize makes; /* without an offset; NULL loops: the program has another form */
-  uint32_t count;
+  uint32_t terms;
   cpu_requantize_term_i32 term[CPU_REQUANTIZE_TERMS];
-} cpu_requantize_product;
+} cpu_requantize;
 
 /* The same for a program that converts the sum of two tensors of bytes to bytes (requantize.h). */
 typedef struct cpu_requantize_sum {
@@ -222,21 +231,17 @@ typedef struct cpu_requantize_sum {
   float factor[2], added[2]; /* as in cpu_requantize_term */
 } cpu_requantize_sum;
 
-/* The same for a program of isa/formulas.def (formulas.h): its inputs, −1 for none. */
+/* The same for a program of isa/formulas.def (formulas.h). */
 typedef struct cpu_formula {
   cpu_formula_loop loop; /* NULL: the program matches no row */
   uint32_t outputs;
-  int16_t input[CPU_FORMULA_INPUTS];
-  int16_t repeated[CPU_FORMULA_NUMBERS];
-  bool is_number[CPU_FORMULA_NUMBERS]; /* otherwise an input, or unused */
-  float number[CPU_FORMULA_NUMBERS];
+  cpu_match operands;
 } cpu_formula;
 
 struct cpu_program {
   const cpu_tile_table *table;
   cpu_finish finish;
   cpu_requantize requantize;
-  cpu_requantize_product requantize_product;
   cpu_requantize_sum requantize_sum;
   /* For a program that converts sums to bytes and adds them to other bytes: the program of the
    * first part, or NULL, and the addition; its input 0 is the result of the first part. */

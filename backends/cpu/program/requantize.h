@@ -11,10 +11,14 @@ void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
                          const compute_dtype *inputs, uint32_t output_count,
                          const compute_dtype *outputs, cpu_requantize *requantize);
 
-/* The same for a program with terms instead of an offset. */
-void cpu_requantize_product_read(const cpu_isa *isa, const compute_program *program,
-                                 const compute_dtype *inputs, uint32_t output_count,
-                                 const compute_dtype *outputs, cpu_requantize_product *product);
+/* `true` for a loop that needs no sums of terms. */
+static inline bool cpu_requantize_is_alone(const cpu_requantize *requantize) {
+  return requantize->loops && requantize->terms == 0;
+}
+
+/* Takes the numbers of REQUANTIZED (pattern.h): low, high, divisor, zero. Returns false if the loops cannot apply
+ * them. */
+bool cpu_requantize_limits(const cpu_match *match, cpu_requantize *requantize);
 
 /* For no program: x is rounded and stored. */
 cpu_requantize cpu_requantize_none(void);
@@ -40,18 +44,13 @@ cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *requantize,
                                          const cpu_requantize_operand *operands);
 
 /* The same for programs that add two tensors of bytes: sum->loops is NULL if it has another form.
- * See also cpu_requantize_sum_run. */
-void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
-                             const compute_dtype *inputs, uint32_t output_count,
-                             const compute_dtype *outputs, cpu_requantize_sum *sum);
-
-/* Reads a program that converts input 0 (i32 sums) to bytes and then adds an input to them in such
- * a sum. Returns false if it has another form. Otherwise returns the sum, whose input 0 represents
- * the bytes, the value that becomes bytes, and their dtype. */
-bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *program,
-                                  const compute_dtype *inputs, uint32_t output_count,
-                                  const compute_dtype *outputs, cpu_requantize_sum *sum,
-                                  uint16_t *value, compute_dtype *byte);
+ * See also cpu_requantize_sum_run. For a program that converts input 0 (i32 sums) to bytes before it
+ * adds them, input 0 of the sum represents the bytes; returns the value that becomes bytes, or −1,
+ * and their dtype. */
+int32_t cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
+                                const compute_dtype *inputs, uint32_t output_count,
+                                const compute_dtype *outputs, cpu_requantize_sum *sum,
+                                compute_dtype *byte);
 
 /* The term of such a sum that is input 0. */
 static inline int cpu_requantize_own_term(const cpu_requantize_sum *sum) {

@@ -4,94 +4,16 @@
  *   round(limit((a − zero of a) · scale of a + (b − zero of b) · scale of b) / divisor) + zero
  *
  * The operands are bytes, and the result is stored as bytes. Zeros, scales, limits and divisor are
- * numbers and may be missing. They run as one loop with the interpreter's results. A program is
- * read from its result backwards. */
+ * numbers and may be missing. They run as one loop with the interpreter's results. */
 #include <math.h>
 
+#include "program/pattern.h"
 #include "program/requantize.h"
 
-typedef struct reading {
-  const compute_program *program;
-  const compute_dtype *inputs;
-  uint16_t value; /* value to read next */
-} reading;
-
-static const compute_instruction *now(const reading *r) {
-  return &r->program->instructions[r->value];
-}
-
-static bool is_code(const reading *r, compute_instruction_code code) {
-  return now(r)->code == code && now(r)->type == COMPUTE_F32;
-}
-
-/* Moves on to the operand of an instruction whose other operand (the second, or either if it
- * commutes) is a number; stays if there is no such instruction. */
-static bool read_number(reading *r, compute_instruction_code code, bool commutes, float *number) {
-  const compute_instruction *i = now(r);
-  if (!is_code(r, code)) return false;
-  for (int turned = 0; turned <= (commutes ? 1 : 0); turned++) {
-    const compute_instruction *other = &r->program->instructions[turned ? i->a : i->b];
-    if (other->code != COMPUTE_I_CONSTANT) continue;
-    *number = (float)other->immediate.f64;
-    r->value = turned ? i->b : i->a;
-    return true;
-  }
-  return false;
-}
-
-/* Reads an i32 that was converted from f32 and limited to the range of bytes. */
-static bool read_byte(reading r, bool *is_signed, uint16_t *value) {
-  static const compute_instruction_code codes[] = {COMPUTE_I_MIN, COMPUTE_I_MAX};
-  int64_t limit[2];
-  for (int k = 0; k < 2; k++) {
-    const compute_instruction *i = now(&r), *number = &r.program->instructions[i->b];
-    if (i->code != codes[k] || i->type != COMPUTE_I32 || number->code != COMPUTE_I_CONSTANT)
-      return false;
-    limit[k] = number->immediate.i64;
-    r.value = i->a;
-  }
-  *is_signed = limit[0] == INT8_MAX;
-  *value = now(&r)->a;
-  return now(&r)->code == COMPUTE_I_CAST && now(&r)->type == COMPUTE_I32 &&
-         r.program->instructions[*value].type == COMPUTE_F32 &&
-         limit[0] == (*is_signed ? INT8_MAX : UINT8_MAX) && limit[1] == (*is_signed ? INT8_MIN : 0);
-}
-
-/* (f32(input) − zero) · scale. If `bytes` is given, the input may be such a byte, and *bytes
- * receives its value. */
-static bool read_term(reading r, cpu_requantize_sum *sum, int term, uint16_t *bytes) {
-  sum->scale[term] = 1;
-  sum->zero[term] = 0;
-  read_number(&r, COMPUTE_I_MUL, true, &sum->scale[term]);
-  read_number(&r, COMPUTE_I_SUB, false, &sum->zero[term]);
-  if (is_code(&r, COMPUTE_I_CAST)) r.value = now(&r)->a;
-  const compute_instruction *i = now(&r);
-  if (bytes && read_byte(r, &sum->is_signed[term], bytes)) {
-    sum->input[term] = 0;
-    return true;
-  }
-  if (i->code != COMPUTE_I_LOAD || (i->type != COMPUTE_I32 && i->type != COMPUTE_F32)) return false;
-  sum->input[term] = (int16_t)i->immediate.i64;
-  const compute_dtype dtype = r.inputs[sum->input[term]];
-  sum->is_signed[term] = dtype == COMPUTE_I8;
-  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
-}
-
-/* Reads the part after the sum, in reverse order. */
-static bool read_end(reading *r, cpu_requantize *makes) {
-  read_number(r, COMPUTE_I_ADD, true, &makes->zero);
-  if (!is_code(r, COMPUTE_I_ROUND)) return false;
-  r->value = now(r)->a;
-  read_number(r, COMPUTE_I_DIV, false, &makes->divisor);
-  read_number(r, COMPUTE_I_MIN, true, &makes->high);
-  if (is_code(r, COMPUTE_I_RELU)) {
-    makes->low = 0;
-    r->value = now(r)->a;
-  } else {
-    read_number(r, COMPUTE_I_MAX, true, &makes->low);
-  }
-  return !isnan(makes->low) && !isnan(makes->high);
-}
+#define TERM(k, zero, scale)                                                                       \
+  MAYBE(EITHER(MUL(MAYBE(SUB(MAYBE(TO_F32(BYTES(k))), NUMBER(zero))), NUMBER(scale))))
+static const char sum_of_bytes[] = REQUANTIZED(ADD(TERM(0, 4, 6), TERM(1, 5, 7)));
+_Static_assert(sizeof sum_of_bytes <= CPU_PATTERN_TOKENS, "a token has at least one character");
 
 /* `true` if no quotient is too large for the loop. */
 static bool is_moderate(const cpu_requantize_sum *sum) {
@@ -115,48 +37,33 @@ static void find_factors(cpu_requantize_sum *sum) {
   }
 }
 
-static void read_sum(const cpu_isa *isa, const compute_program *program,
-                     const compute_dtype *inputs, uint32_t output_count,
-                     const compute_dtype *outputs, cpu_requantize_sum *sum, uint16_t *bytes) {
+int32_t cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
+                                const compute_dtype *inputs, uint32_t output_count,
+                                const compute_dtype *outputs, cpu_requantize_sum *sum,
+                                compute_dtype *byte) {
+  cpu_match m;
   *sum = (cpu_requantize_sum){.makes = cpu_requantize_none()};
-  if (program->count == 0 || output_count != 1 ||
-      (outputs[0] != COMPUTE_I8 && outputs[0] != COMPUTE_U8))
-    return;
   cpu_requantize *makes = &sum->makes;
-  reading r = {program, inputs, program->outputs[0]};
+  if (output_count != 1 || (outputs[0] != COMPUTE_I8 && outputs[0] != COMPUTE_U8) ||
+      !cpu_pattern_match(sum_of_bytes, program, inputs, COMPUTE_F32, &m) ||
+      !cpu_requantize_limits(&m, makes))
+    return -1;
+  for (int t = 0; t < 2; t++) {
+    sum->input[t] = m.input[t];
+    sum->is_signed[t] = m.is_signed[t];
+    sum->zero[t] = m.is_number[4 + t] ? m.number[4 + t] : 0;
+    sum->scale[t] = m.is_number[6 + t] ? m.number[6 + t] : 1;
+  }
   makes->is_signed = outputs[0] == COMPUTE_I8;
-  if (!read_end(&r, makes) || !is_code(&r, COMPUTE_I_ADD)) return;
-  const compute_instruction *add = now(&r);
-  if (!read_term((reading){program, inputs, add->a}, sum, 0, bytes) ||
-      !read_term((reading){program, inputs, add->b}, sum, 1, bytes))
-    return;
-  if (!cpu_requantize_has_zero(makes)) return;
   makes->divides = cpu_requantize_divides(makes);
-  if (!is_moderate(sum)) return;
+  const int own = cpu_requantize_own_term(sum);
+  const bool inside = m.bytes >= 0;
+  if (!is_moderate(sum) || (inside && (inputs[0] != COMPUTE_I32 || sum->input[1 - own] == 0)))
+    return -1;
   sum->loops = CPU_PICK(isa, cpu_requantize_sum);
   find_factors(sum);
-}
-
-void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
-                             const compute_dtype *inputs, uint32_t output_count,
-                             const compute_dtype *outputs, cpu_requantize_sum *sum) {
-  read_sum(isa, program, inputs, output_count, outputs, sum, NULL);
-}
-
-bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *program,
-                                  const compute_dtype *inputs, uint32_t output_count,
-                                  const compute_dtype *outputs, cpu_requantize_sum *sum,
-                                  uint16_t *value, compute_dtype *byte) {
-  *sum = (cpu_requantize_sum){0};
-  if (inputs[0] != COMPUTE_I32) return false; /* input 0 has no other dtype */
-  read_sum(isa, program, inputs, output_count, outputs, sum, value);
-  const int own = cpu_requantize_own_term(sum);
-  if (!sum->loops || sum->input[own] != 0 || sum->input[1 - own] == 0) {
-    sum->loops = NULL;
-    return false;
-  }
   *byte = sum->is_signed[own] ? COMPUTE_I8 : COMPUTE_U8;
-  return true;
+  return m.bytes;
 }
 
 void cpu_requantize_sum_lines(const cpu_requantize_sum *sum, const cpu_requantize_term from[2],

@@ -548,7 +548,7 @@ static bool is_affine(const row_kernel *kernel, const compute_kernel_descriptor 
   for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) f32[i] = COMPUTE_F32;
   cpu_formula_read(isa, &descriptor->epilogue, f32, 1, f32, f);
   return f->loop && f->loop == CPU_PICK(isa, cpu_formulas)->loop[CPU_FORMULA_scale_shift] &&
-         f->input[0] == 0 && f->repeated[0] >= 1 && f->repeated[1] >= 1;
+         f->operands.input[0] == 0 && f->operands.repeated[0] >= 1 && f->operands.repeated[1] >= 1;
 }
 
 /* Finds gain and bias of layer norm. They have the value's type, or bf16 like the results, are
@@ -565,7 +565,7 @@ static void find_affine(row_kernel *kernel, const compute_kernel_descriptor *des
   if (dtype != COMPUTE_F32 && dtype != COMPUTE_BF16) return;
   int32_t operand[2];
   for (int i = 0; i < 2; i++) {
-    operand[i] = kernel->epilogue.first_input + f.repeated[i] - 1;
+    operand[i] = kernel->epilogue.first_input + f.operands.repeated[i] - 1;
     if (cpu_nest_step(&kernel->along, operand[i]) != 1) return;
     if (descriptor->inputs[operand[i]].dtype != dtype) return;
     for (int32_t d = 0; d < descriptor->rank - 1; d++)
