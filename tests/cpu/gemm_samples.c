@@ -1,21 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-<<<<<<< HEAD
 /* Samples of GEMM on the CPU: operands, descriptors, comparison with the double reference, and the
- * kinds of device for the samples.
- *
- * The tall register tiles of AVX-512, whose A is packed in slivers, are also tested without
- * AVX-512: this file compiles the same source with the same number of rows. */
-#define CPU_ISA         high
-#define CPU_VARIANT     f32
-#define CPU_VARIANT_F32 1
-#define GEMM_ROWS       14
-#include "gemm/isa/gemm_tile.c"
-
-#include "amx_emulated.h"
-=======
-/* Samples of GEMM on the CPU: operands, descriptors, a plain double-precision product, and the
  * kinds of device for the samples. */
->>>>>>> gemmtile
 #include "gemm_samples.h"
 
 #include "amx_emulated.h"
