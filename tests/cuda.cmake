@@ -139,6 +139,8 @@ foreach(name plan_run plan_call plan_bindings plan_dump plan_index_errors graph_
         train_call)
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()
+# They write to one folder.
+set_tests_properties(plan_dump plan_dump_cuda PROPERTIES RESOURCE_LOCK plan_dump)
 foreach(name train_trainer train_replicas train_faults)
   compute_add_variant(${name} cuda
     "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=10;COMPUTE_TEST_DEVICES=2;COMPUTE_TEST_CUDA=device_count=2;${cuda_environment}")

@@ -86,7 +86,7 @@ static proto make_graph(const conv_case *c, const numbers *n) {
   add_initializer(&graph, "mean", 1, &filters, n->mean);
   add_initializer(&graph, "variance", 1, &filters, n->variance);
   const bool computed = c->form == COMPUTED_FILTER;
-  if (computed) put_node(&graph, "Mul", "w,factor", "w2");
+  if (computed) put_message(&graph, GRAPH_NODE, node_message("product", "Mul", "w,factor", "w2"));
   proto conv = node_message("conv", "Conv",
                             computed  ? (c->bias ? "x,w2,bias" : "x,w2")
                             : c->bias ? "x,w,bias"

@@ -46,7 +46,7 @@ static void check_bits(const compute_graph *graph, compute_node y, const compute
   compute_tensor *results[2];
   for (int i = 0; i < 2; i++) {
     compute_plan *plan = test_compile(graph, &y, 1, i ? COMPUTE_PLAN_NO_SIMPLIFICATION : 0);
-    compute_binding bindings[4] = {{0}};
+    compute_binding bindings[4] = {{{0}, NULL}};
     assert_true(count < 4);
     if (count > 0) memcpy(bindings, inputs, count * sizeof *inputs);
     assert_ok(compute_plan_create_tensor(plan, y, &results[i]));

@@ -186,7 +186,7 @@ static void any_text_becomes_valid_json(void **state) {
   kept = kept ? strdup(kept) : NULL;
   setenv("COMPUTE_CACHE_DIR", "/a \"b\" \\c \x01\n\x1f\x7f \xc3\xa9 \xff\xc3 \xf0\x9f\x98\x80", 1);
   disk_cache *odd = disk_cache_create(), *own = slot_get(&context->slots, &disk_cache_slot);
-  void **place = &context->slots.content[disk_cache_slot.number - 1];
+  _Atomic(void *) *place = &context->slots.content[disk_cache_slot.number - 1];
   *place = odd;
   const compute_cache_part part = {"key", 3};
   size_t bytes;

@@ -20,8 +20,8 @@ TREES = ("src", "backends")
 # One function of each cycle, and the reason why the recursion ends.
 BOUNDED = {
     "add_graph": "graphs in a model file nest as deep as the decoder allows",
-    "buffer_release": "what is packed has nothing packed",
-    "compute_compile": "the plan that folds constants folds none, and the plan for the CPU has no other one",
+    "buffer_release": "what is packed or derived has nothing packed, and is not derived from itself",
+    "compute_compile": "the plan that folds nodes folds none, and the plan for the CPU has no other one",
     "compute_plan_release": "the plan for the CPU has no other one",
     "copy_values": "an optional holds a sequence of tensors at most",
     "cpu_box_run": "the rest of a program is shorter than the program",
@@ -33,6 +33,9 @@ BOUNDED = {
     "dtype_load": "u64 and the types of whole numbers ask each other once",
     "expand": "MOST_DEPTH nodes deep",
     "find_missing": "graphs in a model file nest as deep as the decoder allows",
+    "match_value": "the operands of a pattern's token are earlier tokens",
+    "rewrite_gather": "the table of each gather is an earlier node",
+    "is_computed_table": "visits MOST_OPERATIONS operations",
     "follows_product": "visits MOST_VISITED nodes",
     "layer_draw": "compositions are LAYER_MOST_DEPTH deep",
     "print_value": "a program has COMPUTE_MAX_INSTRUCTIONS",

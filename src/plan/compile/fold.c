@@ -5,7 +5,7 @@
  * example a broadcast sum) are left to the run, as they would cost more memory.
  *
  * Values of constant sub-graphs become constants of the plan. Values of frozen sub-graphs become
- * frozen parameters, which all plans share (fold_frozen.c). */
+ * frozen parameters, which all plans share (capture/frozen.c). */
 #include "plan/compile/capture/ir.h"
 
 #include "core/base/error.h"
@@ -179,23 +179,24 @@ static uint32_t mark(const operands *o, const uint32_t *outputs, uint32_t output
   return count;
 }
 
-/* Runs the plan of the constants. Nodes, bindings and tensors are parallel arrays. */
-static compute_status evaluate(compute_device *cpu, const compute_graph *g,
-                               const compute_node *nodes, compute_binding *bindings, folding *f) {
+/* Computes the nodes of `bindings` by a separate plan, into new tensors of the device. After a
+ * failure, some tensors may exist. */
+static compute_status evaluate(compute_device *device, const compute_graph *g,
+                               compute_binding *bindings, uint32_t count, scratch *memory) {
   compute_plan *plan = NULL;
-  compute_plan_options options = {.device = cpu,
-                                  .fallback = COMPUTE_FALLBACK_STRICT,
-                                  .flags = COMPUTE_PLAN_NO_SIMPLIFICATION,
-                                  .name = "constant folding"};
-  compute_status status = compute_compile(g, nodes, f->count, &options, &plan);
-  for (uint32_t i = 0; status == COMPUTE_OK && i < f->count; i++) {
-    const graph_node *n = &g->nodes[f->values[i].graph_index];
-    status = tensor_create_private(cpu, n->dtype, n->shape, &f->tensors[i]);
-    if (status != COMPUTE_OK) break;
-    f->values[i].values = compute_tensor_data(f->tensors[i]);
-    bindings[i] = (compute_binding){.node = nodes[i], .tensor = f->tensors[i]};
+  const compute_plan_options options = {.device = device,
+                                        .fallback = COMPUTE_FALLBACK_STRICT,
+                                        .flags = COMPUTE_PLAN_NO_SIMPLIFICATION,
+                                        .name = "constant folding"};
+  compute_node *nodes = scratch_take(memory, count, sizeof *nodes);
+  if (!nodes) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  for (uint32_t i = 0; i < count; i++) nodes[i] = bindings[i].node;
+  compute_status status = compute_compile(g, nodes, count, &options, &plan);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < count; i++) {
+    const graph_node *n = &g->nodes[nodes[i].id - 1];
+    status = tensor_create_private(device, n->dtype, n->shape, &bindings[i].tensor);
   }
-  if (status == COMPUTE_OK) status = compute_run(plan, bindings, f->count, NULL);
+  if (status == COMPUTE_OK) status = compute_run(plan, bindings, count, NULL);
   compute_plan_release(plan);
   return status;
 }
@@ -208,16 +209,20 @@ static compute_status fold_constant_nodes(const operands *o, const unsigned char
   uint32_t count = 0;
   for (size_t i = 0; i < graph->count; i++) count += flags[i] == CONSTANT;
   if (count == 0 || count > 1024 || !cpu) return COMPUTE_OK;
-  compute_node *nodes = scratch_take(memory, count, sizeof *nodes);
   compute_binding *bindings = scratch_take(memory, count, sizeof *bindings);
-  if (!nodes || !bindings) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  if (!bindings) return COMPUTE_ERROR_OUT_OF_MEMORY;
   for (uint32_t i = 0; i < graph->count; i++) {
     if (flags[i] != CONSTANT) continue;
-    nodes[f->count] = graph_handle(graph, i);
+    bindings[f->count].node = graph_handle(graph, i);
     f->values[f->count++].graph_index = i;
   }
-  if (evaluate(cpu, graph, nodes, bindings, f) != COMPUTE_OK) {
-    fold_release(f); /* for example, an index out of range: the run reports it */
+  const compute_status status = evaluate(cpu, graph, bindings, count, memory);
+  for (uint32_t i = 0; i < count; i++) {
+    f->tensors[i] = bindings[i].tensor;
+    if (status == COMPUTE_OK) f->values[i].values = compute_tensor_data(f->tensors[i]);
+  }
+  if (status != COMPUTE_OK) { /* for example, an index out of range: the run reports it */
+    fold_release(f);
     f->count = 0;
   }
   return COMPUTE_OK;
@@ -233,7 +238,7 @@ static compute_status fold_frozen_nodes(const operands *o, const unsigned char *
   count = 0;
   for (uint32_t i = 0; i < o->graph->count; i++)
     if (flags[i] == FROZEN) nodes[count++] = i;
-  return fold_frozen(o->graph, nodes, count, memory, f);
+  return fold_frozen(o->graph, nodes, count, evaluate, memory, f);
 }
 
 compute_status fold_nodes(const compute_graph *graph, const uint32_t *outputs,

@@ -4,6 +4,7 @@
 #ifndef PLAN_IR_H
 #define PLAN_IR_H
 
+#include "compute/plan.h"
 #include "core/type/dtype.h"
 #include "graph/node/graph.h"
 #include "plan/compile/capture/scratch.h"
@@ -142,7 +143,7 @@ typedef struct operand_range {
 operand_range ir_operands(const compute_device *device, const compute_graph *graph,
                           const graph_node *node);
 
-/* ---- fold.c, fold_frozen.c: parts of a graph that are computed at compile time ---------------- */
+/* ---- fold.c, frozen.c: parts of a graph that are computed at compile time ---------------- */
 
 typedef struct folding {
   ir_folded *values; /* in scratch memory */
@@ -156,11 +157,15 @@ compute_status fold_nodes(const compute_graph *graph, const uint32_t *outputs,
                           uint32_t output_count, const compute_device *kernels,
                           const compute_device *device, scratch *memory, folding *result);
 
+/* Computes the nodes of `bindings` into new tensors of the device. */
+typedef compute_status fold_function(compute_device *device, const compute_graph *graph,
+                                     compute_binding *bindings, uint32_t count, scratch *memory);
+
 /* Folds nodes that depend on frozen parameters of one device. Each value is computed once. It lives
  * as long as the memory of the first parameter, and all plans share it. Adds the values to
  * `result`, which has room. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status fold_frozen(const compute_graph *graph, const uint32_t *nodes, uint32_t count,
-                           scratch *memory, folding *result);
+                           fold_function *compute, scratch *memory, folding *result);
 void fold_release(folding *f);
 
 #endif

@@ -12,7 +12,6 @@
 #include "core/tensor/tensor.h"
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
-#include "compute/plan.h"
 
 enum {
   MOST_MEMBERS = 512, /* nodes of one sub-graph; larger ones are left to the run */
@@ -29,6 +28,7 @@ typedef struct value {
 
 typedef struct work {
   const compute_graph *graph;
+  fold_function *compute;
   scratch *memory;
   folding *result;
   uint32_t *number;  /* of each graph node, in its sub-graph, from 1; 0: not a member */
@@ -172,34 +172,13 @@ static compute_status keep(work *w, const value *v, compute_tensor *made) {
   return status;
 }
 
-/* Computes values by one plan. Bindings is an array of their number. */
-static compute_status run(const work *w, const value *values, uint32_t count,
-                          compute_binding *bindings, compute_node *nodes) {
-  compute_device *device = values[0].source->device;
-  compute_plan *plan = NULL;
-  const compute_plan_options options = {.device = device,
-                                        .fallback = COMPUTE_FALLBACK_STRICT,
-                                        .flags = COMPUTE_PLAN_NO_SIMPLIFICATION,
-                                        .name = "folding of frozen parameters"};
-  for (uint32_t i = 0; i < count; i++) nodes[i] = graph_handle(w->graph, values[i].node);
-  compute_status status = compute_compile(w->graph, nodes, count, &options, &plan);
-  for (uint32_t i = 0; status == COMPUTE_OK && i < count; i++) {
-    const graph_node *n = &w->graph->nodes[values[i].node];
-    bindings[i].node = nodes[i];
-    status = tensor_create_private(device, n->dtype, n->shape, &bindings[i].tensor);
-  }
-  if (status == COMPUTE_OK) status = compute_run(plan, bindings, count, NULL);
-  compute_plan_release(plan);
-  return status;
-}
-
 /* Values that cannot be computed, for example for an index out of range, are left to the run. */
 static compute_status compute_values(work *w, const value *values, uint32_t count) {
   compute_binding *bindings = scratch_take(w->memory, count, sizeof *bindings);
-  compute_node *nodes = scratch_take(w->memory, count, sizeof *nodes);
-  if (!bindings || !nodes) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  if (!bindings) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  for (uint32_t i = 0; i < count; i++) bindings[i].node = graph_handle(w->graph, values[i].node);
   compute_status status = COMPUTE_OK;
-  if (run(w, values, count, bindings, nodes) == COMPUTE_OK)
+  if (w->compute(values[0].source->device, w->graph, bindings, count, w->memory) == COMPUTE_OK)
     for (uint32_t i = 0; status == COMPUTE_OK && i < count; i++)
       status = keep(w, &values[i], bindings[i].tensor);
   for (uint32_t i = 0; i < count; i++) compute_tensor_release(bindings[i].tensor);
@@ -207,8 +186,8 @@ static compute_status compute_values(work *w, const value *values, uint32_t coun
 }
 
 compute_status fold_frozen(const compute_graph *graph, const uint32_t *nodes, uint32_t count,
-                           scratch *memory, folding *result) {
-  work w = {.graph = graph, .memory = memory, .result = result};
+                           fold_function *compute, scratch *memory, folding *result) {
+  work w = {.graph = graph, .compute = compute, .memory = memory, .result = result};
   w.number = scratch_take(memory, graph->count, sizeof *w.number);
   w.members = scratch_take(memory, MOST_MEMBERS, sizeof *w.members);
   value *missing = scratch_take(memory, count, sizeof *missing);
