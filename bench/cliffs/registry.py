@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""The drawing functions of all operators and graphs."""
+
+from draft import MICROSOFT
+
+OPERATORS, GRAPHS = {}, {}  # name: (function, operator set, weight)
+
+# Operators of the reader without a case, and why.
+NOT_DRAWN = {
+    "Constant": "initializers are the constants of all cases",
+    "Optional OptionalGetElement OptionalHasElement": "types without elements",
+    "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap": "lists of tensors, which "
+    "SplitToSequence, SequenceAt and ConcatFromSequence stand for",
+    "CumProd BitCast CausalConvWithState LinearAttention SwiGLU FlexAttention": "newer than the peers",
+    "BiasAdd BiasSplitGelu GroupNorm": "no peer has it on a CPU",
+    "EmbedLayerNormalization SkipLayerNormalization": "drawn as a graph",
+    "DynamicQuantizeLSTM QAttention": "packed weights of one peer's format",
+}
+
+
+def draws(*operators, opset=18, weight=1):
+    """The names of com.microsoft have its prefix."""
+
+    def register(function):
+        for name in operators:
+            OPERATORS[name] = (function, opset, weight)
+        return function
+
+    return register
+
+
+def graph(weight=1, opset=18):
+    def register(function):
+        GRAPHS[function.__name__] = (function, opset, weight)
+        return function
+
+    return register
+
+
+def split(operator):
+    """(operator, attributes of the node)"""
+    domain, _, name = operator.rpartition(".")
+    return name, ({"domain": MICROSOFT} if domain else {})
