@@ -19,6 +19,7 @@ from draft import Draft
 from registry import GRAPHS, OPERATORS
 
 OPERATION_SHARE = 0.75
+SMALL = 1 << 16  # bytes
 
 
 class Case:
@@ -57,13 +58,22 @@ def kinds(patterns=None):
 
 
 def drawn(seed, index, only=None):
-    """The same for the same arguments, as long as kinds and drawing functions are."""
+    """The same for the same arguments, as long as kinds and drawing functions are. Small cases, whose times are those of a call,
+    are drawn again, up to three times."""
     random_ = random.Random(f"{seed}:{index}")
     table = kinds(only)
     family = OPERATORS if random_.random() < OPERATION_SHARE else GRAPHS
     names = [name for name in table if name in family] or list(table)
     kind = random_.choices(names, [table[name][2] for name in names])[0]
-    return Case(f"{seed}:{index}", kind, Choices(seed=f"{seed}:{index}:{kind}"))
+    for attempt in range(4):
+        case = Case(f"{seed}:{index}", kind, Choices(seed=f"{seed}:{index}:{kind}:{attempt}"))
+        if case.bytes >= SMALL:
+            break
+    return case
+
+
+def again(record):
+    return Case(record["case"], record["kind"], Choices(record=record["choices"]))
 
 
 def repeated(text, only=None):

@@ -3,6 +3,7 @@
 Runtime and OpenVINO, with one thread, and with narrower instruction sets.
 
     cliffs.py [--seed N] [--first I] [--count N] [--kinds A,B] [--json FILE.jsonl] [--minutes M] [--reduce SECONDS]
+    cliffs.py --again FILE.jsonl [--json FILE.jsonl]
     cliffs.py --case SEED:INDEX [--keep FOLDER]
     cliffs.py --case 'MatMul=0,64,3,...' [--reduce SECONDS] [--keep FOLDER]
 
@@ -36,7 +37,9 @@ def parse():
     parser.add_argument("--list", action="store_true", help="names the kinds")
     parser.add_argument("--draw", action="store_true", help="prints the cases and measures nothing")
     parser.add_argument("--case", help="SEED:INDEX, or KIND=CHOICES as in the file")
+    parser.add_argument("--again", metavar="FILE.jsonl", help="measures the listed cases of a file again")
     parser.add_argument("--keep", metavar="FOLDER", help="writes the models and inputs of --case, or of listed cases")
+    parser.add_argument("--explain", action="store_true", help="prints the plan of each listed case")
     parser.add_argument(
         "--reduce",
         type=float,
@@ -134,6 +137,22 @@ class Output:
             self.file.flush()
 
 
+def selected(options):
+    """The cases, made one by one."""
+    import case as cases
+    import report
+
+    if options.case:
+        yield cases.repeated(options.case, options.kinds)
+    elif options.again:
+        for record in report.read([options.again])[1]:
+            if record["flags"] and "reduced" not in record:
+                yield cases.again(record)
+    else:
+        for index in range(options.first, options.first + options.count):
+            yield cases.drawn(options.seed, index, options.kinds)
+
+
 def run(options, folder):
     import case as cases
     import measure
@@ -144,20 +163,16 @@ def run(options, folder):
         if team.get(peer) is None:
             print(f"{peer} is left out: {team.missing[peer]}")
     output, records, end = Output(options, team), [], time.monotonic() + 60 * options.minutes
-    indices = [None] if options.case else range(options.first, options.first + options.count)
-    for index in indices:
+    for case in selected(options):
         if time.monotonic() > end:
             break
-        case = (
-            cases.repeated(options.case, options.kinds)
-            if index is None
-            else cases.drawn(options.seed, index, options.kinds)
-        )
         record = measure.measure(case, team, folder, options)
         records.append((case, record))
-        output.write(record)
-        if index is None or record["flags"] or record["verdict"] in ("wrong", "undecided", "refused"):
+        output.write({key: value for key, value in record.items() if key != "plan"})
+        if options.case or record["flags"] or record["verdict"] in ("wrong", "undecided", "refused"):
             print(line(record), flush=True)
+            if options.explain:
+                print(json.dumps(record["us"]), json.dumps(record["cpu_us"]), record.get("plan", ""), sep="\n")
             if options.keep:
                 os.makedirs(options.keep, exist_ok=True)
                 case.write(options.keep, record["case"].replace(":", "_").replace("=", "_").replace(",", "_")[:60])

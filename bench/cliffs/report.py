@@ -1,30 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""A summary of files of cliffs.py, in JSON and as a page.
+"""A summary of files of cliffs.py, in JSON and as a page with a picture.
 
-    report.py FILE.jsonl... [--json SUMMARY.json] [--page PAGE.md]
-    report.py SUMMARY.json [--page PAGE.md]
+    report.py FILE.jsonl... [--json SUMMARY.json]
+    report.py SUMMARY.json [--page PAGE.md --picture PICTURE.svg [--check]]
 
-A ratio is libcompute's time divided by the time of the better peer: above 1, libcompute is slower. causes.json has the
-causes that are known, by kind.
+A ratio is libcompute's time divided by the time of the better peer: above 1, libcompute is slower. --check writes
+nothing, and fails if the page or the picture differs.
 """
 
 import argparse
 import json
 import math
 import os
-import re
+import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-LIMITS = {"prediction": 4.0, "threads": 2.0, "isa": 1.1}
-STEPS = (1.3, 1.5, 2)
-TITLES = {
-    "prediction": "Predicted times off by more than 4",
-    "threads": "Processor time of two threads more than twice one's",
-    "isa": "Slower than a narrower instruction set",
-}
-LISTED = 12  # rows of a table of single cases
+import page
+from page import LIMITS, STEPS
+
 MEMORY = 4 << 20  # bytes below which an engine's memory is that of its code
-WORDS = 160
 
 
 def read(paths):
@@ -125,7 +118,7 @@ def histogram(records):
 
 def summary(runs, records):
     reduced = [r for r in records if "reduced" in r]
-    drawn = [r for r in records if "reduced" not in r]
+    drawn = list({r["case"]: r for r in records if "reduced" not in r}.values())  # the last of each case
     compared = [r for r in drawn if r["verdict"] == "right" and "slowdown" in r]
     long = [r for r in compared if not r["short"]]
     verdicts = {}
@@ -159,140 +152,6 @@ def summary(runs, records):
     }
 
 
-# ---- The page ---------------------------------------------------------------------------------
-
-
-def causes():
-    with open(os.path.join(HERE, "causes.json"), encoding="utf-8") as file:
-        return json.load(file)
-
-
-def cause(known, kind, words, figure="slowdown"):
-    for entry in known:
-        if (
-            entry.get("figure", "slowdown") == figure
-            and kind in entry["kinds"]
-            and re.search(entry.get("words", ""), words)
-        ):
-            return entry["cause"]
-    return "–"
-
-
-def cell(text):
-    text = text if len(text) <= WORDS else text[:WORDS] + "…"
-    return text.replace("|", "\\|")
-
-
-def table(heads, rows):
-    return [
-        "| " + " | ".join(heads) + " |",
-        "|" + " --- |" * len(heads),
-        *("| " + " | ".join(str(value) for value in row) + " |" for row in rows),
-        "",
-    ]
-
-
-def spread_row(name, values):
-    return [
-        name,
-        values["cases"],
-        *(values[key] if values[key] is not None else "–" for key in ("median", "90", "99", "worst")),
-        *(values[f"above {step}"] for step in STEPS),
-    ]
-
-
-def kinds_table(data, known):
-    rows = []
-    for row in data["kinds"]:
-        if not row["above 1.5"]:
-            continue
-        example = row.get("reduced", row["worst case"])
-        rows.append(
-            [
-                f"`{row['kind']}`",
-                row["cases"],
-                row["above 1.5"],
-                row["above 2"],
-                row["worst"],
-                f"{example['slowdown']:.2g}: `{cell(example['words'])}` {example['us']['libcompute']:.3g} µs",
-                cause(known, row["kind"], row["worst case"]["words"]),
-            ]
-        )
-    return table(["kind", "cases", "> 1.5", "> 2", "worst", "an example", "cause"], rows)
-
-
-def figure_table(data, figure, known):
-    found = data["figures"][figure]
-    heads = (
-        ["kind", "cases", "worst", "case"] + (["predicted, measured µs"] if figure == "prediction" else []) + ["cause"]
-    )
-    rows = []
-    for row in found["kinds"][:LISTED]:
-        more = [f"{row.get('predicted_us', 0):.3g}, {row['us']['libcompute']:.3g}"] if figure == "prediction" else []
-        rows.append(
-            [
-                f"`{row['kind']}`",
-                row["count"],
-                f"{row[figure]:.3g}",
-                f"`{cell(row['words'])}`",
-                *more,
-                cause(known, row["kind"], row["words"], figure),
-            ]
-        )
-    return [
-        f"## {TITLES[figure]}",
-        "",
-        f"{found['above']} of {found['cases']} cases of 20 µs or more; the worst kinds:",
-        "",
-        *table(heads, rows),
-    ]
-
-
-def page(data, source):
-    run, known = data["runs"][-1], causes()
-    versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
-    seeds = ", ".join(sorted({str(r["seed"]) for r in data["runs"]}))
-    verdicts = ", ".join(f"{count} {name}" for name, count in sorted(data["verdicts"].items()))
-    lines = [
-        "# Cases drawn at random",
-        "",
-        "Made by `bench/cliffs/report.py` from the file named below: change that, or `causes.json`, not this page.",
-        "[Performance](index.md) has the measurements of chosen cases.",
-        "",
-        f"**Machine:** {run['machine']}, {run['isa']}, {run['threads']} threads. **Versions:** {versions}.",
-        f"**Date:** {run['date']}, commit {run['commit']}; seeds {seeds}; `{source}`.",
-        "",
-        "A ratio is the time of libcompute divided by the time of the better peer. Above 1, libcompute is slower.",
-        "Times are minima of alternating rounds. A case is short if both need less than 20 µs; then the calls",
-        "from Python count, and it is in the tables of kinds only as part of the line of short cases.",
-        "",
-        f"{data['drawn']} cases were drawn. Results: {verdicts}. `alone` means that no peer ran the case.",
-        "",
-        *table(
-            ["cases", "number", "median", "90 %", "99 %", "worst", "> 1.3", "> 1.5", "> 2"],
-            [
-                spread_row("single operations", data["families"]["operation"]),
-                spread_row("graphs", data["families"]["graph"]),
-                spread_row("short", data["short"]),
-                spread_row("memory at the peak", data["memory"]),
-            ],
-        ),
-        "## Kinds with cases above 1.5",
-        "",
-        *kinds_table(data, known),
-    ]
-    for figure in LIMITS:
-        lines += figure_table(data, figure, known)
-    lines += [
-        "## Predicted time divided by measured time",
-        "",
-        "Cases of 20 µs or more, by powers of two:",
-        "",
-        *table(["from", "cases"], data["histogram"].items()),
-    ]
-    return "\n".join(lines).rstrip() + "\n"
-
-
 def text(data):
     lines = []
     for name, values in (*data["families"].items(), ("short", data["short"]), ("memory", data["memory"])):
@@ -308,11 +167,23 @@ def text(data):
     return "\n".join(lines)
 
 
+def put(path, content, check):
+    if check:
+        with open(path, encoding="utf-8") as file:
+            if file.read() != content:
+                sys.exit(f"FAILED: {path} differs: bench/cliffs/report.py writes it")
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--json", metavar="SUMMARY.json")
     parser.add_argument("--page", metavar="PAGE.md")
+    parser.add_argument("--picture", metavar="PICTURE.svg")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.files[0].endswith(".json"):
         with open(options.files[0], encoding="utf-8") as file:
@@ -320,13 +191,13 @@ def main():
     else:
         data = summary(*read(options.files))
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-            file.write("\n")
+        put(options.json, json.dumps(data, indent=1) + "\n", options.check)
     if options.page:
-        with open(options.page, "w", encoding="utf-8") as file:
-            file.write(page(data, os.path.basename(options.json or options.files[0])))
-    print(text(data))
+        put(options.page, page.page(data, os.path.basename(options.json or options.files[0])), options.check)
+    if options.picture:
+        put(options.picture, page.picture(data["histogram"]), options.check)
+    if not options.check:
+        print(text(data))
 
 
 if __name__ == "__main__":
