@@ -131,7 +131,7 @@ class Measurement:
         """Leaves out peers with other results. "wrong": a peer and the reference agree on something else."""
         results = self.results()
         if "libcompute" not in results:
-            return "refused"
+            return "refused" if results else "invalid"
         ours = results["libcompute"]
         peers = [name for name in results if name in PEERS]
         far = {name: judge.apart(ours, results[name], self.case) for name in peers}
