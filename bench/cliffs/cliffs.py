@@ -47,6 +47,7 @@ def parse():
         metavar="SECONDS",
         help="makes the worst case of each kind smaller for at most this time",
     )
+    parser.add_argument("--figures", type=lambda text: text.split(","), default=["slowdown"], help="reduces these")
     parser.add_argument("--json", metavar="FILE.jsonl", help="a line for each case; lines are appended")
     parser.add_argument("--build", default=os.path.join(engines.ROOT, "build"), help="build folder")
     parser.add_argument("--library", help="libcompute.so (default: that of the build folder)")
@@ -167,7 +168,7 @@ def run(options, folder):
         if time.monotonic() > end:
             break
         record = measure.measure(case, team, folder, options)
-        records.append((case, record))
+        records.append(record)
         output.write({key: value for key, value in record.items() if key != "plan"})
         if options.case or record["flags"] or record["verdict"] in ("wrong", "undecided", "refused"):
             print(line(record), flush=True)
@@ -186,22 +187,26 @@ def run(options, folder):
             lambda case: measure.measure(case, team, folder, options),
         )
     team.close()
-    return [record for _, record in records]
+    return records
 
 
 def reduce_all(options, records, output, quick, careful):
     """The worst of each kind and figure."""
+    import case as cases
+
     worst = {}
-    for case, record in records:
+    for record in records:
         for figure in record.get("confirmed", []):
-            key = (case.kind, figure)
-            if key not in worst or record[figure] > worst[key][1][figure]:
-                worst[key] = (case, record)
-    for (_, figure), (case, record) in sorted(worst.items(), key=lambda item: -item[1][1][item[0][1]]):
-        smaller, _ = reduced(case, record, figure, quick, options.reduce)
+            key = (record["kind"], figure)
+            if key not in worst or record[figure] > worst[key][figure]:
+                worst[key] = record
+    for (_, figure), record in sorted(worst.items(), key=lambda item: -item[1][item[0][1]]):
+        if figure not in options.figures:
+            continue
+        smaller, _ = reduced(cases.again(record), record, figure, quick, options.reduce)
         found = careful(smaller)
-        output.write({**found, "reduced": figure, "case": case.name, "text": smaller.text()})
-        became = f"{case.name} {record[figure]:.3g} is {found.get(figure, 0):.3g}"
+        output.write({**found, "reduced": figure, "case": record["case"], "text": smaller.text()})
+        became = f"{record['case']} {record[figure]:.3g} is {found.get(figure, 0):.3g}"
         print(f"{figure}: {became} for {smaller.text()}  {smaller.words}", flush=True)
 
 

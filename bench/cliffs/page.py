@@ -68,7 +68,8 @@ def figure_table(data, figure, known):
     rows = []
     for row in found["kinds"][:LISTED]:
         more = [f"{row.get('predicted_us', 0):.3g}"] if figure == "prediction" else []
-        start = [f"`{row['kind']}`", row["count"], f"{row[figure]:.3g}", cell(row["words"]), f"{row['us']['libcompute']:.3g}"]
+        times = [cell(row["words"]), f"{row['us']['libcompute']:.3g}"]
+        start = [f"`{row['kind']}`", row["count"], f"{row[figure]:.3g}", *times]
         rows.append([*start, *more, cause(known, row["kind"], row["words"], figure)])
     count = f"{found['above']} of {found['cases']} cases of 20 µs or more"
     if not rows:
@@ -87,8 +88,8 @@ def head(data, source):
         "Made by `bench/cliffs/report.py` from the file named below: change that or `causes.json`, not this",
         "page. [Performance](index.md) has the measurements of chosen cases, and",
         "[bench/cliffs](../../bench/cliffs/README.md) explains how cases are drawn and measured.", "",
-        f"**Machine:** {run['machine']}, {run['isa']}, {run['threads']} threads; {run['date']}; {versions}; seeds {seeds};",
-        f"[{source}](../../bench/cliffs/results/{source}).", "",
+        f"**Machine:** {run['machine']}, {run['isa']}, {run['threads']} threads; {run['date']}; {versions};",
+        f"seeds {seeds}; [{source}](../../bench/cliffs/results/{source}).", "",
         "A ratio is the time of libcompute divided by the time of the better peer. Above 1, libcompute is",
         "slower. Times are minima of alternating rounds. A case is short if libcompute and the better peer",
         "need less than 20 µs. The calls from Python count there.", "",

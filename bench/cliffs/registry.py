@@ -9,8 +9,8 @@ OPERATORS, GRAPHS = {}, {}  # name: (function, operator set, weight)
 NOT_DRAWN = {
     "Constant": "initializers are the constants of all cases",
     "Optional OptionalGetElement OptionalHasElement": "types without elements",
-    "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap": "lists of tensors, which "
-    "SplitToSequence, SequenceAt and ConcatFromSequence stand for",
+    "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert": "lists, which SplitToSequence stands for",
+    "SequenceLength SequenceMap": "lists, which SequenceAt and ConcatFromSequence stand for",
     "CumProd BitCast CausalConvWithState LinearAttention SwiGLU FlexAttention": "newer than the peers",
     "BiasAdd BiasSplitGelu GroupNorm": "no peer has it on a CPU",
     "EmbedLayerNormalization SkipLayerNormalization": "drawn as a graph",
