@@ -224,8 +224,6 @@ def rotary(n, operator):
     "com.microsoft.Range",
     "com.microsoft.GatherND",
     "com.microsoft.GridSample",
-    "com.microsoft.LayerNormalization",
-    "com.microsoft.SimplifiedLayerNormalization",
 )
 def older_names(n, operator):
     """Operators that moved into ONNX later."""

@@ -11,10 +11,11 @@ NOT_DRAWN = {
     "Optional OptionalGetElement OptionalHasElement": "types without elements",
     "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert": "lists, which SplitToSequence stands for",
     "SequenceLength SequenceMap": "lists, which SequenceAt and ConcatFromSequence stand for",
-    "CumProd BitCast CausalConvWithState LinearAttention SwiGLU FlexAttention": "newer than the peers",
-    "BiasAdd BiasSplitGelu GroupNorm": "no peer has it on a CPU",
-    "EmbedLayerNormalization SkipLayerNormalization": "drawn as a graph",
-    "DynamicQuantizeLSTM QAttention": "packed weights of one peer's format",
+    "CumProd BitCast CausalConvWithState LinearAttention SwiGLU ai.onnx.preview.FlexAttention": "newer than the peers",
+    "com.microsoft.BiasAdd com.microsoft.BiasSplitGelu com.microsoft.GroupNorm": "no peer has it on a CPU",
+    "com.microsoft.LayerNormalization com.microsoft.SimplifiedLayerNormalization": "no peer has it in this domain",
+    "com.microsoft.EmbedLayerNormalization com.microsoft.SkipLayerNormalization": "drawn as a graph",
+    "com.microsoft.DynamicQuantizeLSTM com.microsoft.QAttention": "packed weights of one peer's format",
 }
 
 
