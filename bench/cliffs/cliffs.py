@@ -4,6 +4,7 @@ Runtime and OpenVINO, with one thread, and with narrower instruction sets.
 
     cliffs.py [--seed N] [--first I] [--count N] [--kinds A,B] [--json FILE.jsonl] [--minutes M] [--reduce SECONDS]
     cliffs.py --again FILE.jsonl [--json FILE.jsonl]
+    cliffs.py --listed FILE.jsonl --reduce SECONDS [--json FILE.jsonl]
     cliffs.py --case SEED:INDEX [--keep FOLDER]
     cliffs.py --case 'MatMul=0,64,3,...' [--reduce SECONDS] [--keep FOLDER]
 
@@ -47,6 +48,7 @@ def parse():
         metavar="SECONDS",
         help="makes the worst case of each kind smaller for at most this time",
     )
+    parser.add_argument("--listed", metavar="FILE.jsonl", help="measures nothing first: reduces the cases of a file")
     parser.add_argument("--figures", type=lambda text: text.split(","), default=["slowdown"], help="reduces these")
     parser.add_argument("--json", metavar="FILE.jsonl", help="a line for each case; lines are appended")
     parser.add_argument("--build", default=os.path.join(engines.ROOT, "build"), help="build folder")
@@ -143,6 +145,8 @@ def selected(options):
     import case as cases
     import report
 
+    if options.listed:
+        return
     if options.case:
         yield cases.repeated(options.case, options.kinds)
     elif options.again:
@@ -157,6 +161,7 @@ def selected(options):
 def run(options, folder):
     import case as cases
     import measure
+    import report
 
     warm = cases.repeated("Add=").write(folder, "warm")
     team = measure.Team(options, warm)
@@ -181,7 +186,8 @@ def run(options, folder):
     if options.reduce:
         reduce_all(
             options,
-            records,
+            end,
+            report.read([options.listed])[1] if options.listed else records,
             output,
             lambda case: measure.measure(case, team, folder, options, False),
             lambda case: measure.measure(case, team, folder, options),
@@ -190,7 +196,7 @@ def run(options, folder):
     return records
 
 
-def reduce_all(options, records, output, quick, careful):
+def reduce_all(options, end, records, output, quick, careful):
     """The worst of each kind and figure."""
     import case as cases
 
@@ -201,7 +207,7 @@ def reduce_all(options, records, output, quick, careful):
             if key not in worst or record[figure] > worst[key][figure]:
                 worst[key] = record
     for (_, figure), record in sorted(worst.items(), key=lambda item: -item[1][item[0][1]]):
-        if figure not in options.figures:
+        if figure not in options.figures or time.monotonic() > end:
             continue
         smaller, _ = reduced(cases.again(record), record, figure, quick, options.reduce)
         found = careful(smaller)

@@ -17,23 +17,25 @@ import sys
 import page
 from page import LIMITS, STEPS
 
+LISTED = 20       # kinds of a figure
 MEMORY = 4 << 20  # bytes below which an engine's memory is that of its code
 
 
 def read(paths):
-    """(settings of the runs, records)"""
+    """(settings of the runs that drew cases, records)"""
     runs, records = [], []
     for path in paths:
         with open(path, encoding="utf-8") as file:
             for line in file:
                 values = json.loads(line)
                 if "machine" in values:
-                    runs.append(values)
+                    runs.append({**values, "drawn": 0})
                 elif "versions" in values:
                     runs[-1]["versions"] = values["versions"]
                 else:
                     records.append(values)
-    return runs, records
+                    runs[-1]["drawn"] += "reduced" not in values
+    return [run for run in runs if run["drawn"]], records
 
 
 def quantile(values, part):
@@ -85,7 +87,7 @@ def figure_of(records, figure):
     kinds = {}
     for record in sorted(above, key=lambda r: -r[figure]):
         kinds.setdefault(record["kind"], []).append(record)
-    rows = [{"kind": kind, "count": len(rows), **short(rows[0], figure)} for kind, rows in kinds.items()]
+    rows = [{"kind": kind, "count": len(rows), **short(rows[0], figure)} for kind, rows in list(kinds.items())[:LISTED]]
     return {"cases": len(found), "above": len(above), "limit": LIMITS[figure], "kinds": rows}
 
 
