@@ -169,6 +169,18 @@ def text(data):
     return "\n".join(lines)
 
 
+def dump(data):
+    """JSON with a line for each entry of a long list."""
+    parts = []
+    for key, value in data.items():
+        if isinstance(value, list):
+            inner = "[\n  " + ",\n  ".join(json.dumps(entry, ensure_ascii=False) for entry in value) + "\n ]"
+        else:
+            inner = json.dumps(value, ensure_ascii=False)
+        parts.append(f' "{key}": {inner}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def put(path, content, check):
     if check:
         with open(path, encoding="utf-8") as file:
@@ -193,7 +205,7 @@ def main():
     else:
         data = summary(*read(options.files))
     if options.json:
-        put(options.json, json.dumps(data, indent=1) + "\n", options.check)
+        put(options.json, dump(data), options.check)
     if options.page:
         put(options.page, page.page(data, os.path.basename(options.json or options.files[0])), options.check)
     if options.picture:
