@@ -3,7 +3,9 @@
 
 A worker reads commands on stdin and answers each with a line of JSON on stdout: "load PATH" (an ONNX file, whose name
 also names its counterpart in counterparts.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save
-PATH" (the last result, .npy), "memory". A failure is the answer's "error".
+PATH" (the last result, .npy), "save_all PATH" (all results, .npz), "memory" (the peak since the start or the last
+"forget"), and for libcompute "explain" (its plans) and "costs" (measures those of the device). What goes wrong is the
+answer's "error".
 """
 import ctypes
 import glob
@@ -11,13 +13,15 @@ import importlib.metadata
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-DTYPES = {"float64": 1, "float32": 2, "float16": 3, "bfloat16": 4, "int64": 5, "int32": 6, "uint8": 7, "bool": 8}
+DTYPES = {"float64": 1, "float32": 2, "float16": 3, "bfloat16": 4, "int64": 5, "int32": 6, "uint8": 7, "bool": 8,
+          "uint16": 9, "int8": 10, "int16": 11, "uint32": 12, "uint64": 13}
 MAX_RANK = 8
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -49,7 +53,12 @@ def numpy_dtype(name):
     return ml_dtypes.bfloat16
 
 
-class Libcompute:
+class Engine:
+    def result(self):
+        return self.results()[-1]
+
+
+class Libcompute(Engine):
     """The library through ctypes. Outputs of the first run are reused, as in programs that run more than once."""
 
     def __init__(self, options):
@@ -99,18 +108,33 @@ class Libcompute:
         self.check(self.c.compute_model_run(self.model, self.inputs, ctypes.c_size_t(len(self.inputs)), self.outputs,
                                             ctypes.c_size_t(len(self.outputs))))
 
-    def result(self):
+    def results(self):
         import numpy as np
-        tensor = ctypes.c_void_p(self.outputs[-1].tensor)
-        shape = self.c.compute_tensor_shape(tensor)
-        dtype = next(name for name, number in DTYPES.items() if number == self.ports[-1].dtype)
-        array = np.empty(shape.size[:shape.rank], numpy_dtype(dtype))
-        self.check(self.c.compute_tensor_read(tensor, array.ctypes.data_as(ctypes.c_void_p),
-                                              ctypes.c_size_t(array.nbytes)))
-        return array
+        arrays = []
+        for binding, port in zip(self.outputs, self.ports):
+            tensor = ctypes.c_void_p(binding.tensor)
+            shape = self.c.compute_tensor_shape(tensor)
+            dtype = next(name for name, number in DTYPES.items() if number == port.dtype)
+            array = np.empty(shape.size[:shape.rank], numpy_dtype(dtype))
+            self.check(self.c.compute_tensor_read(tensor, array.ctypes.data_as(ctypes.c_void_p),
+                                                  ctypes.c_size_t(array.nbytes)))
+            arrays.append(array)
+        return arrays
+
+    def explain(self):
+        """The plans in words, with the predicted time of each step."""
+        text = ctypes.c_char_p()
+        self.check(self.c.compute_model_explain(self.model, ctypes.byref(text)))
+        words = text.value.decode()
+        self.c.compute_text_free(text)
+        return words
+
+    def measure_costs(self):
+        """Predictions come from measured costs, not from estimates, after this."""
+        self.check(self.c.compute_route_measure(self.device, ctypes.c_double(0), None))
 
 
-class OnnxRuntime:
+class OnnxRuntime(Engine):
     def __init__(self, options):
         import onnxruntime
         self.module, self.threads, self.version = onnxruntime, options.threads, onnxruntime.__version__
@@ -128,18 +152,18 @@ class OnnxRuntime:
         for name, value in self.inputs.items():
             self.binding.bind_ortvalue_input(name, value)
         names = [port.name for port in self.session.get_outputs()]
-        self.results = self.session.run_with_ort_values(names, self.inputs)
-        for name, value in zip(names, self.results):
+        self.values = self.session.run_with_ort_values(names, self.inputs)
+        for name, value in zip(names, self.values):
             self.binding.bind_ortvalue_output(name, value)
 
     def run(self):
         self.session.run_with_iobinding(self.binding)
 
-    def result(self):
-        return self.results[-1].numpy()
+    def results(self):
+        return [value.numpy() for value in self.values]
 
 
-class OpenVino:
+class OpenVino(Engine):
     def __init__(self, options):
         import openvino
         self.module, self.threads, self.version = openvino, options.threads, openvino.__version__.split("-")[0]
@@ -163,9 +187,9 @@ class OpenVino:
     def run(self):
         self.request.infer()
 
-    def result(self):
+    def results(self):
         import numpy as np
-        return np.array(self.request.get_output_tensor(len(self.compiled.outputs) - 1).data)
+        return [np.array(self.request.get_output_tensor(i).data) for i in range(len(self.compiled.outputs))]
 
 
 class Torch:
@@ -298,19 +322,30 @@ def memory(field):
 def read_inputs(path):
     import numpy as np
     with np.load(path) as file:
-        arrays = {name: np.ascontiguousarray(file[name]) for name in file.files}
+        arrays = {name: np.asarray(file[name], order="C") for name in file.files}
     # NumPy writes bf16 as two bytes without a meaning.
     return {name: a.view(numpy_dtype("bfloat16")) if a.dtype.kind == "V" else a for name, a in arrays.items()}
 
 
+def readable(array):
+    """NumPy's files have no bf16."""
+    import numpy as np
+    return array.astype(np.float32) if str(array.dtype) == "bfloat16" else array
+
+
+def settled(times):
+    """Without the first, which fetches its data again: that only counts where a run takes all the time."""
+    return times[1:] or times
+
+
 def timed(run, seconds):
-    """Times of single runs. The first fetches its data again, which only counts where a run takes all the time."""
+    """Times of single runs."""
     times, end = [], time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
         started = time.perf_counter()
         run()
         times.append(time.perf_counter() - started)
-    return times[1:] or times
+    return times
 
 
 class Models:
@@ -337,12 +372,33 @@ class Models:
         return {"first": time.perf_counter() - started}
 
     def run(self, seconds):
-        return {"times": timed(self.engine.run, float(seconds))}
+        """"cpu" is the processor time of one run, of all threads."""
+        started = time.process_time()
+        times = timed(self.engine.run, float(seconds))
+        return {"times": settled(times), "cpu": (time.process_time() - started) / len(times)}
 
     def save(self, path):
         import numpy as np
-        result = np.asarray(self.engine.result())
-        np.save(path, result.astype(np.float32) if str(result.dtype) == "bfloat16" else result)
+        np.save(path, readable(np.asarray(self.engine.result())))
+        return {}
+
+    def save_all(self, path):
+        import numpy as np
+        np.savez(path, *[readable(np.asarray(array)) for array in self.engine.results()])
+        return {}
+
+    def explain(self, _):
+        return {"text": self.engine.explain()}
+
+    def costs(self, _):
+        self.engine.measure_costs()
+        return {}
+
+    def forget(self, _):
+        """Linux resets the peak, so that one process can measure several models."""
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+        self.before = memory("VmRSS")
         return {}
 
     def memory(self, _):
@@ -408,7 +464,13 @@ class Worker:
         self.ready = self.read()
         self.reason = self.ready.get("error")
 
-    def read(self):
+    def read(self, limit=None):
+        """An answer within `limit` seconds: the process ends otherwise."""
+        if limit and not select.select([self.process.stdout], [], [], limit)[0]:
+            self.process.kill()
+            self.process.wait()
+            self.reason = f"no answer for {limit:g} s"
+            return {"error": self.reason}
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": self.last_words()}
 
@@ -420,13 +482,13 @@ class Worker:
         self.reason = f"{ended}: {lines[-1]}" if lines[-1] else ended
         return self.reason
 
-    def ask(self, command):
+    def ask(self, command, limit=None):
         try:
             self.process.stdin.write(command + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             return {"error": self.last_words()}
-        return self.read()
+        return self.read(limit)
 
     def close(self):
         self.process.stdin.close()

@@ -147,7 +147,7 @@ def main():
         def obey(self, command, argument):
             if command == "losses":
                 return {"losses": [float(self.training.step()) for _ in range(int(argument))]}
-            return {"times": engines.timed(self.training.step, float(argument))}
+            return {"times": engines.settled(engines.timed(self.training.step, float(argument)))}
 
     engines.serve(Steps)
 

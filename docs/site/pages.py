@@ -97,7 +97,7 @@ def sections(page, converted):
 def main():
     shutil.rmtree(OUTPUT, ignore_errors=True)
     pages = [os.path.join(TREE, "README.md")]
-    for pattern in ("docs/**/*.md", "src/*/README.md", "*/README.md"):
+    for pattern in ("docs/**/*.md", "src/*/README.md", "*/README.md", "bench/*/README.md"):
         pages += glob.glob(os.path.join(TREE, pattern), recursive=True)
     index = []
     for page in pages:
