@@ -59,7 +59,7 @@ def kinds(patterns=None):
 
 def drawn(seed, index, only=None):
     """The same for the same arguments, as long as kinds and drawing functions are. Small cases are drawn again, up to
-    three times: their times are those of a call."""
+    three times, as their times are dominated by the call."""
     random_ = random.Random(f"{seed}:{index}")
     table = kinds(only)
     family = OPERATORS if random_.random() < OPERATION_SHARE else GRAPHS

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Random choices that are recorded, so that a case can be repeated, changed and reduced.
 
-A drawing function asks for sizes and alternatives one by one. From a seed, the answers are random; from a record, they
-are those of the record, limited to what is possible. After the end of a record, the answer is the simplest one: the
+A drawing function asks for sizes and alternatives one by one. From a seed, the answers are random. From a record, they
+are its numbers, limited to the possible ones. After the end of a record, the answer is the simplest one: the
 lowest size, the first alternative. So every list of numbers is a case, and lower numbers make a simpler one.
 """
 

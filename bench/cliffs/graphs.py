@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Small graphs as exporters write them: images, 8-bit layers, and what is before and after a network."""
+"""Small graphs as exporters write them: images, 8-bit layers, and steps before and after a network."""
 
 import numpy as np
 from onnx import TensorProto

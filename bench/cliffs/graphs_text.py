@@ -139,7 +139,7 @@ def rotated(n):
 
 @graph()
 def cached_step(n):
-    """One token: its key joins those of the past."""
+    """One token: its key joins the past keys."""
     count, past, width = n.d.size(1, 16), n.d.size(1, 512), n.d.pick(64, 32, 128)
     q, k, v = (n.x([1, count, 1, width]) for _ in "qkv")
     keys = n.node("Concat", n.x([1, count, past, width]), k, axis=2)

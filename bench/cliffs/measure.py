@@ -15,9 +15,9 @@ LIMIT = 30  # seconds for an answer
 CASES_A_PROCESS = 25
 SHORT = 20.0  # microseconds: calls from Python count in shorter runs
 NARROWER = {"avx2": ("scalar",), "avx512": ("scalar", "avx2"), "amx": ("scalar", "avx2", "avx512"), "neon": ("scalar",)}
-# What is listed: the figure of a record, and its limit.
+# The figures that put a case on a list, and their limits.
 LIMITS = {"slowdown": 1.5, "prediction": 4.0, "threads": 2.0, "isa": 1.1}
-MEMORY = 4 << 20  # bytes below which an engine's memory is that of its code
+MEMORY = 4 << 20  # bytes; an engine's code alone takes as much
 
 
 def predicted(text):

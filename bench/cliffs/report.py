@@ -18,7 +18,7 @@ import page
 from page import LIMITS, STEPS
 
 LISTED = 20       # kinds of a figure
-MEMORY = 4 << 20  # bytes below which an engine's memory is that of its code
+MEMORY = 4 << 20  # bytes; an engine's code alone takes as much
 
 
 def read(paths):
@@ -55,7 +55,7 @@ def spread(ratios):
 
 
 def short(record, figure):
-    """What a list needs of a case."""
+    """The fields of a case that a list shows."""
     keys = ("case", "kind", "words", "choices", "us", "predicted_us", "cpu_us", "host", "text")
     return {figure: record[figure], **{key: record[key] for key in keys if record.get(key) not in (None, False)}}
 

@@ -4,8 +4,8 @@
 A worker reads commands on stdin and answers each with a line of JSON on stdout: "load PATH" (an ONNX file, whose name
 also names its counterpart in counterparts.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save
 PATH" (the last result, .npy), "save_all PATH" (all results, .npz), "memory" (the peak since the start or the last
-"forget"), and for libcompute "explain" (its plans) and "costs" (measures those of the device). What goes wrong is the
-answer's "error".
+"forget"), and for libcompute "explain" (its plans) and "costs" (measures those of the device). A failure is
+the answer's "error".
 """
 import ctypes
 import glob

@@ -26,7 +26,7 @@ if [[ $which == drawn ]]; then
   exit 0
 fi
 
-# The page is that of the file and the causes.
+# The page agrees with the file and the causes.
 for results in "$tree"/bench/cliffs/results/*.json; do
   "$python" "$tree/bench/cliffs/report.py" "$results" --page "$tree/docs/performance/cliffs.md" \
     --picture "$tree/docs/images/predicted.svg" --check
