@@ -20,6 +20,7 @@ static void neither_threads_nor_a_busy_pool_change_a_bit(void **state) {
     bool transposed;
     epilogue epilogue;
   } cases[] = {{200, 300, 700, false, BIAS_GELU}, {7, 7, 50000, false, BIAS_GELU},
+               {9000, 5, 7, false, BIAS_GELU},    {6, 9000, 7, false, PLAIN},
                {3, 2000, 700, true, BIAS_GELU},   {20, 24, 9000, false, PLAIN},
                {1, 2100, 4096, false, PLAIN},     {9, 1000, 3000, false, BIAS_GELU},
                {100, 130, 5000, false, PLAIN}};

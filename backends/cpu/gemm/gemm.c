@@ -10,9 +10,12 @@
 /* In measurements against OpenBLAS 0.3.21, our own kernels are faster wherever they use vector
  * instructions. OpenBLAS comes first if ours are only the baseline's, or if COMPUTE_BLAS names a
  * library. */
-static const cpu_implementation own_first[] = {{"own", gemm_own_accept}, {NULL, NULL}};
-static const cpu_implementation blas_first[] = {
-    {"OpenBLAS", gemm_blas_accept}, {"own", gemm_own_accept}, {NULL, NULL}};
+static const cpu_implementation own_first[] = {
+    {"narrow", gemm_narrow_accept}, {"own", gemm_own_accept}, {NULL, NULL}};
+static const cpu_implementation blas_first[] = {{"narrow", gemm_narrow_accept},
+                                                {"OpenBLAS", gemm_blas_accept},
+                                                {"own", gemm_own_accept},
+                                                {NULL, NULL}};
 
 static void clear(cpu_kernel *kernel) {
   cpu_program_release(kernel->device, ((cpu_gemm *)kernel)->epilogue);

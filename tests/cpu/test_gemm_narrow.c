@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Products with two small sizes on the CPU match the double reference, whatever the layouts and the
+ * epilogue. */
+#include "gemm_samples.h"
+
+enum { SAMPLES = 160 };
+
+static layout any_layout(test_random *random) {
+  return (layout)test_random_integer(random, 0, LAYOUT_COUNT - 1);
+}
+
+static bool make(sample *s, test_random *random) {
+  const compute_dtype dtype = test_random_integer(random, 0, 2) ? COMPUTE_F32 : COMPUTE_F64;
+  const bool tall = test_random_integer(random, 0, 1);
+  const int64_t few = test_random_integer(random, 1, 9), many = test_random_integer(random, 1, 700);
+  *s = (sample){.a = dtype,
+                .b = dtype,
+                .accumulate = dtype,
+                .output = dtype,
+                .m = tall ? many : few,
+                .n = tall ? few : many,
+                .k = test_random_integer(random, 1, test_random_integer(random, 0, 1) ? 9 : 34),
+                .layout_a = any_layout(random),
+                .layout_b = any_layout(random),
+                .layout_c = any_layout(random),
+                .epilogue = test_random_integer(random, 0, 1)
+                                ? PLAIN
+                                : (epilogue)test_random_integer(random, 0, EPILOGUE_COUNT - 1),
+                .constant_b = test_random_integer(random, 0, 3) == 0};
+  if (test_random_integer(random, 0, 2) == 0) { /* a batch of small products */
+    s->batch_rank = 1;
+    s->batch[0] = test_random_integer(random, 1, 90);
+    s->repeat_a = (uint32_t)test_random_integer(random, 0, 1);
+    s->repeat_b = s->repeat_a ? 0 : (uint32_t)test_random_integer(random, 0, 1);
+    *(tall ? &s->m : &s->n) = test_random_integer(random, 1, 40);
+  }
+  return true;
+}
+
+static void narrow_products_are_right(void **state) {
+  (void)state;
+  check_samples(make, SAMPLES, 2);
+}
+
+static void narrow_kernels_are_chosen(void **state) {
+  (void)state;
+  static const struct {
+    int64_t m, n, k;
+    layout c;
+    bool narrow;
+  } cases[] = {{3000, 4, 4, DENSE, true},  {4, 3000, 4, DENSE, true},  {3000, 4, 40, DENSE, false},
+               {3000, 9, 4, DENSE, false}, {3000, 8, 32, DENSE, true}, {100, 4, 4, DENSE, false},
+               {3000, 4, 4, GAPS, false}};
+  test_random random = {.state = 9};
+  fixture f;
+  assert_true(open_device(&f, 2, NULL, NULL));
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const sample s = {.a = COMPUTE_F32,
+                      .b = COMPUTE_F32,
+                      .accumulate = COMPUTE_F32,
+                      .output = COMPUTE_F32,
+                      .m = cases[i].m,
+                      .n = cases[i].n,
+                      .k = cases[i].k,
+                      .layout_c = cases[i].c};
+    operands o = make_operands(&s, &random);
+    description d;
+    describe(&s, &o, &d);
+    cpu_kernel *kernel;
+    assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &d.descriptor, &kernel),
+                     COMPUTE_OK);
+    assert_int_equal(strstr(kernel->description, "narrow") != NULL, cases[i].narrow);
+    cpu_kernel_destroy(kernel);
+    release_operands(&o);
+  }
+  fixture_close(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(narrow_products_are_right),
+      cmocka_unit_test(narrow_kernels_are_chosen),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
