@@ -20,6 +20,10 @@
 enum { TILE_COST = 400, STEP_COST = 80, LINE_COST = 50, DENSE_COST = 1, STRIDED_COST = 8 };
 enum { TASK_COST = 40000, TASKS_PER_THREAD = 8 };
 
+/* Lines that run together: the least number of them in a tile, and the operands that may be copied
+ * for that. */
+enum { BOX_LINES = 4, BOX_COPIES = 4 };
+
 /* The least stride of crossing operands. Rows of a unit, and rows transposed at once. */
 enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
 
@@ -50,6 +54,7 @@ typedef struct map_kernel {
   int32_t turned_count;
   int32_t turned[MOST_TURNED]; /* inputs that are transposed into a buffer */
   bool by_lines;               /* units are lines of one loop (formulas.h) */
+  bool by_boxes;               /* units are short lines, which run together (program/box.c) */
   map_single single;
 } map_kernel;
 
@@ -175,6 +180,31 @@ static void run_lines(map_task *task, int64_t first, int64_t end) {
   }
 }
 
+/* Units that are short lines: runs those that are consecutive along the second to last dimension as
+ * one box. */
+static void run_boxes(map_task *task, int64_t first, int64_t end) {
+  const map_kernel *map = task->run->map;
+  const int32_t last = map->walked, across = last - 1;
+  cpu_box box = {.program = map->program, .rank = 2};
+  box.count[1] = cpu_nest_length(&map->nest);
+  for (int32_t k = 0; k < map->inputs; k++) {
+    box.input_step[k][0] = map->nest.stride[k][across];
+    box.input_step[k][1] = map->nest.stride[k][last];
+  }
+  for (int32_t k = 0; k < map->outputs; k++) {
+    box.output_step[k][0] = map->nest.stride[map->inputs + k][across];
+    box.output_step[k][1] = map->nest.stride[map->inputs + k][last];
+  }
+  for (int64_t unit = first; unit < end; unit += box.count[0]) {
+    cpu_walk_start(&map->nest, map->walked, unit, &task->walk);
+    box.count[0] = cpu_min(end - unit, map->nest.size[across] - task->walk.index[across]);
+    for (int32_t k = 0; k < map->inputs; k++) box.input[k] = address_at(task, k, 0, 0);
+    for (int32_t k = 0; k < map->outputs; k++)
+      box.output[k] = address_at(task, map->inputs + k, 0, 0);
+    cpu_box_run(&box, 1);
+  }
+}
+
 /* A share of the units. In the numbering, the block varies fastest, then the group of rows. */
 static void run_task(void *argument, int64_t number, int32_t worker) {
   const map_run *run = argument;
@@ -188,6 +218,10 @@ static void run_task(void *argument, int64_t number, int32_t worker) {
   set_strides(map, &task.tile);
   if (map->by_lines && !run->stream) {
     run_lines(&task, first, end);
+    return;
+  }
+  if (map->by_boxes && !run->stream) {
+    run_boxes(&task, first, end);
     return;
   }
   int64_t block = first % map->blocks, group = first / map->blocks % map->groups;
@@ -254,10 +288,34 @@ static bool suits_lines(const map_kernel *map, int32_t d) {
   return map->nest.rank > 1 && cpu_formula_suits(&map->program->formula, &tile);
 }
 
+/* The dimension that is walked before d. */
+static int32_t dimension_before(const map_kernel *map, int32_t d) {
+  const int32_t last = cpu_nest_last(&map->nest);
+  return d == last ? last - 1 : last;
+}
+
+/* The number of operands that are copied if lines along dimension d run together; -1 if they cannot:
+ * they are long, or few, or an operand is not contiguous along them. */
+static int box_copies(const map_kernel *map, int32_t d) {
+  const cpu_nest *nest = &map->nest;
+  const int64_t size = nest->size[d], tile = cpu_program_tile_elements(map->program);
+  if (nest->rank < 2 || size * BOX_LINES > tile || cpu_program_places(map->program) != 0) return -1;
+  const int32_t before = dimension_before(map, d);
+  if (nest->size[before] < BOX_LINES) return -1;
+  int copies = 0;
+  for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
+    const int64_t along = nest->stride[k][d];
+    if (along != 1 && (along != 0 || k >= map->inputs)) return -1;
+    copies += nest->stride[k][before] != along * size;
+  }
+  return copies <= BOX_COPIES ? copies : -1;
+}
+
 /* The cost of one element if tiles run along dimension d. */
 static double element_cost(const map_kernel *map, int32_t d) {
   const int64_t size = map->nest.size[d], tile = cpu_program_tile_elements(map->program);
-  const int64_t length = size < tile ? size : tile;
+  const int copies = box_copies(map, d);
+  const int64_t length = size < tile && copies < 0 ? size : tile;
   const bool by_lines = size <= tile && suits_lines(map, d);
   const int64_t fixed = TILE_COST + STEP_COST * (int64_t)map->program->passes;
   double cost = (double)(by_lines ? LINE_COST : fixed) / (double)length;
@@ -265,6 +323,7 @@ static double element_cost(const map_kernel *map, int32_t d) {
     const int64_t stride = map->nest.stride[k][d];
     if (stride != 0) cost += stride == 1 ? DENSE_COST : STRIDED_COST;
   }
+  if (copies > 0 && !by_lines) cost += copies * DENSE_COST;
   return cost + (double)cpu_program_cost(map->program);
 }
 
@@ -433,6 +492,8 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
   cut(map, elements, cost);
   map->by_lines =
       map->blocks == 1 && map->walked == cpu_nest_last(&map->nest) && suits_lines(map, map->walked);
+  map->by_boxes = !map->by_lines && map->walked == cpu_nest_last(&map->nest) &&
+                  box_copies(map, map->walked) >= 0;
   find_single(map);
 }
 
