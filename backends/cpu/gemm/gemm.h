@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Internal interface of matrix multiplication on the CPU.
  *
- *   gemm.c           creates a kernel: normalizes the descriptor, asks each implementation in
- *                    order, and runs the epilogue over finished blocks of C
+ *   gemm.c           creates a kernel: asks each implementation in order
+ *   gemm_problem.c   normalizes the descriptor, and runs the epilogue over finished blocks of C
  *   gemm_own.c       our own implementation, on the micro-kernels of isa/gemm_tile.h
  *   gemm_schedule.c  cuts its work into tiles and tasks
  *   gemm_narrow.c    products with two small sizes

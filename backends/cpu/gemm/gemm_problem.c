@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* The common ground of all implementations of a matrix multiplication: its normal form, and the
+ * epilogue over blocks of C. */
+#include <string.h>
+
+#include "gemm.h"
+
+bool gemm_sums_in_place(const cpu_gemm *gemm, void *const *pointers) {
+  if (!gemm->in_place) return false;
+  if (gemm->identity) return true;
+  /* An epilogue input that is also the output must not be overwritten before it is read. */
+  const uint32_t count = gemm->problem.extra_count;
+  const uintptr_t output = (uintptr_t)pointers[2 + count];
+  for (uint32_t i = 0; i < count; i++) {
+    const uintptr_t extra = (uintptr_t)pointers[2 + i];
+    if (extra < output + gemm->output_span && output < extra + gemm->span[i]) return false;
+  }
+  return true;
+}
+
+/* ---- The epilogue --------------------------------------------------------------------------- */
+
+/* Returns the byte offset of (row, column) in an operand, and its steps from row to row and column
+ * to column. */
+static int64_t block_steps(const gemm_operand *operand, int64_t row, int64_t column,
+                           int64_t step[CPU_BOX_RANK]) {
+  step[0] = operand->row;
+  step[1] = operand->column;
+  return (row * operand->row + column * operand->column) * operand->size;
+}
+
+void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
+                       int64_t sums_row, int64_t row, int64_t rows, int64_t column,
+                       int64_t columns) {
+  const gemm_problem *problem = &gemm->problem;
+  cpu_box box;
+  if (rows == 0 || columns == 0) return;
+  box.program = gemm->epilogue;
+  box.rank = 2;
+  box.count[0] = rows;
+  box.count[1] = columns;
+  box.dimension[0] = problem->row_dimension;
+  box.dimension[1] = problem->column_dimension;
+  box.pace[0] = box.pace[1] = 1;
+  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++)
+    box.coordinate[d] = problem->coordinates ? matrix->coordinate[d] : 0;
+  box.coordinate[box.dimension[0]] = row;
+  box.coordinate[box.dimension[1]] = column;
+  box.position = matrix->position + row * problem->row_position + column * problem->column_position;
+  box.position_step[0] = problem->row_position;
+  box.position_step[1] = problem->column_position;
+  box.input[0] = sums;
+  box.input_step[0][0] = sums_row;
+  box.input_step[0][1] = 1;
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    box.input[i + 1] =
+        matrix->extra[i] + block_steps(&problem->extra[i], row, column, box.input_step[i + 1]);
+  for (uint32_t k = 0; k < problem->output_count; k++)
+    box.output[k] =
+        matrix->output[k] + block_steps(&problem->output[k], row, column, box.output_step[k]);
+  /* Whole blocks if every operand is dense; else rows, or columns if they are much longer. */
+  const bool along_rows = columns >= 32 || columns >= rows;
+  if (along_rows) cpu_box_merge(&box);
+  cpu_box_run(&box, along_rows ? box.rank - 1 : 0);
+}
+
+/* ---- Reading the descriptor ------------------------------------------------------------------ */
+
+/* The normal form of a matrix multiplication. Two rewrites save a large multiple of their cost:
+ *
+ * - Batch dimensions become rows if A and C step through them as through further rows, and one B
+ *   serves
+ * all of them. [64,128,784]·[784,512] is then one product of 8192 rows instead of 64 products that
+ * each read all of B.
+ * - Rows and columns are swapped if C's columns are contiguous instead of its rows, or if n is
+ *   small.
+ * The implementations can then rely on dense rows of C, and on m as the short side. */
+
+static void read_operand(const compute_kernel_descriptor *descriptor, const compute_operand *from,
+                         const gemm_problem *problem, gemm_operand *to) {
+  to->dtype = from->dtype;
+  to->size = cpu_dtype_size(from->dtype);
+  to->row = from->stride[descriptor->rank - 2];
+  to->column = from->stride[descriptor->rank - 1];
+  for (int32_t d = 0; d < problem->batch_rank; d++)
+    to->batch[d] = from->stride[problem->batch_dimension[d]];
+}
+
+/* Collects the batch dimensions larger than 1. */
+static void read_batches(const compute_kernel_descriptor *descriptor, gemm_problem *problem) {
+  const int32_t rank = descriptor->rank;
+  problem->batches = 1;
+  problem->column_position = 1;
+  problem->row_position = descriptor->size[rank - 1];
+  int64_t position[COMPUTE_MAX_RANK];
+  position[rank - 2] = problem->row_position;
+  for (int32_t d = rank - 3; d >= 0; d--) position[d] = position[d + 1] * descriptor->size[d + 1];
+  for (int32_t d = 0; d < rank - 2; d++) {
+    problem->batches *= descriptor->size[d];
+    if (descriptor->size[d] == 1) continue;
+    const int32_t to = problem->batch_rank++;
+    problem->batch_size[to] = descriptor->size[d];
+    problem->batch_dimension[to] = d;
+    problem->batch_position[to] = position[d];
+  }
+}
+
+/* True if batch dimension d of an operand continues its rows. */
+static bool continues_rows(const gemm_problem *problem, const gemm_operand *operand, int32_t d) {
+  return problem->m == 1 || operand->batch[d] == operand->row * problem->m;
+}
+
+static bool last_batch_is_rows(const gemm_problem *problem) {
+  const int32_t d = problem->batch_rank - 1;
+  if (problem->b.batch[d] != 0 || !continues_rows(problem, &problem->a, d)) return false;
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    if (!continues_rows(problem, &problem->extra[i], d)) return false;
+  for (uint32_t i = 0; i < problem->output_count; i++)
+    if (!continues_rows(problem, &problem->output[i], d)) return false;
+  return true;
+}
+
+static void fold_batches(gemm_problem *problem) {
+  while (problem->batch_rank > 0 && last_batch_is_rows(problem)) {
+    const int32_t d = --problem->batch_rank;
+    if (problem->m == 1) {
+      problem->a.row = problem->a.batch[d];
+      for (uint32_t i = 0; i < problem->extra_count; i++)
+        problem->extra[i].row = problem->extra[i].batch[d];
+      for (uint32_t i = 0; i < problem->output_count; i++)
+        problem->output[i].row = problem->output[i].batch[d];
+      problem->row_position = problem->batch_position[d];
+    }
+    problem->m *= problem->batch_size[d];
+    problem->batches /= problem->batch_size[d];
+  }
+}
+
+static void swap_strides(gemm_operand *operand) {
+  const int64_t row = operand->row;
+  operand->row = operand->column;
+  operand->column = row;
+}
+
+void gemm_problem_swap(gemm_problem *problem) {
+  const gemm_operand a = problem->a;
+  problem->a = problem->b;
+  problem->b = a;
+  swap_strides(&problem->a);
+  swap_strides(&problem->b);
+  for (uint32_t i = 0; i < problem->extra_count; i++) swap_strides(&problem->extra[i]);
+  for (uint32_t i = 0; i < problem->output_count; i++) swap_strides(&problem->output[i]);
+  const int64_t m = problem->m, position = problem->row_position;
+  problem->m = problem->n;
+  problem->n = m;
+  problem->row_position = problem->column_position;
+  problem->column_position = position;
+  const int32_t dimension = problem->row_dimension;
+  problem->row_dimension = problem->column_dimension;
+  problem->column_dimension = dimension;
+  problem->swapped = !problem->swapped;
+}
+
+/* Up to this many rows are "few": B is then read only once or twice, at memory speed. */
+enum { FEW_ROWS = 8 };
+
+static bool should_swap(const gemm_problem *problem) {
+  const gemm_operand *c = &problem->output[0];
+  if (problem->m <= FEW_ROWS || problem->n <= FEW_ROWS) return problem->n < problem->m;
+  return c->column != 1 && c->row == 1;
+}
+
+static bool is_of_bytes(const compute_kernel_descriptor *descriptor) {
+  bool bytes = descriptor->accumulate == COMPUTE_I32;
+  for (int i = 0; i < 2; i++)
+    bytes &= descriptor->inputs[i].dtype == COMPUTE_I8 || descriptor->inputs[i].dtype == COMPUTE_U8;
+  return bytes;
+}
+
+/* False if B is computed while it is packed: such a B has the accumulate type. */
+static bool is_of_bf16(const compute_kernel_descriptor *descriptor, bool filled) {
+  return descriptor->accumulate == COMPUTE_F32 && !filled &&
+         descriptor->inputs[0].dtype == COMPUTE_BF16 && descriptor->inputs[1].dtype == COMPUTE_BF16;
+}
+
+void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
+                       bool may_swap, gemm_problem *problem) {
+  *problem = (gemm_problem){.accumulate = descriptor->accumulate,
+                            .size = cpu_dtype_size(descriptor->accumulate),
+                            .type = cpu_gemm_type_of(table, descriptor->accumulate),
+                            .m = descriptor->size[descriptor->rank - 2],
+                            .n = descriptor->size[descriptor->rank - 1],
+                            .k = compute_gemm_of(descriptor)->k,
+                            .row_dimension = descriptor->rank - 2,
+                            .column_dimension = descriptor->rank - 1,
+                            .extra_count = descriptor->input_count - 2,
+                            .output_count = descriptor->output_count};
+  problem->elements = problem->k;
+  if (is_of_bytes(descriptor))
+    problem->type = table->bytes;
+  else if (table->bf16 && is_of_bf16(descriptor, !may_swap))
+    problem->type = table->bf16;
+  problem->k = cpu_divide_up(problem->k, problem->type->group);
+  read_batches(descriptor, problem);
+  read_operand(descriptor, &descriptor->inputs[0], problem, &problem->a);
+  read_operand(descriptor, &descriptor->inputs[1], problem, &problem->b);
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    read_operand(descriptor, &descriptor->inputs[2 + i], problem, &problem->extra[i]);
+  for (uint32_t i = 0; i < problem->output_count; i++)
+    read_operand(descriptor, &descriptor->outputs[i], problem, &problem->output[i]);
+  for (uint32_t i = 0; i < descriptor->epilogue.count; i++)
+    problem->coordinates |= descriptor->epilogue.instructions[i].code == COMPUTE_I_COORDINATE;
+  if (problem->batches == 0 || problem->m == 0 || problem->n == 0) return;
+  if (!problem->coordinates) fold_batches(problem);
+  if (may_swap && should_swap(problem)) gemm_problem_swap(problem);
+}
+
+void gemm_problem_matrix(const gemm_problem *problem, void *const *pointers, int64_t batch,
+                         gemm_matrix *matrix) {
+  const uint32_t inputs = problem->extra_count + 2;
+  int64_t index[COMPUTE_MAX_RANK];
+  for (int32_t d = problem->batch_rank - 1; d >= 0; d--) {
+    index[d] = batch % problem->batch_size[d];
+    batch /= problem->batch_size[d];
+  }
+  int64_t a = 0, b = 0;
+  matrix->position = 0;
+  if (problem->coordinates) memset(matrix->coordinate, 0, sizeof matrix->coordinate);
+  for (int32_t d = 0; d < problem->batch_rank; d++) {
+    a += index[d] * problem->a.batch[d];
+    b += index[d] * problem->b.batch[d];
+    matrix->position += index[d] * problem->batch_position[d];
+    matrix->coordinate[problem->batch_dimension[d]] = index[d];
+  }
+  const int first = problem->swapped;
+  matrix->a = (const unsigned char *)pointers[first] + a * problem->a.size;
+  matrix->b = (const unsigned char *)pointers[1 - first] + b * problem->b.size;
+  for (uint32_t i = 0; i < problem->extra_count; i++) {
+    int64_t offset = 0;
+    for (int32_t d = 0; d < problem->batch_rank; d++)
+      offset += index[d] * problem->extra[i].batch[d];
+    matrix->extra[i] = (const unsigned char *)pointers[2 + i] + offset * problem->extra[i].size;
+  }
+  for (uint32_t i = 0; i < problem->output_count; i++) {
+    int64_t offset = 0;
+    for (int32_t d = 0; d < problem->batch_rank; d++)
+      offset += index[d] * problem->output[i].batch[d];
+    matrix->output[i] = (unsigned char *)pointers[inputs + i] + offset * problem->output[i].size;
+  }
+}
+
+uint64_t gemm_problem_span(const gemm_problem *problem, const gemm_operand *operand) {
+  int64_t last = (problem->m - 1) * operand->row + (problem->n - 1) * operand->column;
+  for (int32_t d = 0; d < problem->batch_rank; d++)
+    last += (problem->batch_size[d] - 1) * operand->batch[d];
+  return ((uint64_t)last + 1) * operand->size;
+}
