@@ -343,7 +343,7 @@ COMPUTE_API compute_node compute_scatter_elements(compute_graph *graph, compute_
  *
  * - x: any integer dtype. `weights`: floats of x's shape, or {0} for none.
  * - A value outside 0 … bins − 1, also a negative one, fails the run with COMPUTE_ERROR_INDEX, as
- *   for gather. To ignore such values, give them a bin of their own: clamp x to −1 … bins, add 1,
+ *   for gather. To ignore such values, give them a separate bin: clamp x to −1 … bins, add 1,
  *   count in bins + 2, and slice.
  * - Sums have a fixed order, in f64, or in f32 with compensation.
  * - An axis without elements gives zeros.

@@ -76,7 +76,7 @@ GEMM_INLINE void turn_out(int64_t n, int64_t m, const result_lines *from, elemen
   }
 
 static void take_lines(const cpu_narrow_block *b, operand_lines *to) {
-  if (b->b_column == b->k) /* a constant step, too */
+  if (b->b_column == b->k) /* the step is constant */
     WITH_COUNT(turn_in, b->n, b->k, b->b, b->k, to)
   else
     WITH_COUNT(turn_in, b->n, b->k, b->b, b->b_column, to)
