@@ -37,7 +37,7 @@ for (int i = lane; i < BIN_TILE && i < shape.bins - begin; i += BIN_GROUP) {
 }
 
 /* The same with weights, VALUEs from BIN_WEIGHT(i). The group reads BIN_CHUNK elements together.
- * Then each item adds those of its bins, in order: so every run gives the same bits. */
+ * Then each item adds up its bins, in order: so every run gives the same bits. */
 //@ bincount_weights
 for (int i = lane; i < BIN_TILE; i += BIN_GROUP) {
   sums[i] = 0;

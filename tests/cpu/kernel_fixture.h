@@ -298,8 +298,8 @@ FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
 
 /* The allowed error in roundings of the accumulate type, besides the rounding of the stored number:
  * relative · |result| + absolute + terms · the scale of its error, with `by_count` times the square
- * root of the number of its terms. All 0: the stored number is exact, with `signs` also that of a
- * zero. */
+ * root of the number of its terms. All 0: the stored number is exact, with `signs` also the sign
+ * of a zero. */
 typedef struct allowed_error {
   double relative, absolute, terms;
   bool by_count, signs;

@@ -97,7 +97,7 @@ static void check(const operands *o, const sample *s) {
   free(sum);
 }
 
-/* Sums are rounded once: f64 holds those of long rows of narrower weights. */
+/* Sums are rounded once: f64 holds the sums of long rows of narrower weights. */
 static void rows_are_counted_with_the_same_bits_for_all_threads(void **state) {
   (void)state;
   static const int32_t threads[] = {1, 2, 3, 8};

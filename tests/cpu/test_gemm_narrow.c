@@ -53,7 +53,7 @@ static void narrow_kernels_are_chosen(void **state) {
                {3000, 4, 4, GAPS, false}};
   test_random random = {.state = 9};
   fixture f;
-  assert_true(open_device(&f, 2, NULL, NULL));
+  assert_true(open_device(&f, 2, NULL, "none"));
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const sample s = {.a = COMPUTE_F32,
                       .b = COMPUTE_F32,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated kernels compute what the double reference computes. Every sample runs in the emulator,
+/* Generated kernels agree with the double reference. Every sample runs in the emulator,
  * for several kinds of device, with several tunings, item by item in several orders.
  *
  * A command line argument restricts the run to samples whose names contain it. */

@@ -11,8 +11,8 @@
  * library. */
 static const cpu_implementation own_first[] = {
     {"narrow", gemm_narrow_accept}, {"own", gemm_own_accept}, {NULL, NULL}};
-static const cpu_implementation blas_first[] = {{"narrow", gemm_narrow_accept},
-                                                {"OpenBLAS", gemm_blas_accept},
+static const cpu_implementation blas_first[] = {{"OpenBLAS", gemm_blas_accept},
+                                                {"narrow", gemm_narrow_accept},
                                                 {"own", gemm_own_accept},
                                                 {NULL, NULL}};
 

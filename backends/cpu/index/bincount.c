@@ -154,7 +154,7 @@ static void count_part(const bincount_kernel *kernel, const bincount_row *row, i
   }
 }
 
-/* Adds bins first … end − 1 of a part's histogram to those of a row. */
+/* Adds bins first … end − 1 of a part's histogram to a row's bins. */
 static void add_part(const bincount_kernel *kernel, bin *total, const bin *part, int64_t first,
                      int64_t end) {
   if (kernel->weights == NO_WEIGHTS)

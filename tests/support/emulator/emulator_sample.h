@@ -25,7 +25,7 @@ bool emulator_sample_run(emulator_sample *m, emulator_program *program,
 /* Returns true if nothing was written before a buffer. */
 bool emulator_sample_intact(const emulator_sample *m, char *problem, size_t problem_bytes);
 
-/* Returns true if the results of the last run are those of sample_memory_expect. */
+/* Returns true if the results of the last run agree with sample_memory_expect. */
 bool emulator_sample_check(emulator_sample *m, char *problem, size_t problem_bytes);
 
 /* Returns true if a run in another order gives the bits of the last run. */

@@ -166,7 +166,7 @@ GEMM_INLINE void gemm_amx_take(const int rows, const int vectors, gemm_sums sum)
 }
 #endif
 
-/* Adds the terms after a run of k: those of rows to the sums, those of columns to `terms`. */
+/* Adds the terms after a run of k: row terms to the sums, column terms to `terms`. */
 GEMM_INLINE void gemm_take_terms(const int rows, const int vectors, const gemm_layout layout,
                                  const cpu_gemm_block *tile, const gemm_cursor *at, gemm_sums sum,
                                  gemm_vector *terms) {
