@@ -194,6 +194,25 @@ static void a_wrong_word_is_reported_as_before(void **state) {
   compute_tensor_release(ids);
 }
 
+/* A program may compile a plan for each factor. */
+static void unused_values_are_released(void **state) {
+  (void)state;
+  compute_tensor *weights =
+      test_random_tensor(test_context, COMPUTE_F16, COMPUTE_SHAPE(DEPTH, WIDTH), 13);
+  compute_tensor_freeze(weights);
+  const uint64_t before = bytes_active();
+  for (int i = 1; i <= 100; i++) {
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node w = compute_cast(g, compute_parameter(g, weights), COMPUTE_F32);
+    const compute_node y = compute_mul(g, compute_mul(g, w, compute_scalar(g, COMPUTE_F32, i)),
+                                       compute_input(g, COMPUTE_F32, COMPUTE_SCALAR));
+    compute_plan_release(test_compile(g, &y, 1, 0));
+    compute_graph_release(g);
+  }
+  assert_true(bytes_active() - before < 20 * DEPTH * WIDTH * sizeof(float));
+  compute_tensor_release(weights);
+}
+
 static void *compile_often(void *user) {
   compute_tensor *weights = user;
   for (int64_t rows = 1; rows < 12; rows++) {
@@ -310,6 +329,7 @@ int main(void) {
       cmocka_unit_test(views_of_one_tensor_have_different_values),
       cmocka_unit_test(a_table_is_not_expanded_for_some_rows),
       cmocka_unit_test(a_wrong_word_is_reported_as_before),
+      cmocka_unit_test(unused_values_are_released),
       cmocka_unit_test(threads_keep_one_value),
       cmocka_unit_test(random_graphs_keep_their_results),
       cmocka_unit_test(a_compilation_survives_each_failing_allocation),
