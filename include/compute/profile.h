@@ -48,9 +48,10 @@ COMPUTE_API compute_status compute_profile_clear(compute_context *context);
  * - the counters of its pool (compute_pool_statistics) and of its builds
  *   (compute_build_statistics);
  * - the counters of the disk cache, and the fallbacks with their texts;
- * - all records, for kernels, transfers, builds, runs, waits and spans of the caller: count, total,
- *   mean, median, 90th percentile, extremes, bytes, FLOP, and rates, as fractions of the device's
- *   measured peaks where those are known. Median and percentile are accurate to within 4 %.
+ * - all records, for kernels, transfers, builds, runs, waits, passes of compilations and spans of
+ *   the caller: count, total, mean, median, 90th percentile, extremes, bytes, FLOP, and rates, as
+ *   fractions of the device's measured peaks where those are known. Median and percentile are
+ *   accurate to within 4 %.
  *
  * The file is replaced by renaming, so that a reader never sees half of it; a pipe, a device file
  * or a link is written to directly. Devices of modules that are not open yet are omitted. Waits for

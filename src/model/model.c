@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "core/base/alloc.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/device/collector.h"
 #include "model/stage.h"
 
 static object_kind model_object = {.name = "model", .plural = "models"};
@@ -193,6 +195,7 @@ static compute_status load(compute_context *context, const char *operation,
   if (status) return status;
   compute_model *model = base_allocate(1, sizeof *model);
   if (!model) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  const int64_t begin = clock_now();
   pthread_mutex_init(&model->recording, NULL);
   pthread_mutex_init(&model->lock, NULL);
   model->context = context;
@@ -218,6 +221,7 @@ static compute_status load(compute_context *context, const char *operation,
     compute_model_release(model);
     return status;
   }
+  profile_pass(context, "load", source->path, begin);
   *result = model;
   return COMPUTE_OK;
 }

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "core/base/alloc.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/device/collector.h"
 #include "model/loop.h"
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
@@ -311,7 +313,9 @@ static compute_status record_stage(model_recorder *recorder, model_stage *stage,
   const int64_t first_id = recorder->next_id;
   recorder->graph = compute_graph_create(model->context);
   if (!recorder->graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  const int64_t begin = clock_now();
   compute_status status = record_run(recorder, &stage->end);
+  profile_pass(model->context, "record", model_graph(model)->name, begin);
   stage->loop = recorder->loop;
   if (!status) status = end_stage(recorder, stage, first_id, wanted);
   compute_graph_release(recorder->graph);

@@ -112,10 +112,10 @@ static void add_disk_cache(text_buffer *text, disk_cache *cache) {
 static const struct {
   profile_kind kind;
   const char *name;
-} lists[] = {{PROFILE_KERNEL, "kernels"},       {PROFILE_TRANSFER, "transfers"},
-             {PROFILE_RECORDING, "recordings"}, {PROFILE_RUN, "runs"},
-             {PROFILE_SUBMIT, "submissions"},   {PROFILE_WAIT, "waits"},
-             {PROFILE_BUILD, "builds"},         {PROFILE_SPAN, "spans"}};
+} lists[] = {
+    {PROFILE_KERNEL, "kernels"}, {PROFILE_TRANSFER, "transfers"}, {PROFILE_RECORDING, "recordings"},
+    {PROFILE_RUN, "runs"},       {PROFILE_SUBMIT, "submissions"}, {PROFILE_WAIT, "waits"},
+    {PROFILE_BUILD, "builds"},   {PROFILE_PASS, "passes"},        {PROFILE_SPAN, "spans"}};
 
 /* Rates cover only calls with a measured time. Kernels also get fractions of the device's peak if
  * it is known. */

@@ -26,18 +26,29 @@ static int costliest_first(const void *a, const void *b) {
   return strcmp(x->entry->text, y->entry->text);
 }
 
-/* Kinds that occupy a device themselves. The other kinds contain them or wait for them. */
-static bool is_work(profile_kind kind) {
-  return kind == PROFILE_KERNEL || kind == PROFILE_TRANSFER || kind == PROFILE_RECORDING ||
-         kind == PROFILE_BUILD;
+/* The parts of the table. Work occupies a device itself; others contain it or wait for it. */
+typedef enum part { WORK, AROUND, COMPILING, PARTS } part;
+
+static part part_of(profile_kind kind) {
+  switch (kind) {
+  case PROFILE_KERNEL:
+  case PROFILE_TRANSFER:
+  case PROFILE_RECORDING:
+  case PROFILE_BUILD: return WORK;
+  case PROFILE_PASS: return COMPILING;
+  default: return AROUND;
+  }
 }
 
-static size_t gather(profile_collector *p, uint32_t count, bool work, line *lines) {
+static const char *const titles[PARTS] = {"", "\nplans, runs and waits that contain these\n",
+                                          "\ncompilations and their passes\n"};
+
+static size_t gather(profile_collector *p, uint32_t count, part wanted, line *lines) {
   size_t used = 0;
   profile_entry e;
   for (uint32_t i = 1; i <= count; i++) {
     profile_entry_copy(p, i, &e);
-    if (e.times.count == 0 || e.kind == PROFILE_EVENT || is_work(e.kind) != work) continue;
+    if (e.times.count == 0 || e.kind == PROFILE_EVENT || part_of(e.kind) != wanted) continue;
     lines[used++] = (line){.entry = p->entries[i - 1],
                            .total = (double)e.times.sum,
                            .mean = (double)e.times.sum / (double)e.times.count,
@@ -129,12 +140,12 @@ compute_status compute_profile_text(compute_context *context, char **result) {
   text_buffer text = {0};
   line *lines = base_allocate(count, sizeof *lines);
   if (lines) {
-    const size_t work = gather(p, count, true, lines);
-    if (work == 0) text_add(&text, "no kernel or transfer was recorded\n");
-    if (work > 0) add_lines(&text, lines, work);
-    const size_t rest = gather(p, count, false, lines);
-    if (rest > 0) text_add(&text, "\nplans, runs and waits that contain these\n");
-    if (rest > 0) add_lines(&text, lines, rest);
+    for (part i = WORK; i < PARTS; i++) {
+      const size_t found = gather(p, count, i, lines);
+      if (i == WORK && found == 0) text_add(&text, "no kernel or transfer was recorded\n");
+      if (found > 0) text_add(&text, "%s", titles[i]);
+      if (found > 0) add_lines(&text, lines, found);
+    }
     add_counts(&text, context, count_missing(p, count));
   }
   const bool good = lines && !text.failed;

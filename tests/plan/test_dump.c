@@ -17,7 +17,7 @@ enum { BATCH = 4, SIDE = 8, FILTERS = 6, CLASSES = 10 };
 
 static const char *const passes[] = {
 #define PASS(name, text) text,
-    DUMP_PASSES(PASS)
+    PLAN_PASSES(PASS)
 #undef PASS
 };
 
@@ -221,15 +221,15 @@ static void passes_say_what_they_did(void **state) {
   open_network(&n, "cpu", "cpu");
   compute_plan_release(compile(&n, "what", 0));
   const unsigned plan = last_plan("what");
-  expect_in(plan, DUMP_GRAPH, "constant 0.5  f32 []");
-  expect_in(plan, DUMP_GRAPH, "input  f32 [4,3,8,8] \"a \\\"name\\\" \\\\ {\\n?\?\"");
-  expect_in(plan, DUMP_FOLD, "was add");
-  expect_in(plan, DUMP_CAPTURE, "constant 2  f32 []");
-  expect_in(plan, DUMP_FUSE, "view of ");
-  expect_in(plan, DUMP_FUSE, ", stored\n");
-  expect_in(plan, DUMP_FUSE, "cluster 1, conv2d: ");
-  expect_in(plan, DUMP_LOWER, "-> value ");
-  expect_in(plan, DUMP_ARENA, "-> @0\n");
+  expect_in(plan, PASS_GRAPH, "constant 0.5  f32 []");
+  expect_in(plan, PASS_GRAPH, "input  f32 [4,3,8,8] \"a \\\"name\\\" \\\\ {\\n?\?\"");
+  expect_in(plan, PASS_FOLD, "was add");
+  expect_in(plan, PASS_CAPTURE, "constant 2  f32 []");
+  expect_in(plan, PASS_FUSE, "view of ");
+  expect_in(plan, PASS_FUSE, ", stored\n");
+  expect_in(plan, PASS_FUSE, "cluster 1, conv2d: ");
+  expect_in(plan, PASS_LOWER, "-> value ");
+  expect_in(plan, PASS_ARENA, "-> @0\n");
   close_network(&n);
 }
 
@@ -254,7 +254,7 @@ static void the_last_pass_is_the_plan(void **state) {
   open_network(&n, "cpu", "cpu");
   compute_plan *plan = compile(&n, "explained", 0);
   char *steps = explained_steps(plan);
-  char *text = file_text(pass_path(last_plan("explained"), DUMP_ARENA, "txt"));
+  char *text = file_text(pass_path(last_plan("explained"), PASS_ARENA, "txt"));
   assert_string_equal(after_title(after_title(text)), steps);
   free(text);
   free(steps);
@@ -274,7 +274,7 @@ static void each_compilation_has_its_number(void **state) {
   }
   assert_true(plan[1] > plan[0]);
   for (int pass = 1; pass <= PASSES; pass++) {
-    if (pass == DUMP_PLACE) continue; /* without placement by cost */
+    if (pass == PASS_PLACE) continue; /* without placement by cost */
     char *first = file_text(pass_path(plan[0], pass, "txt"));
     char *second = file_text(pass_path(plan[1], pass, "txt"));
     assert_string_equal(after_title(first), after_title(second));
@@ -296,8 +296,8 @@ static void texts_do_not_follow_the_locale(void **state) {
   compute_plan_release(compile(&n, "german", 0));
   uselocale(own);
   const unsigned plan[] = {last_plan("own"), last_plan("german")};
-  for (int pass = DUMP_GRAPH; pass <= DUMP_ARENA; pass++) {
-    if (pass == DUMP_PLACE) continue;
+  for (int pass = PASS_GRAPH; pass <= PASS_ARENA; pass++) {
+    if (pass == PASS_PLACE) continue;
     char *first = file_text(pass_path(plan[0], pass, "txt"));
     char *second = file_text(pass_path(plan[1], pass, "txt"));
     assert_string_equal(after_title(first), after_title(second));
@@ -388,7 +388,7 @@ static void links_are_not_followed(void **state) {
   open_network(&n, "cpu", "cpu");
   compute_plan_release(compile(&n, "first", 0));
   const unsigned last = last_plan("constant folding"); /* within the first */
-  assert_int_equal(symlink(victim, pass_path(last + 1, DUMP_GRAPH, "txt")), 0);
+  assert_int_equal(symlink(victim, pass_path(last + 1, PASS_GRAPH, "txt")), 0);
   warnings = 0;
   compute_log_set(count_warning, NULL, COMPUTE_LOG_WARNING);
   compute_plan_release(compile(&n, "second", 0));

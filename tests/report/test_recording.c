@@ -151,6 +151,26 @@ static void nothing_is_recorded_before_the_start_or_after_a_clear(void **state) 
   release(&f);
 }
 
+/* The whole compilation contains its passes, which follow each other. */
+static void compilations_record_their_passes(void **state) {
+  (void)state;
+  skip_without_python();
+  assert_ok(compute_profile_start(context, NULL));
+  fixture f = make_fixture();
+  run(&f, f.y, 1);
+  assert_string_equal(
+      ask("[(x[\"name\"],x[\"detail\"],x[\"count\"]) for x in p[\"passes\"] if x[\"detail\"]]"),
+      "[('compile', 'two \"steps\"', 1)]");
+  assert_string_equal(
+      ask("[n for n in \"fold capture fuse order lower pack arena finish\".split() if "
+          "[x[\"count\"] for x in p[\"passes\"] if x[\"name\"]==n] != [1]]"),
+      "[]");
+  assert_string_equal(ask("0<sum(x[\"total_ns\"] for x in p[\"passes\"] if not x[\"detail\"])<="
+                          "sum(x[\"total_ns\"] for x in p[\"passes\"] if x[\"detail\"])"),
+                      "True");
+  release(&f);
+}
+
 /* Spans with unique names fill the table; the profile reports it, and recording continues. */
 static void a_full_table_says_so(void **state) {
   (void)state;
@@ -449,6 +469,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RECORDING_TEST(what_ran_is_counted_and_its_times_fit_together),
       RECORDING_TEST(nothing_is_recorded_before_the_start_or_after_a_clear),
+      RECORDING_TEST(compilations_record_their_passes),
       RECORDING_TEST(a_full_table_says_so),
       RECORDING_TEST(the_timeline_keeps_the_latest_and_says_what_it_dropped),
       RECORDING_TEST(two_threads_lose_nothing_and_switching_disturbs_nobody),

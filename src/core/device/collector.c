@@ -186,6 +186,12 @@ void profile_host(compute_context *context, uint32_t entry, int64_t begin, profi
   pthread_mutex_unlock(&p->mutex);
 }
 
+void profile_pass(compute_context *context, const char *text, const char *detail, int64_t begin) {
+  if (!profile_is_on(context)) return;
+  const uint32_t entry = profile_entry_of(context, NULL, PROFILE_PASS, text, detail ? detail : "");
+  profile_host(context, entry, begin, (profile_work){0});
+}
+
 /* Returns 1 + the index of the note with this text, and adds 1 to its count. Adds the note if there
  * is room; otherwise returns 0. */
 static uint16_t count_note(profile_collector *p, const profile_note *note) {

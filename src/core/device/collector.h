@@ -74,6 +74,7 @@ typedef enum profile_kind {
   PROFILE_RECORDING, /* a plan's steps, submitted together */
   PROFILE_RUN,
   PROFILE_BUILD,
+  PROFILE_PASS,   /* of the compilation of a plan, and the whole compilation */
   PROFILE_SUBMIT, /* the host's part of a run on an asynchronous device */
   PROFILE_WAIT,
   PROFILE_SPAN,
@@ -164,9 +165,10 @@ typedef struct profile_mark {
 void profile_begin(compute_queue *queue, profile_mark *mark);
 void profile_end(profile_mark *mark, compute_status status, uint32_t entry, profile_work work);
 
-/* profile_host records a host interval that ends now, on the calling thread's row. profile_event
- * records an instant. */
+/* profile_host records a host interval that ends now, on the calling thread's row, and profile_pass
+ * one of a compilation, if recording is on. profile_event records an instant. */
 void profile_host(compute_context *context, uint32_t entry, int64_t begin, profile_work work);
+void profile_pass(compute_context *context, const char *text, const char *detail, int64_t begin);
 void profile_event(compute_context *context, const compute_device *device, fallback_kind kind,
                    const char *text);
 

@@ -209,22 +209,22 @@ static bool prefers_channels_last(const compute_plan *plan, const compute_plan_o
 }
 
 static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
-                           scratch *memory, const plan_dump *dump, fusion *f) {
+                           scratch *memory, pass_log *log, fusion *f) {
   const fuse_options how = {.fuse = !(options->flags & COMPUTE_PLAN_NO_FUSION),
                             .updates_wait = can_be_repeated(plan, options)};
   bool changed = false;
   compute_status status = fuse_nodes(r, how, memory, f);
-  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_FUSE, r, f, NULL, NULL);
+  if (status == COMPUTE_OK) pass_log_nodes(log, PASS_FUSE, r, f, NULL, NULL);
   if (status == COMPUTE_OK && how.fuse && r->simplify) status = repeat_cheap(r, f, &changed);
   if (status == COMPUTE_OK && changed) status = fuse_nodes(r, how, memory, f);
   if (status == COMPUTE_OK && how.fuse && r->simplify)
-    dump_nodes(dump, DUMP_REPEAT, r, f, NULL, NULL);
+    pass_log_nodes(log, PASS_REPEAT, r, f, NULL, NULL);
   if (status == COMPUTE_OK && how.fuse) status = merge_updates(r, memory, f);
-  if (status == COMPUTE_OK && how.fuse) dump_nodes(dump, DUMP_MERGE, r, f, NULL, NULL);
+  if (status == COMPUTE_OK && how.fuse) pass_log_nodes(log, PASS_MERGE, r, f, NULL, NULL);
   if (status != COMPUTE_OK || !prefers_channels_last(plan, options)) return status;
   const uint64_t capabilities = plan->device[PLAN_MAIN]->info.capabilities;
   status = channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
-  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_CHANNELS, r, f, NULL, NULL);
+  if (status == COMPUTE_OK) pass_log_nodes(log, PASS_CHANNELS, r, f, NULL, NULL);
   return status;
 }
 
@@ -235,36 +235,37 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
   fusion f;
   port_plan ports;
   folding folded = {0};
-  plan_dump record;
-  const plan_dump *dump = dump_begin(plan, &record);
+  pass_log record;
+  pass_log *log = pass_log_begin(plan, &record);
   bool simplify = !(options->flags & COMPUTE_PLAN_NO_SIMPLIFICATION);
   lowering l = {.r = &r,
                 .f = &f,
                 .memory = memory,
                 .plan = plan,
-                .dump = dump,
+                .log = log,
                 .fallback = plan->fallback,
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
                 .convolution = allowed_precision(options->flags)};
   const compute_device *kernels = kernels_device(plan, options);
   compute_status status = COMPUTE_OK;
-  dump_graph(dump, DUMP_GRAPH, graph, outputs, count, &folded);
+  pass_log_graph(log, PASS_GRAPH, graph, outputs, count, &folded);
   if (simplify)
     status = fold_nodes(graph, outputs, count, kernels, plan->device[PLAN_MAIN], memory, &folded);
-  if (status == COMPUTE_OK && simplify) dump_graph(dump, DUMP_FOLD, graph, outputs, count, &folded);
+  if (status == COMPUTE_OK && simplify)
+    pass_log_graph(log, PASS_FOLD, graph, outputs, count, &folded);
   if (status == COMPUTE_OK)
     status = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,
                         memory);
-  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_CAPTURE, &r, NULL, NULL, NULL);
-  if (status == COMPUTE_OK) status = fuse(&r, plan, options, memory, dump, &f);
+  if (status == COMPUTE_OK) pass_log_nodes(log, PASS_CAPTURE, &r, NULL, NULL, NULL);
+  if (status == COMPUTE_OK) status = fuse(&r, plan, options, memory, log, &f);
   if (status == COMPUTE_OK) status = lower_begin(&l);
   if (status == COMPUTE_OK && is_automatic(plan->context, options)) {
     status = place_clusters(&l, options->device);
     plan->generation = device_generation(plan->device[PLAN_MAIN]);
-    if (status == COMPUTE_OK) dump_nodes(dump, DUMP_PLACE, &r, &f, &l, NULL);
+    if (status == COMPUTE_OK) pass_log_nodes(log, PASS_PLACE, &r, &f, &l, NULL);
   }
   if (status == COMPUTE_OK) status = ports_collect(&l, outputs, count, &ports);
-  if (status == COMPUTE_OK) dump_nodes(dump, DUMP_ORDER, &r, &f, &l, ports.order);
+  if (status == COMPUTE_OK) pass_log_nodes(log, PASS_ORDER, &r, &f, &l, ports.order);
   if (status == COMPUTE_OK) status = copy_ports(plan, &r, &ports);
   if (status == COMPUTE_OK) status = lower_all(&l, &ports);
   if (status == COMPUTE_OK) status = copy_steps(plan, &l);
@@ -273,6 +274,7 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
     plan->info.arena_bytes = plan->arena_bytes[PLAN_MAIN] + plan->arena_bytes[PLAN_CPU];
   lower_abandon(&l);
   fold_release(&folded);
+  pass_log_finish(log);
   return status;
 }
 

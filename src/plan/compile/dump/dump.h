@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* COMPUTE_DUMP: writes the result of each compilation pass as text and for Graphviz.
+/* What is logged of the passes of a compilation: their times, for the profile, and their results, as
+ * text and for Graphviz, with COMPUTE_DUMP. A call after a pass logs both. The time of a pass is the
+ * time since the last call; writing does not count.
  *
  * Pass 4 of the process's compilation 12 writes plan-0012-04-fuse.txt and .dot. A pass has the same
- * number in every compilation; passes that do not run write nothing. Without the variable, each
- * function below is a comparison with NULL. A failed dump never fails a compilation. */
+ * number in every compilation; passes that do not run write nothing. Without a profile and the
+ * variable, each function below is a comparison with NULL. A failed dump never fails a compilation. */
 #ifndef PLAN_DUMP_H
 #define PLAN_DUMP_H
 
+#include "core/base/clock.h"
 #include "core/base/dump.h"
 #include "core/base/text.h"
 #include "plan/compile/lower/lower.h"
 
 /* In execution order. */
-#define DUMP_PASSES(PASS)                                                                          \
+#define PLAN_PASSES(PASS)                                                                          \
   PASS(GRAPH, "graph")         /* as recorded by the caller */                                     \
   PASS(FOLD, "fold")           /* with folded constants */                                         \
   PASS(CAPTURE, "capture")     /* the planner's copy, rewritten */                                 \
@@ -30,26 +33,36 @@
   PASS(PACK, "pack")           /* with prepacked weights */                                        \
   PASS(ARENA, "arena")         /* with an offset for every value: the plan */
 
-typedef enum dump_pass {
-  DUMP_NONE,
-#define PASS(name, text) DUMP_##name,
-  DUMP_PASSES(PASS)
+typedef enum plan_pass {
+  PASS_NONE,
+#define PASS(name, text) PASS_##name,
+  PLAN_PASSES(PASS)
 #undef PASS
-} dump_pass;
+} plan_pass;
 
-/* One compilation. */
-typedef struct plan_dump {
-  dump_folder *folder;
-  uint32_t number; /* of the process's compilations, from 1 */
+/* A compilation that is logged. */
+typedef struct pass_log {
   const compute_plan *plan;
-} plan_dump;
+  dump_folder *folder; /* NULL: no dump */
+  uint32_t number;     /* of the process's compilations with a dump, from 1 */
+  bool is_timed;
+  int64_t begin;      /* of the compilation */
+  int64_t pass_begin; /* of the pass in progress */
+} pass_log;
 
-/* Fills in `d` and returns it; NULL if dumps are off. */
-const plan_dump *dump_begin(const compute_plan *plan, plan_dump *d);
+/* Fills in `d` and returns it; NULL if neither dumps nor the profile are on. */
+pass_log *pass_log_begin(const compute_plan *plan, pass_log *d);
 
-/* ---- nodes.c, steps.c: for a dump that is not NULL ------------------------------------------- */
+/* Adds the time of the pass that ends now to the profile. */
+void pass_log_time(const pass_log *d, plan_pass pass);
 
-void dump_write_graph(const plan_dump *d, dump_pass pass, const compute_graph *graph,
+/* Adds the times since the last pass ("finish") and of the whole compilation to the profile. `d` may
+ * be NULL. */
+void pass_log_finish(const pass_log *d);
+
+/* ---- nodes.c, steps.c: for a log that is not NULL ------------------------------------------- */
+
+void dump_write_graph(const pass_log *d, plan_pass pass, const compute_graph *graph,
                       const uint32_t *outputs, uint32_t count, const folding *folded);
 
 typedef struct dump_state {
@@ -59,27 +72,37 @@ typedef struct dump_state {
   const uint32_t *order;
 } dump_state;
 
-void dump_write_nodes(const plan_dump *d, dump_pass pass, const dump_state *state);
-void dump_write_steps(const plan_dump *d, dump_pass pass, const lowering *l);
+void dump_write_nodes(const pass_log *d, plan_pass pass, const dump_state *state);
+void dump_write_steps(const pass_log *d, plan_pass pass, const lowering *l);
 
-/* ---- Calls of the passes --------------------------------------------------------------------- */
+/* ---- Calls after a pass ---------------------------------------------------------------------- */
 
-/* Writes the nodes that `outputs` need of a graph. The values of `folded` replace nodes. */
-static inline void dump_graph(const plan_dump *d, dump_pass pass, const compute_graph *graph,
-                              const uint32_t *outputs, uint32_t count, const folding *folded) {
-  if (d) dump_write_graph(d, pass, graph, outputs, count, folded);
+/* With the nodes that `outputs` need of a graph. The values of `folded` replace nodes. */
+static inline void pass_log_graph(pass_log *d, plan_pass pass, const compute_graph *graph,
+                                  const uint32_t *outputs, uint32_t count, const folding *folded) {
+  if (!d) return;
+  pass_log_time(d, pass);
+  if (d->folder) dump_write_graph(d, pass, graph, outputs, count, folded);
+  d->pass_begin = clock_now();
 }
 
-/* Writes the planner's nodes. Unknown parts are NULL: clusters, their devices (l->places) and their
+/* With the planner's nodes. Unknown parts are NULL: clusters, their devices (l->places) and their
  * order. */
-static inline void dump_nodes(const plan_dump *d, dump_pass pass, const ir *r, const fusion *f,
-                              const lowering *l, const uint32_t *order) {
-  if (d) dump_write_nodes(d, pass, &(const dump_state){r, f, l, order});
+static inline void pass_log_nodes(pass_log *d, plan_pass pass, const ir *r, const fusion *f,
+                                  const lowering *l, const uint32_t *order) {
+  if (!d) return;
+  pass_log_time(d, pass);
+  if (d->folder) dump_write_nodes(d, pass, &(const dump_state){r, f, l, order});
+  d->pass_begin = clock_now();
 }
 
-/* Writes the steps of a lowering whose `dump` is set. */
-static inline void dump_steps(const lowering *l, dump_pass pass) {
-  if (l->dump) dump_write_steps(l->dump, pass, l);
+/* With the steps of a lowering whose `log` may be NULL. */
+static inline void pass_log_steps(const lowering *l, plan_pass pass) {
+  pass_log *d = l->log;
+  if (!d) return;
+  pass_log_time(d, pass);
+  if (d->folder) dump_write_steps(d, pass, l);
+  d->pass_begin = clock_now();
 }
 
 /* ---- page.c: the two files of a pass --------------------------------------------------------- */
@@ -89,11 +112,11 @@ typedef struct dump_page {
 } dump_page;
 
 /* Begins both files with the plan, the pass and `count` `things`. */
-void dump_page_begin(dump_page *page, const plan_dump *d, dump_pass pass, uint32_t count,
+void dump_page_begin(dump_page *page, const pass_log *d, plan_pass pass, uint32_t count,
                      const char *things);
 
 /* Writes and releases both files; writes nothing if memory ran out. */
-void dump_page_write(dump_page *page, const plan_dump *d, dump_pass pass);
+void dump_page_write(dump_page *page, const pass_log *d, plan_pass pass);
 
 /* Adds a text of unknown origin as part of a quoted string, for readers and for Graphviz. Quotes
  * and backslashes are escaped and a newline becomes \n. Other control characters and bytes that are

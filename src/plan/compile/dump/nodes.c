@@ -86,7 +86,7 @@ static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t c
   return nodes;
 }
 
-void dump_write_graph(const plan_dump *d, dump_pass pass, const compute_graph *graph,
+void dump_write_graph(const pass_log *d, plan_pass pass, const compute_graph *graph,
                       const uint32_t *outputs, uint32_t count, const folding *folded) {
   dump_page page;
   unsigned char *marks = base_allocate(graph->count, 1);
@@ -182,7 +182,7 @@ static void add_cluster(dump_page *page, const dump_state *s, uint32_t index) {
   text_add(&page->dot, "  }\n");
 }
 
-void dump_write_nodes(const plan_dump *d, dump_pass pass, const dump_state *s) {
+void dump_write_nodes(const pass_log *d, plan_pass pass, const dump_state *s) {
   dump_page page;
   const uint32_t clusters = s->f ? s->f->cluster_count : 0;
   dump_page_begin(&page, d, pass, count_live(s->r), "nodes");

@@ -61,7 +61,7 @@ static void add_step(text_buffer *dot, const lowering *l, uint32_t number) {
     add_value(dot, l, &s->operand[k], number + 1, k < s->input_count);
 }
 
-void dump_write_steps(const plan_dump *d, dump_pass pass, const lowering *l) {
+void dump_write_steps(const pass_log *d, plan_pass pass, const lowering *l) {
   dump_page page;
   dump_page_begin(&page, d, pass, l->step_count, "steps");
   for (uint32_t i = 0; i < l->step_count; i++) {

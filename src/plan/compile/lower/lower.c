@@ -413,10 +413,10 @@ static compute_status store_results(lowering *l, const port_plan *ports, kernel_
 
 static const struct {
   compute_status (*run)(lowering *l);
-  dump_pass dump;
-} passes[] = {{pools_join, DUMP_POOLS},         {residuals_join, DUMP_RESIDUALS},
-              {micro_batches_cut, DUMP_SLICES}, {row_tiles_cut, DUMP_BANDS},
-              {pack_constants, DUMP_PACK},      {arena_place, DUMP_ARENA}};
+  plan_pass name;
+} passes[] = {{pools_join, PASS_POOLS},         {residuals_join, PASS_RESIDUALS},
+              {micro_batches_cut, PASS_SLICES}, {row_tiles_cut, PASS_BANDS},
+              {pack_constants, PASS_PACK},      {arena_place, PASS_ARENA}};
 
 compute_status lower_all(lowering *l, const port_plan *ports) {
   kernel_draft *draft = scratch_take(l->memory, 1, sizeof *draft);
@@ -425,10 +425,10 @@ compute_status lower_all(lowering *l, const port_plan *ports) {
   for (uint32_t i = 0; status == COMPUTE_OK && i < l->f->cluster_count; i++)
     status = lower_cluster(l, ports->order[i], draft);
   if (status == COMPUTE_OK) status = store_results(l, ports, draft);
-  if (status == COMPUTE_OK) dump_steps(l, DUMP_LOWER);
+  if (status == COMPUTE_OK) pass_log_steps(l, PASS_LOWER);
   for (size_t i = 0; status == COMPUTE_OK && i < sizeof passes / sizeof *passes; i++) {
     status = passes[i].run(l);
-    if (status == COMPUTE_OK) dump_steps(l, passes[i].dump);
+    if (status == COMPUTE_OK) pass_log_steps(l, passes[i].name);
   }
   return status;
 }

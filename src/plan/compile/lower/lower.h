@@ -87,7 +87,7 @@ typedef struct lowering {
   uint32_t step_count, step_capacity;
   uint64_t constant_bytes[PLAN_DEVICES], packed_constant_bytes;
   constant_piece *constant_pieces;
-  const struct plan_dump *dump; /* dump/dump.h; NULL: no dump of the passes */
+  struct pass_log *log; /* dump/dump.h; NULL: the passes are not logged */
 } lowering;
 
 /* Creates the arrays with one entry per node, all IR_NONE. COMPUTE_ERROR_OUT_OF_MEMORY is the only
