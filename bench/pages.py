@@ -109,6 +109,8 @@ def peers_section(name: str, data: Json) -> Section:
         if engine in table.NAMES and not engine.startswith("torch_")
     )
     head = ["row", "ours, ms", "best peer's time / ours", "other peers"]
+    if set(suites) <= set(table.FIRST):
+        head.append("load + first run, ms, and the fastest peer's / ours")
     title = " and ".join(table.TITLES[suite] for suite in suites)
     section = Section(name, title, max(data["dates"]), environment["commit"], suites, device,
                       command, f"{versions}; {data['isa']}", head)  # fmt: skip

@@ -15,6 +15,8 @@ NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "torch"
 TITLES = {"operation": "Single operations", "network": "Inference of whole networks", "bf16": "Inference in bf16",
           "train": "Training steps"}
 
+FIRST = ("network", "bf16")  # suites whose rows have the time until the first result
+
 
 def ratios(record):
     """(ratio, peer), the best peer first."""
@@ -51,6 +53,16 @@ def text(data):
     return "\n".join([*lines, summary(data["rows"])])
 
 
+def first(record):
+    """(ms, ratio, peer) of loading the file and the first run, the ratio to the fastest peer; None if not measured."""
+    times = {engine: 1e3 * (values["load_s"] + values["first_s"]) for engine, values in record["engines"].items()
+             if "load_s" in values}
+    ours = times.pop("libcompute", None)
+    if ours is None:
+        return None
+    return (ours, *min((peers / ours, engine) for engine, peers in times.items())) if times else (ours, None, None)
+
+
 def rounded(ratio):
     return f"{ratio:.2f}×" if round(ratio, 2) >= 1 else f"**{ratio:.2f}×**"
 
@@ -59,7 +71,12 @@ def markdown_row(record):
     found = ratios(record)
     best = f"{rounded(found[0][0])} {NAMES[found[0][1]]}" if found else "–"
     others = ", ".join(f"{NAMES[engine]} {ratio:.2f}" for ratio, engine in found[1:]) or "–"
-    return f"| {record['row']} | {record['engines']['libcompute']['ms']:.4g} | {best} | {others} |"
+    row = f"| {record['row']} | {record['engines']['libcompute']['ms']:.4g} | {best} | {others} |"
+    if record["suite"] not in FIRST:
+        return row
+    ms, ratio, peer = first(record) or (None, None, None)
+    compared = f", {rounded(ratio)} {NAMES[peer]}" if ratio else ""
+    return f"{row} {ms:.4g}{compared} |" if ms else f"{row} – |"
 
 
 def read(path):
