@@ -39,14 +39,3 @@ endforeach()
 configure_file(src/compute.pc.in compute.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/compute.pc DESTINATION ${compute_pc_dir}
   COMPONENT development)
-
-add_custom_target(uninstall
-  COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt
-    -P ${PROJECT_SOURCE_DIR}/src/uninstall.cmake
-  VERBATIM)
-
-# The release, libcompute-<version>.tar.xz in the build folder, with the packaging for Debian.
-add_custom_target(dist
-  COMMAND bash ${PROJECT_SOURCE_DIR}/src/packaging/dist.sh ${PROJECT_SOURCE_DIR} ${PROJECT_VERSION}
-    ${CMAKE_BINARY_DIR}
-  VERBATIM)

@@ -1,4 +1,11 @@
 # SPDX-License-Identifier: MIT
+# install(), with COMPUTE_INSTALL.
+function(compute_install)
+  if(COMPUTE_INSTALL)
+    install(${ARGN})
+  endif()
+endfunction()
+
 # compute_add_backend(<name> <sources>...) makes a backend module: libcompute-<name>.so.
 #
 # A module is loaded at run time and exports one symbol. It needs the public headers and nothing of
@@ -29,9 +36,10 @@ function(compute_add_backend name)
   if(name STREQUAL cpu AND NOT BUILD_SHARED_LIBS)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE) # libcompute.a contains it
   else()
-    install(TARGETS ${target} LIBRARY DESTINATION ${COMPUTE_MODULE_INSTALL_DIR}
+    compute_install(TARGETS ${target} LIBRARY DESTINATION ${COMPUTE_MODULE_INSTALL_DIR}
       COMPONENT ${component})
     set_property(GLOBAL APPEND PROPERTY COMPUTE_MODULES ${name})
+    set_property(GLOBAL APPEND PROPERTY COMPUTE_MODULE_TARGETS ${target})
   endif()
 endfunction()
 
@@ -62,7 +70,7 @@ function(compute_accepts result version sources)
     list(APPEND try_FOLDERS ${installed})
   endif()
   set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY) # there is no main
-  try_compile(compute_accepted ${CMAKE_BINARY_DIR}/accepts/${result} SOURCES ${sources}
+  try_compile(compute_accepted ${PROJECT_BINARY_DIR}/accepts/${result} SOURCES ${sources}
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${try_FOLDERS}"
     COMPILE_DEFINITIONS -D_GNU_SOURCE ${try_DEFINE}
     LINK_LIBRARIES ${try_LINK}
@@ -112,5 +120,5 @@ function(compute_print_summary)
     message(STATUS "  left out  ${line}")
     string(APPEND text "${line}\n")
   endforeach()
-  file(WRITE ${CMAKE_BINARY_DIR}/left-out.txt "${text}")
+  file(WRITE ${PROJECT_BINARY_DIR}/left-out.txt "${text}")
 endfunction()

@@ -12,7 +12,7 @@ target_link_libraries(compute_with_cpu PRIVATE compute_flags)
 
 set(compute_static_objects $<TARGET_OBJECTS:compute_with_cpu> $<TARGET_OBJECTS:compute_cpu_objects>
   $<FILTER:$<TARGET_OBJECTS:compute_core>,EXCLUDE,/device/module_search\\.c>)
-set(compute_static_object ${CMAKE_BINARY_DIR}/generated/libcompute.o)
+set(compute_static_object ${PROJECT_BINARY_DIR}/generated/libcompute.o)
 add_custom_command(OUTPUT ${compute_static_object}
   COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${compute_static_object} ${compute_static_objects}
   COMMAND ${CMAKE_OBJCOPY} --localize-hidden --localize-symbol=compute_backend_entry

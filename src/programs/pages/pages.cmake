@@ -16,7 +16,7 @@ if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
     message(STATUS "No C compiler for this machine: no manual pages and completions")
     return()
   endif()
-  set(compute_options ${CMAKE_BINARY_DIR}/compute-options)
+  set(compute_options ${PROJECT_BINARY_DIR}/compute-options)
   list(TRANSFORM page_includes PREPEND -I OUTPUT_VARIABLE page_flags)
   file(GLOB page_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/compute/*.h
     ${PROJECT_SOURCE_DIR}/include/compute/backend/*.h
@@ -36,12 +36,12 @@ endif()
 
 # compute_add_page(<program> man|bash|zsh|fish <file> <folder of the installation>)
 function(compute_add_page program kind file folder)
-  set(page ${CMAKE_BINARY_DIR}/share/${kind}/${file})
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share/${kind})
+  set(page ${PROJECT_BINARY_DIR}/share/${kind}/${file})
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/${kind})
   add_custom_command(OUTPUT ${page} COMMAND ${compute_options} ${program} ${kind} ${page}
     DEPENDS ${compute_options} VERBATIM COMMENT "Writing ${file}")
   set_property(GLOBAL APPEND PROPERTY compute_pages ${page})
-  install(FILES ${page} DESTINATION ${folder})
+  compute_install(FILES ${page} DESTINATION ${folder})
 endfunction()
 
 foreach(program compute-info compute-run compute-tune compute-fit compute-bench compute-conformance)

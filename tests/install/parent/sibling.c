@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+int sibling(void);
+
+int sibling(void) {
+  return 1;
+}
