@@ -47,6 +47,14 @@ void window_results(const compute_window_attributes *w, int d, int64_t first, in
   *to = cpu_min(cpu_divide_up(high, w->stride[d]), w->result_size[d]);
 }
 
+void window_reach(const compute_window_attributes *w, int d, int64_t first, int64_t count,
+                  int64_t *from, int64_t *size) {
+  const int64_t begin = first * w->stride[d] - w->padding[d];
+  const int64_t end = begin + (count - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1;
+  *from = cpu_min(cpu_max(begin, 0), w->data_size[d]);
+  *size = cpu_max(cpu_min(end, w->data_size[d]) - *from, 0);
+}
+
 window_unit window_find_unit(const cpu_window *kernel, int64_t number) {
   const int64_t chunk = number % kernel->chunks, rest = number / kernel->chunks;
   const int64_t band = rest % kernel->bands, plane = rest / kernel->bands;
@@ -123,6 +131,7 @@ static compute_status window_run(const cpu_kernel *head, void *const *pointers) 
 static void window_clear(cpu_kernel *head) {
   cpu_window *kernel = (cpu_window *)head;
   cpu_release(head->device, kernel->counts);
+  cpu_release(head->device, kernel->fold_rows);
   cpu_release(head->device, kernel->taps);
   cpu_program_release(head->device, kernel->epilogue);
 }
@@ -283,8 +292,9 @@ static void choose_memory(cpu_window *kernel) {
   const bool place = w->operation == COMPUTE_WINDOW_ARGMAX; /* two lines along the results */
   const bool reads =
       !kernel->input[0].direct && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
-  kernel->line_bytes =
-      cpu_whole_lines((uint64_t)((place ? cpu_max(width, kernel->columns) : width) * element));
+  if (!kernel->fold_rows)
+    kernel->line_bytes =
+        cpu_whole_lines((uint64_t)((place ? cpu_max(width, kernel->columns) : width) * element));
   kernel->source_bytes = reads ? cpu_whole_lines((uint64_t)(height * width * element)) : 0;
   kernel->values_bytes = kernel->in_place
                              ? 0
@@ -353,6 +363,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   window_find_dense(kernel);
   kernel->stride2 = window_has_stride2(kernel);
   choose_units(kernel);
+  status = window_fold_prepare(kernel);
+  if (status) return status;
   choose_memory(kernel);
   status = count_columns(kernel);
   if (!status && w->by_data) status = window_gradient_prepare(kernel);
@@ -519,6 +531,7 @@ void window_merge_planes(cpu_window *kernel) {
   w->result_size[0] *= planes;
   kernel->size[0] = kernel->size[1] = 1;
   kernel->size[2] *= planes;
+  kernel->merged = true;
 }
 
 static bool is_one_line(const cpu_window *kernel, const window_operand *o, int64_t rows,
