@@ -8,7 +8,8 @@
 #include "program/program.h"
 
 enum {
-  WORK = 1 << 14, /* elements that repay another thread */
+  WORK = 1 << 14, /* elements that repay another thread, */
+  TAPS = 5,       /* with windows of at most so many rows and columns together */
   UNITS_PER_THREAD = 4,
   LONGEST_LINE = 4096, /* elements of a part of a line: it should stay in the level-1 cache */
   MOST_TAPS = 1 << 28  /* of a window with numbered taps: the numbers fit any type */
@@ -57,13 +58,14 @@ void window_reach(const compute_window_attributes *w, int d, int64_t first, int6
 
 window_unit window_find_unit(const cpu_window *kernel, int64_t number) {
   const int64_t chunk = number % kernel->chunks, rest = number / kernel->chunks;
-  const int64_t band = rest % kernel->bands, plane = rest / kernel->bands;
+  const int64_t band = rest % kernel->bands, plane = rest / kernel->bands * kernel->planes;
   window_unit unit = {.image = plane / kernel->groups,
                       .channel = plane % kernel->groups * kernel->lanes,
                       .row = band * kernel->rows,
                       .column = chunk * kernel->columns};
   unit.rows = cpu_min(kernel->rows, kernel->size[2] - unit.row);
   unit.columns = cpu_min(kernel->columns, kernel->size[3] - unit.column);
+  unit.planes = cpu_min(kernel->planes, kernel->size[0] * kernel->groups - plane);
   return unit;
 }
 
@@ -248,7 +250,10 @@ static void choose_units(cpu_window *kernel) {
   if (!w->by_data && __builtin_mul_overflow(per_row, w->stride[0], &per_row)) per_row = INT64_MAX;
   kernel->rows = cpu_min(cpu_max(fit / per_row, 1), kernel->size[2]);
   int64_t work = planes * kernel->size[2];
-  if (__builtin_mul_overflow(work, line, &work)) work = INT64_MAX;
+  const int64_t taps = cpu_min(w->size[0], w->data_size[0]) + cpu_min(w->size[1], w->data_size[1]);
+  if (__builtin_mul_overflow(work, line, &work) ||
+      __builtin_mul_overflow(work, w->by_data ? 1 : cpu_max(1, taps / TAPS), &work))
+    work = INT64_MAX;
   const int64_t wanted = cpu_min(threads * UNITS_PER_THREAD, work / WORK);
   if (threads > 1 && planes * kernel->chunks < wanted) {
     const int64_t bands = cpu_divide_up(wanted, planes * kernel->chunks);
@@ -263,6 +268,7 @@ static void choose_units(cpu_window *kernel) {
       kernel->rows -= kernel->rows % w->stride[0];
   }
   kernel->bands = cpu_divide_up(kernel->size[2], kernel->rows);
+  kernel->planes = 1;
   kernel->units = planes * kernel->bands * kernel->chunks;
   kernel->tasks = threads > 1 ? cpu_max(1, cpu_min(kernel->units, wanted)) : 1;
   kernel->per_task = cpu_divide_up(kernel->units, kernel->tasks);

@@ -60,6 +60,7 @@ typedef struct cpu_window {
    * lines, the taps' places. */
   cpu_window_row *fold_rows;
   int64_t fold_pitch, fold_block, *fold_offsets;
+  int64_t planes, source_plane, result_plane; /* planes in one unit, and elements between them */
   bool halves;       /* by data: 2 × 2 windows that neither overlap nor leave the data */
   bool halves_short; /* 2 × 2 windows of short, dense lines */
   bool stride2;      /* by data: 3 × 3 windows with stride 2, or 2 × 2 averages */
@@ -78,6 +79,7 @@ typedef struct window_launch {
 typedef struct window_unit {
   int64_t image, channel;
   int64_t row, rows, column, columns; /* of the results */
+  int64_t planes;                     /* from this one on; more than one if all are whole */
 } window_unit;
 
 /* Rows of an input of the window, as lines. */

@@ -108,6 +108,27 @@ static bool may_pad(const cpu_window *kernel, int64_t positions) {
          (kernel->merged || has_data(w, 0, kernel->size[2])) && has_data(w, 1, kernel->size[3]);
 }
 
+/* Elements between planes, if all are evenly spaced; else 0. */
+static int64_t plane_step(const cpu_window *kernel, const window_operand *o) {
+  if (kernel->size[1] == 1) return o->stride[0];
+  return kernel->size[0] == 1 || o->stride[0] == kernel->size[1] * o->stride[1] ? o->stride[1] : 0;
+}
+
+/* Small planes share a unit, if their results need no epilogue. */
+static void share_units(cpu_window *kernel) {
+  const int64_t planes = kernel->size[0] * kernel->groups;
+  const int64_t fit = STAGED / (kernel->fold_pitch * kernel->size[2]);
+  kernel->source_plane = plane_step(kernel, &kernel->input[0]);
+  kernel->result_plane = plane_step(kernel, &kernel->output[0]);
+  if (kernel->bands > 1 || kernel->chunks > 1 || kernel->lanes > 1 || !kernel->input[0].direct ||
+      !kernel->in_place || !kernel->source_plane || !kernel->result_plane)
+    return;
+  kernel->planes = cpu_max(1, cpu_min(fit, cpu_divide_up(planes, kernel->tasks)));
+  kernel->units = cpu_divide_up(planes, kernel->planes);
+  kernel->per_task = cpu_divide_up(kernel->units, kernel->tasks);
+  kernel->tasks = cpu_divide_up(kernel->units, kernel->per_task);
+}
+
 compute_status window_fold_prepare(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
   const int64_t step = kernel->columns > 1 ? w->stride[1] : 1;
@@ -126,7 +147,9 @@ compute_status window_fold_prepare(cpu_window *kernel) {
     row->count = window_count(w, 0, p);
   }
   kernel->fold_pitch = cpu_divide_up(positions * kernel->lanes, step) * step;
-  kernel->fold_block = cpu_min(cpu_max(STAGED / kernel->fold_pitch, 1), kernel->rows);
+  share_units(kernel);
+  kernel->fold_block =
+      cpu_min(cpu_max(STAGED / kernel->fold_pitch, 1), kernel->planes * kernel->rows);
   kernel->line_bytes = cpu_whole_lines(
       (uint64_t)(kernel->fold_block * kernel->fold_pitch * (step > 1 ? 2 : 1) * kernel->element));
   if (step == 1) return COMPUTE_OK;
@@ -152,7 +175,10 @@ static void fold_padded(const cpu_window *kernel, const window_unit *unit,
       .width = width * lanes,
       .pitch = lines->pitch,
       .to = to,
+      .source_plane = kernel->source_plane,
       .to_pitch = pitch,
+      .to_plane = kernel->result_plane,
+      .planes = unit->planes,
       .row_count = unit->rows,
       .columns = unit->columns * lanes,
       .rows = kernel->fold_rows + (kernel->merged ? 0 : unit->row),

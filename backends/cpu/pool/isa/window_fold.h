@@ -84,30 +84,32 @@ CPU_INLINE void fold_lines_by(fold_kind kind, bool scattered, const window_lines
   }
 }
 
-/* Folds rows first … first + count − 1 over the rows of their windows, into lines; `divides`: into
- * averages. */
+/* Folds rows first … first + count − 1 over the rows of their windows, into lines at `to`;
+ * `divides`: into averages. Neighbouring rows with the same taps are folded together, or the same
+ * row of all planes. */
 CPU_INLINE void fold_rows(fold_kind kind, const cpu_window_fold *w, int64_t first, int64_t count,
-                          ELEMENT *line, int64_t pitch, bool divides) {
-  for (int64_t i = 0; i < count;) {
-    const cpu_window_row row = w->rows[(first + i) * w->row_step];
-    int64_t same = 1;
-    while (i + same < count && w->rows[(first + i + same) * w->row_step].skip == row.skip &&
-           w->rows[(first + i + same) * w->row_step].taps == row.taps)
+                          ELEMENT *to, int64_t to_pitch, int64_t to_plane, bool divides) {
+  const bool across = w->planes > 1;
+  int64_t same = 1;
+  for (int64_t i = 0; i < count; i += same) {
+    const cpu_window_row *row = w->rows + (first + i) * w->row_step;
+    same = 1;
+    while (!across && i + same < count && row[same * w->row_step].skip == row->skip &&
+           row[same * w->row_step].taps == row->taps)
       same++;
-    const int64_t at = w->first + (first + i) * w->row_stride + row.skip * w->row_dilation;
-    const window_lines_fold f = {.to = line + i * pitch,
+    const int64_t at = w->first + (first + i) * w->row_stride + row->skip * w->row_dilation;
+    const window_lines_fold f = {.to = to + i * to_pitch,
                                  .from = (const ELEMENT *)w->source + at * w->pitch,
-                                 .to_pitch = pitch,
-                                 .from_pitch = w->row_stride * w->pitch,
-                                 .lines = same,
+                                 .to_pitch = across ? to_plane : to_pitch,
+                                 .from_pitch = across ? w->source_plane : w->row_stride * w->pitch,
+                                 .lines = across ? w->planes : same,
                                  .count = w->width,
-                                 .taps = row.taps,
+                                 .taps = row->taps,
                                  .apart = w->row_dilation * w->pitch,
-                                 .rows = divides ? w->rows + (first + i) * w->row_step : NULL,
-                                 .row_step = w->row_step,
+                                 .rows = divides ? row : NULL,
+                                 .row_step = across ? 0 : w->row_step,
                                  .divisors = w->divisors};
     fold_lines_by(kind, false, &f);
-    i += same;
   }
 }
 
@@ -127,28 +129,33 @@ CPU_INLINE void deal(ELEMENT *restrict to, const ELEMENT *restrict line, int64_t
   }
 }
 
-/* Folds `count` lines along the columns of their windows. */
+/* Folds rows first … first + count − 1, or the same rows of all planes, along the columns of their
+ * windows. */
 CPU_INLINE void fold_columns(fold_kind kind, const cpu_window_fold *w, int64_t first, int64_t count,
                              const ELEMENT *line, ELEMENT *dealt) {
+  const bool across = w->planes > 1;
+  const int64_t step = w->offset ? w->column_stride : 1, pitch = w->line_pitch / step;
   window_lines_fold f = {.to = (ELEMENT *)w->to + first * w->to_pitch,
-                         .from = line,
-                         .to_pitch = w->to_pitch,
-                         .from_pitch = w->line_pitch,
-                         .lines = count,
+                         .from = w->offset ? dealt : line,
+                         .to_pitch = across ? w->to_plane : w->to_pitch,
+                         .from_pitch = across ? w->row_count * pitch : pitch,
+                         .lines = across ? w->planes : count,
                          .count = w->columns,
                          .taps = w->taps,
                          .apart = w->tap_step,
                          .offset = w->offset,
                          .rows = w->divisors ? w->rows + first * w->row_step : NULL,
-                         .row_step = w->row_step,
+                         .row_step = across ? 0 : w->row_step,
                          .divisors = w->divisors};
-  if (w->offset) {
-    f.from_pitch = w->line_pitch / w->column_stride;
-    deal(dealt, line, count * f.from_pitch, w->column_stride, w->block * f.from_pitch);
-    f.from = dealt;
-    fold_lines_by(kind, true, &f);
-  } else {
-    fold_lines_by(kind, false, &f);
+  if (w->offset) deal(dealt, line, w->planes * count * pitch, step, w->block * pitch);
+  for (int64_t i = 0; i < (across ? count : 1); i++) {
+    if (w->offset)
+      fold_lines_by(kind, true, &f);
+    else
+      fold_lines_by(kind, false, &f);
+    f.to += w->to_pitch;
+    f.from += pitch;
+    f.rows = f.rows ? f.rows + w->row_step : NULL;
   }
 }
 
@@ -164,14 +171,17 @@ CPU_INLINE void fill_padding(fold_kind kind, const cpu_window_fold *w, ELEMENT *
 
 CPU_INLINE void fold_planes(fold_kind kind, const cpu_window_fold *w) {
   ELEMENT *line = w->room, *dealt = line + w->block * w->line_pitch;
+  const int64_t lines = w->planes * w->row_count;
+  const int64_t block = w->planes > 1 ? w->row_count : w->block;
   if (w->taps == 1 && w->column_stride == 1) {
-    fold_rows(kind, w, 0, w->row_count, w->to, w->to_pitch, w->divisors != NULL);
+    fold_rows(kind, w, 0, w->row_count, w->to, w->to_pitch, w->to_plane, w->divisors != NULL);
     return;
   }
-  fill_padding(kind, w, line, w->block < w->row_count ? w->block : w->row_count);
-  for (int64_t first = 0; first < w->row_count; first += w->block) {
-    const int64_t left = w->row_count - first, count = left < w->block ? left : w->block;
-    fold_rows(kind, w, first, count, line + w->before, w->line_pitch, false);
+  fill_padding(kind, w, line, lines < w->block ? lines : w->block);
+  for (int64_t first = 0; first < w->row_count; first += block) {
+    const int64_t left = w->row_count - first, count = left < block ? left : block;
+    fold_rows(kind, w, first, count, line + w->before, w->line_pitch, w->row_count * w->line_pitch,
+              false);
     fold_columns(kind, w, first, count, line, dealt);
   }
 }
@@ -184,10 +194,14 @@ CPU_INLINE bool line_has_nan(const ELEMENT *x, int64_t count) {
 }
 
 static bool has_nan(const cpu_window_fold *w) {
-  const ELEMENT *x = w->source;
-  if (w->pitch == w->width) return line_has_nan(x, w->height * w->width);
-  for (int64_t i = 0; i < w->height; i++)
-    if (line_has_nan(x + i * w->pitch, w->width)) return true;
+  const bool dense = w->pitch == w->width;
+  const int64_t plane = w->height * w->width, lines = dense ? 1 : w->height;
+  if (dense && w->source_plane == plane) return line_has_nan(w->source, w->planes * plane);
+  for (int64_t n = 0; n < w->planes; n++) {
+    const ELEMENT *x = (const ELEMENT *)w->source + n * w->source_plane;
+    for (int64_t i = 0; i < lines; i++)
+      if (line_has_nan(x + i * w->pitch, dense ? plane : w->width)) return true;
+  }
   return false;
 }
 

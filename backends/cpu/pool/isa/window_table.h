@@ -49,22 +49,23 @@ typedef struct cpu_window_row {
   int64_t skip, taps, count;
 } cpu_window_row;
 
-/* Rows of windows of one plane. Widths and distances along lines are in elements. No window is
- * outside the data. */
+/* Rows of windows of a plane, or all rows of several planes. Widths and distances are in elements.
+ * No window is outside the data. */
 typedef struct cpu_window_fold {
-  const void *source; /* `height` lines of `width` elements, `pitch` apart */
-  int64_t height, width, pitch;
+  const void *source; /* of a plane: `height` lines of `width` elements, `pitch` apart */
+  int64_t height, width, pitch, source_plane;
   void *to;
-  int64_t to_pitch, row_count, columns; /* of results */
-  const cpu_window_row *rows;           /* of result i: rows[i · row_step] */
+  int64_t to_pitch, to_plane, row_count, columns; /* of results of a plane */
+  int64_t planes;
+  const cpu_window_row *rows; /* of result i: rows[i · row_step] */
   int64_t row_step;
   int64_t first, row_stride, row_dilation; /* first: the line of tap 0 of the first result */
   int64_t before;                          /* padding to the left */
   int64_t taps, tap_step, column_stride;
-  const int64_t *offset; /* of taps in a line that is dealt out to column_stride > 1 arrays */
-  const void *divisors;  /* AVERAGE: the columns of windows; NULL: results are sums */
-  void *room;            /* `block` lines of line_pitch elements; twice, with offsets */
-  int64_t block, line_pitch;
+  const int64_t *offset;     /* of taps in a line that is dealt out to column_stride > 1 arrays */
+  const void *divisors;      /* AVERAGE: the columns of windows; NULL: results are sums */
+  void *room;                /* `block` lines of line_pitch elements; twice, with offsets */
+  int64_t block, line_pitch; /* with more than one plane, all rows are in a block */
 } cpu_window_fold;
 
 typedef struct cpu_window_loops {
