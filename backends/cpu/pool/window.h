@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Pooling on the CPU: the declarations that its files share.
  *
- *   window.c          makes a kernel: reads the descriptor, chooses lines and units of work; reads
- *                     lines, and runs the epilogue over finished ones
+ *   window.c          makes a kernel: reads the descriptor, chooses lines and units of work
+ *   window_lines.c    finds the data of a unit, reads lines, and runs the epilogue over results
  *   window_fold.c     folds the windows of a unit
  *   window_unit.c     finds the maxima of a unit, or distributes gradients
  *   window_stride2.c  distributes gradients for 3 × 3 windows with stride 2, and 2 × 2 averages
