@@ -8,86 +8,12 @@
 #include "program/program.h"
 
 enum {
-  WORK = 1 << 14, /* elements that repay another thread */
+  WORK = 1 << 14, /* elements that repay another thread, */
+  TAPS = 5,       /* with windows of at most so many rows and columns together */
   UNITS_PER_THREAD = 4,
   LONGEST_LINE = 4096, /* elements of a part of a line: it should stay in the level-1 cache */
   MOST_TAPS = 1 << 28  /* of a window with numbered taps: the numbers fit any type */
 };
-
-/* ---- Geometry ------------------------------------------------------------------------------ */
-
-void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,
-                 int64_t *end) {
-  const int64_t begin = i * w->stride[d] - w->padding[d];
-  const int64_t left = w->data_size[d] - begin;
-  *first = begin < 0 ? cpu_divide_up(-begin, w->dilation[d]) : 0;
-  *end = left > 0 ? cpu_min(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
-  *first = cpu_min(*first, *end);
-}
-
-int64_t window_count(const compute_window_attributes *w, int d, int64_t i) {
-  int64_t first, end;
-  window_taps(w, d, i, &first, &end);
-  if (w->count_padding) {
-    int64_t left; /* saturates */
-    if (__builtin_add_overflow(w->data_size[d] + w->padding[d] + w->padding_more[d],
-                               w->padding[d] - i * w->stride[d], &left))
-      left = INT64_MAX;
-    first = 0;
-    end = left > 0 ? cpu_min(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
-  }
-  return cpu_max(end - first, 1);
-}
-
-void window_results(const compute_window_attributes *w, int d, int64_t first, int64_t end,
-                    int64_t *from, int64_t *to) {
-  const int64_t reach = (w->size[d] - 1) * w->dilation[d];
-  const int64_t low = first + w->padding[d] - reach, high = end + w->padding[d];
-  *from = low > 0 ? cpu_divide_up(low, w->stride[d]) : 0;
-  *to = cpu_min(cpu_divide_up(high, w->stride[d]), w->result_size[d]);
-}
-
-window_unit window_find_unit(const cpu_window *kernel, int64_t number) {
-  const int64_t chunk = number % kernel->chunks, rest = number / kernel->chunks;
-  const int64_t band = rest % kernel->bands, plane = rest / kernel->bands;
-  window_unit unit = {.image = plane / kernel->groups,
-                      .channel = plane % kernel->groups * kernel->lanes,
-                      .row = band * kernel->rows,
-                      .column = chunk * kernel->columns};
-  unit.rows = cpu_min(kernel->rows, kernel->size[2] - unit.row);
-  unit.columns = cpu_min(kernel->columns, kernel->size[3] - unit.column);
-  return unit;
-}
-
-window_lines window_read(const window_launch *l, int which, const window_unit *unit, int64_t row,
-                         int64_t rows, int64_t column, int64_t columns, unsigned char *room) {
-  const cpu_window *kernel = l->kernel;
-  const window_operand *in = &kernel->input[which];
-  const int64_t at = unit->image * in->stride[0] + unit->channel * in->stride[1] +
-                     row * in->stride[2] + column * in->stride[3];
-  const unsigned char *from = (const unsigned char *)l->pointers[which] + at * in->size;
-  window_lines lines = {from, row, column, in->stride[2]};
-  if (in->direct || rows <= 0 || columns <= 0) return lines;
-  const cpu_load_loop load = kernel->head.device->isa->tile->load[in->dtype];
-  lines.data = room;
-  lines.pitch = columns * kernel->lanes;
-  int64_t length = lines.pitch;
-  if (kernel->lanes == 1 && in->stride[2] == columns * in->stride[3]) {
-    length *= rows; /* all rows form one contiguous line */
-    rows = 1;
-  }
-  for (int64_t i = 0; i < rows; i++) {
-    const unsigned char *line = from + i * in->stride[2] * in->size;
-    if (kernel->lanes == 1 || in->stride[3] == kernel->lanes * in->stride[1]) {
-      load(length, room, line, kernel->lanes == 1 ? in->stride[3] : in->stride[1]);
-      room += length * kernel->element;
-    } else {
-      for (int64_t j = 0; j < columns; j++, room += kernel->lanes * kernel->element)
-        load(kernel->lanes, room, line + j * in->stride[3] * in->size, in->stride[1]);
-    }
-  }
-  return lines;
-}
 
 /* ---- Launching ----------------------------------------------------------------------------- */
 
@@ -123,6 +49,7 @@ static compute_status window_run(const cpu_kernel *head, void *const *pointers) 
 static void window_clear(cpu_kernel *head) {
   cpu_window *kernel = (cpu_window *)head;
   cpu_release(head->device, kernel->counts);
+  cpu_release(head->device, kernel->fold_rows);
   cpu_release(head->device, kernel->taps);
   cpu_program_release(head->device, kernel->epilogue);
 }
@@ -239,7 +166,10 @@ static void choose_units(cpu_window *kernel) {
   if (!w->by_data && __builtin_mul_overflow(per_row, w->stride[0], &per_row)) per_row = INT64_MAX;
   kernel->rows = cpu_min(cpu_max(fit / per_row, 1), kernel->size[2]);
   int64_t work = planes * kernel->size[2];
-  if (__builtin_mul_overflow(work, line, &work)) work = INT64_MAX;
+  const int64_t taps = cpu_min(w->size[0], w->data_size[0]) + cpu_min(w->size[1], w->data_size[1]);
+  if (__builtin_mul_overflow(work, line, &work) ||
+      __builtin_mul_overflow(work, w->by_data ? 1 : cpu_max(1, taps / TAPS), &work))
+    work = INT64_MAX;
   const int64_t wanted = cpu_min(threads * UNITS_PER_THREAD, work / WORK);
   if (threads > 1 && planes * kernel->chunks < wanted) {
     const int64_t bands = cpu_divide_up(wanted, planes * kernel->chunks);
@@ -254,6 +184,7 @@ static void choose_units(cpu_window *kernel) {
       kernel->rows -= kernel->rows % w->stride[0];
   }
   kernel->bands = cpu_divide_up(kernel->size[2], kernel->rows);
+  kernel->planes = 1;
   kernel->units = planes * kernel->bands * kernel->chunks;
   kernel->tasks = threads > 1 ? cpu_max(1, cpu_min(kernel->units, wanted)) : 1;
   kernel->per_task = cpu_divide_up(kernel->units, kernel->tasks);
@@ -283,8 +214,9 @@ static void choose_memory(cpu_window *kernel) {
   const bool place = w->operation == COMPUTE_WINDOW_ARGMAX; /* two lines along the results */
   const bool reads =
       !kernel->input[0].direct && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
-  kernel->line_bytes =
-      cpu_whole_lines((uint64_t)((place ? cpu_max(width, kernel->columns) : width) * element));
+  if (!kernel->fold_rows)
+    kernel->line_bytes =
+        cpu_whole_lines((uint64_t)((place ? cpu_max(width, kernel->columns) : width) * element));
   kernel->source_bytes = reads ? cpu_whole_lines((uint64_t)(height * width * element)) : 0;
   kernel->values_bytes = kernel->in_place
                              ? 0
@@ -353,6 +285,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   window_find_dense(kernel);
   kernel->stride2 = window_has_stride2(kernel);
   choose_units(kernel);
+  status = window_fold_prepare(kernel);
+  if (status) return status;
   choose_memory(kernel);
   status = count_columns(kernel);
   if (!status && w->by_data) status = window_gradient_prepare(kernel);
@@ -386,79 +320,6 @@ const cpu_kind cpu_window_kind = {.name = "pooling",
                                   .prepare = prepare,
                                   .run = window_run,
                                   .clear = window_clear};
-
-/* ---- Results -------------------------------------------------------------------------------- */
-
-unsigned char *window_output(const window_launch *l, const window_unit *unit, int64_t row) {
-  const cpu_window *kernel = l->kernel;
-  const window_operand *o = &kernel->output[0];
-  const int64_t at = unit->image * o->stride[0] + unit->channel * o->stride[1] +
-                     row * o->stride[2] + unit->column * o->stride[3];
-  return (unsigned char *)l->pointers[kernel->input_count + kernel->extra_count] + at * o->size;
-}
-
-/* An operand's steps along rows, columns and lanes. Returns the byte offset of the unit's first
- * element. */
-static int64_t unit_steps(const window_unit *unit, const window_operand *o,
-                          int64_t step[CPU_BOX_RANK]) {
-  step[0] = o->stride[2];
-  step[1] = o->stride[3];
-  step[2] = o->stride[1];
-  return (unit->image * o->stride[0] + unit->channel * o->stride[1] + unit->row * o->stride[2] +
-          unit->column * o->stride[3]) *
-         (int64_t)o->size;
-}
-
-/* Transposes lines of channels to planes, like the rows of products. The interpreter would instead
- * store each channel of each pixel separately. */
-static void turn(const window_launch *l, const window_unit *unit, const unsigned char *values) {
-  const cpu_window *kernel = l->kernel;
-  const window_operand *to = &kernel->output[0];
-  const cpu_gemm_type *type = cpu_gemm_type_of(kernel->head.device->isa->gemm, kernel->type);
-  const int64_t line = unit->columns * kernel->lanes * kernel->element;
-  const bool whole = to->stride[2] == unit->columns;
-  for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
-    const cpu_gemm_source source = {values + row * line, kernel->type, 1, kernel->lanes};
-    type->pack_rows(window_output(l, unit, unit->row + row), to->stride[1], kernel->lanes,
-                    whole ? unit->rows * unit->columns : unit->columns, &source);
-  }
-}
-
-void window_finish(const window_launch *l, const window_unit *unit, unsigned char *values) {
-  const cpu_window *kernel = l->kernel;
-  if (kernel->turns) {
-    turn(l, unit, values);
-    return;
-  }
-  const int64_t *size = kernel->size, line = unit->columns * kernel->lanes;
-  cpu_box box;
-  box.program = kernel->epilogue;
-  box.rank = kernel->lanes > 1 ? 3 : 2;
-  const int64_t count[3] = {unit->rows, unit->columns, kernel->lanes};
-  const int64_t values_step[3] = {line, kernel->lanes, 1};
-  const int64_t position_step[3] = {size[3], 1, size[2] * size[3]};
-  const int64_t first[4] = {unit->image, unit->channel, unit->row, unit->column};
-  for (int32_t d = 0; d < box.rank; d++) {
-    box.count[d] = count[d];
-    box.dimension[d] = d == 2 ? 1 : d + 2;
-    box.pace[d] = 1;
-    box.input_step[0][d] = values_step[d];
-    box.position_step[d] = position_step[d];
-  }
-  for (int d = 0; d < COMPUTE_MAX_RANK; d++) box.coordinate[d] = d < 4 ? first[d] : 0;
-  box.position = ((first[0] * size[1] + first[1]) * size[2] + first[2]) * size[3] + first[3];
-  box.input[0] = values;
-  void *const *pointers = l->pointers + kernel->input_count;
-  for (uint32_t i = 0; i < kernel->extra_count; i++)
-    box.input[i + 1] = (const unsigned char *)pointers[i] +
-                       unit_steps(unit, &kernel->extra[i], box.input_step[i + 1]);
-  pointers += kernel->extra_count;
-  for (uint32_t k = 0; k < kernel->output_count; k++)
-    box.output[k] =
-        (unsigned char *)pointers[k] + unit_steps(unit, &kernel->output[k], box.output_step[k]);
-  cpu_box_merge(&box);
-  cpu_box_run(&box, box.rank - 1);
-}
 
 /* ---- Merging planes -------------------------------------------------------------------------- */
 
@@ -519,6 +380,7 @@ void window_merge_planes(cpu_window *kernel) {
   w->result_size[0] *= planes;
   kernel->size[0] = kernel->size[1] = 1;
   kernel->size[2] *= planes;
+  kernel->merged = true;
 }
 
 static bool is_one_line(const cpu_window *kernel, const window_operand *o, int64_t rows,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Pooling on the CPU: the declarations that its files share.
  *
- *   window.c          makes a kernel: reads the descriptor, chooses lines and units of work; reads
- *                     lines, and runs the epilogue over finished ones
- *   window_unit.c     computes a unit: forward it folds windows or finds their maxima, by data it
- *                     distributes gradients
+ *   window.c          makes a kernel: reads the descriptor, chooses lines and units of work
+ *   window_lines.c    finds the data of a unit, reads lines, and runs the epilogue over results
+ *   window_fold.c     folds the windows of a unit
+ *   window_unit.c     finds the maxima of a unit, or distributes gradients
  *   window_stride2.c  distributes gradients for 3 × 3 windows with stride 2, and 2 × 2 averages
  *
  * A plane's row is a line: contiguous positions, with one element each, or with all channels if
@@ -54,6 +54,13 @@ typedef struct cpu_window {
   window_share *taps;   /* by data: one per column of the window */
   window_share *shares; /* the same, in the order of adding gradients */
   int64_t share_count;
+  bool merged; /* all planes are one; no window extends past the data's rows */
+  /* Forward, if one loop folds all rows of a unit (else NULL): the rows of windows, or of the first
+   * row if `merged`; elements of a padded line; lines folded together; and, with a stride along
+   * lines, the taps' places. */
+  cpu_window_row *fold_rows;
+  int64_t fold_pitch, fold_block, *fold_offsets;
+  int64_t planes, source_plane, result_plane; /* planes in one unit, and elements between them */
   bool halves;       /* by data: 2 × 2 windows that neither overlap nor leave the data */
   bool halves_short; /* 2 × 2 windows of short, dense lines */
   bool stride2;      /* by data: 3 × 3 windows with stride 2, or 2 × 2 averages */
@@ -72,6 +79,7 @@ typedef struct window_launch {
 typedef struct window_unit {
   int64_t image, channel;
   int64_t row, rows, column, columns; /* of the results */
+  int64_t planes;                     /* from this one on; more than one if all are whole */
 } window_unit;
 
 /* Rows of an input of the window, as lines. */
@@ -102,6 +110,9 @@ void window_find_short_halves(cpu_window *kernel);
 void window_find_dense(cpu_window *kernel);
 
 void window_find_unit_maxima(const window_launch *l, int64_t unit, unsigned char *scratch);
+/* Sets the members for folding all rows of a unit, and line_bytes, if possible. Call it when units
+ * have been chosen. */
+compute_status window_fold_prepare(cpu_window *kernel);
 void window_fold_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
 compute_status window_gradient_prepare(cpu_window *kernel);
 void window_gradient_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
@@ -117,6 +128,11 @@ void window_stride2_unit(const window_launch *l, int64_t number, const window_un
 /* Finds the taps of dimension d that are inside the data for result `i`: *first … *end − 1. */
 void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,
                  int64_t *end);
+
+/* The data that windows first … first + count − 1 of dimension d cover, clipped to the existing
+ * ones. */
+void window_reach(const compute_window_attributes *w, int d, int64_t first, int64_t count,
+                  int64_t *from, int64_t *size);
 
 /* The divisor of AVERAGE along dimension d. */
 int64_t window_count(const compute_window_attributes *w, int d, int64_t i);

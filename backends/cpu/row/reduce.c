@@ -31,6 +31,7 @@ enum {
   WIDEST = 1024,      /* columns of a tile … */
   PANEL_WIDEST = 256, /* … so that its panel has enough lines */
   NARROWEST = 256,    /* minimum columns of a tile when tiles are narrowed for the threads */
+  STACKED = 256,      /* results of tiles that are folded together */
   WORK = 1 << 15,     /* with fewer elements, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
@@ -50,7 +51,8 @@ typedef struct reduce_kernel {
   int64_t width, tiles_per_line, tiles;
   int64_t length, chunks_per_line, chunks;
   int64_t splits, chunks_per_split, tasks;
-  int64_t slots; /* for one worker, with `width` values each */
+  int64_t stacked; /* neighbouring tiles that are folded together; 1 if they cannot */
+  int64_t slots;   /* for one worker, with `width` · `stacked` values each */
 } reduce_kernel;
 
 /* `width` partial results. */
@@ -88,11 +90,13 @@ typedef struct job {
 /* ---- Slots --------------------------------------------------------------------------------- */
 
 static uint64_t slot_values_bytes(const reduce_kernel *kernel) {
-  return cpu_whole_lines((uint64_t)kernel->width * kernel->value_bytes);
+  const int64_t packs = kernel->stacked > 1 ? 64 : 0; /* a loop stores whole packs */
+  return cpu_whole_lines((uint64_t)(kernel->width * kernel->stacked + packs) * kernel->value_bytes);
 }
 
 static uint64_t slot_bytes(const reduce_kernel *kernel) {
-  const uint64_t positions = kernel->search ? (uint64_t)kernel->width * sizeof(int64_t) : 0;
+  const uint64_t positions =
+      kernel->search ? (uint64_t)(kernel->width * kernel->stacked) * sizeof(int64_t) : 0;
   return slot_values_bytes(kernel) + cpu_whole_lines(positions);
 }
 
@@ -239,6 +243,31 @@ static void store_tile(job *j, slot from) {
                 false);
 }
 
+/* Short stacks of lines side by side: as many as a slot holds are folded in one loop, and stored as
+ * one line. Returns their number. */
+static int64_t fold_stacks(job *j, int64_t tile, int64_t end) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const int32_t outer = kernel->kept.rank - 2, read = kernel->position;
+  const int64_t left = kernel->kept.size[outer] - tile % kernel->kept.size[outer];
+  const int64_t count = cpu_min(cpu_min(kernel->stacked, left), end - tile);
+  const int64_t apart = kernel->kept.stride[0][outer], step = cpu_nest_step(&kernel->reduced, 0);
+  const slot to = slot_at(kernel, j->slots, 0);
+  start_tile(j, tile);
+  cpu_walk_start(&kernel->reduced, kernel->reduced.rank - 1, 0, &j->reduced_walk);
+  j->reduced_first = 0;
+  set_place(j, 0);
+  const void *source = cpu_place_address(&kernel->prologue, &j->place, j->launch->pointers, 0);
+  if (kernel->search)
+    kernel->search->stacks(source, apart, count, step, kernel->length, kernel->width,
+                           j->reduced_walk.offset[read], cpu_nest_step(&kernel->reduced, read),
+                           to.values, to.positions);
+  else
+    kernel->fold->stacks(source, apart, count, step, kernel->length, kernel->width, to.values);
+  j->kept_count *= count;
+  store_tile(j, to);
+  return count;
+}
+
 static job start_job(const launch *l, int32_t worker) {
   const uint64_t slots = (uint64_t)worker * (uint64_t)l->kernel->slots;
   return (job){
@@ -263,7 +292,9 @@ static void reduce_task(void *argument, int64_t task, int32_t worker) {
     return;
   }
   const int64_t end = (task + 1) * kernel->tiles / kernel->tasks;
-  for (int64_t tile = task * kernel->tiles / kernel->tasks; tile < end; tile++) {
+  int64_t tile = task * kernel->tiles / kernel->tasks;
+  while (kernel->stacked > 1 && tile < end) tile += fold_stacks(&j, tile, end);
+  for (; tile < end; tile++) {
     start_tile(&j, tile);
     fold_tile(&j, 0, kernel->chunks);
     store_tile(&j, slot_at(kernel, j.slots, 0));
@@ -309,8 +340,10 @@ static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) 
 /* The cost of reading the prologue's inputs when a tile runs along dimension d: about the cycles
  * per element, with the cost of starting a line spread over its length. */
 static int64_t cost_along(const reduce_kernel *kernel, const cpu_nest *nest, int32_t d) {
-  /* Few columns with contiguous lines are folded like one long line. */
-  const bool gapless = nest == &kernel->kept && kernel->fold && kernel->prologue.identity &&
+  /* Few columns with contiguous lines are folded like one long line; a search takes stacks of them
+   * together. */
+  const bool gapless = nest == &kernel->kept && kernel->prologue.identity &&
+                       (kernel->fold || (nest->rank > 1 && kernel->reduced.rank == 1)) &&
                        nest->stride[0][d] == 1 &&
                        cpu_nest_step(&kernel->reduced, 0) == nest->size[d];
   int64_t cost = (gapless ? 64 * 4 : 64 * 32) / nest->size[d];
@@ -477,6 +510,31 @@ static void choose_tasks(reduce_kernel *kernel, int32_t threads) {
   for (int64_t n = kernel->chunks_per_split; n > 0; n >>= 1) kernel->slots++;
 }
 
+/* `true` if an operand's results of neighbouring tiles form one line. */
+static bool follows(const reduce_kernel *kernel, int32_t outer, int32_t operand) {
+  return kernel->kept.stride[operand][outer] ==
+         kernel->width * cpu_nest_step(&kernel->kept, operand);
+}
+
+/* Stacks of few lines and columns are folded together if their results form one line. */
+static void choose_stacks(reduce_kernel *kernel) {
+  const cpu_nest *kept = &kernel->kept;
+  const cpu_stage *epilogue = &kernel->epilogue;
+  const int32_t outer = kept->rank - 2;
+  kernel->stacked = 1;
+  if (!kernel->columns || !kernel->direct || outer < 0 || kernel->chunks != 1 ||
+      kernel->tiles_per_line != 1 || (kernel->fold && kernel->length > CPU_STACK_LINES) ||
+      2 * kernel->width > STACKED || epilogue->coordinates)
+    return;
+  bool flat = epilogue->position < 0 || follows(kernel, outer, epilogue->position);
+  for (int32_t i = 0; i < epilogue->inputs; i++)
+    flat = flat && follows(kernel, outer, epilogue->first_input + i);
+  for (int32_t i = 0; i < epilogue->outputs; i++)
+    flat = flat && follows(kernel, outer, epilogue->first_output + i);
+  if (!flat) return;
+  kernel->stacked = cpu_min(STACKED / kernel->width, kept->size[outer]);
+}
+
 static void describe(reduce_kernel *kernel, compute_combine combine) {
   static const char *const names[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
   char splits[40] = "";
@@ -541,6 +599,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->kept_count > 0) {
     choose_extents(kernel);
     choose_tasks(kernel, device->threads);
+    choose_stacks(kernel);
     /* Only whole lines are contiguous. */
     kernel->flat &= kernel->columns ? kernel->tiles_per_line == 1 : kernel->chunks_per_line == 1;
   }

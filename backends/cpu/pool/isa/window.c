@@ -379,12 +379,15 @@ static void halve_short(void *to, const void *data, const void *source, int64_t 
 #if IS_FLOAT
 #include "window_stride2.h"
 #endif
+#include "window_fold.h"
 
 const cpu_window_loops CPU_VARIANT_SYMBOL(cpu_window) = {
     .maximum = maximum,
     .maximum_short = maximum_short,
     .search = search,
+    .fold_maxima = fold_maxima,
 #if IS_FLOAT
+    .fold_sums = fold_sums,
     .sum = sum,
     .divide = divide,
     .halve = halve,

@@ -43,6 +43,31 @@ typedef struct cpu_window_stride2 {
   void *state;
 } cpu_window_stride2;
 
+/* The rows of a row of windows: the first tap inside the data, the number of such taps, and what
+ * AVERAGE divides by. */
+typedef struct cpu_window_row {
+  int64_t skip, taps, count;
+} cpu_window_row;
+
+/* Rows of windows of a plane, or all rows of several planes. Widths and distances are in elements.
+ * No window is outside the data. */
+typedef struct cpu_window_fold {
+  const void *source; /* of a plane: `height` lines of `width` elements, `pitch` apart */
+  int64_t height, width, pitch, source_plane;
+  void *to;
+  int64_t to_pitch, to_plane, row_count, columns; /* of results of a plane */
+  int64_t planes;
+  const cpu_window_row *rows; /* of result i: rows[i · row_step] */
+  int64_t row_step;
+  int64_t first, row_stride, row_dilation; /* first: the line of tap 0 of the first result */
+  int64_t before;                          /* padding to the left */
+  int64_t taps, tap_step, column_stride;
+  const int64_t *offset;     /* of taps in a line that is dealt out to column_stride > 1 arrays */
+  const void *divisors;      /* AVERAGE: the columns of windows; NULL: results are sums */
+  void *room;                /* `block` lines of line_pitch elements; twice, with offsets */
+  int64_t block, line_pitch; /* with more than one plane, all rows are in a block */
+} cpu_window_fold;
+
 typedef struct cpu_window_loops {
   /* result[q] = source[q·step + t·tap_step] folded over t = 0 … taps − 1; steps are in positions,
    * taps is at least 1, and the result does not overlap the source. NaN counts as the maximum. */
@@ -57,6 +82,10 @@ typedef struct cpu_window_loops {
 
   void (*sum)(void *result, const void *source, int64_t count, int64_t step, int64_t taps,
               int64_t tap_step, int64_t lanes); /* floats only, as all below */
+
+  /* Windows of rows at once, with padding as elements that change no result. */
+  void (*fold_maxima)(const cpu_window_fold *windows);
+  void (*fold_sums)(const cpu_window_fold *windows);
 
   /* values[q] /= rows · columns[q] */
   void (*divide)(void *values, int64_t rows, const void *columns, int64_t count, int64_t lanes);

@@ -224,7 +224,7 @@ ALWAYS_INLINE void fold_columns(const void *source, int64_t step, int64_t lines,
                                 void *folded, ELEMENT identity, combination combine) {
   const ELEMENT *restrict x = source;
   ELEMENT *restrict result = folded;
-  if (step == length && length <= narrow / 4 && lines > 8) {
+  if (step == length && length <= narrow / 4 && lines > CPU_STACK_LINES) {
     fold_narrow(x, lines, length, result, identity, combine);
     return;
   }
@@ -237,6 +237,48 @@ ALWAYS_INLINE void fold_columns(const void *source, int64_t step, int64_t lines,
     }
   for (; l < lines; l++, x += step)
     for (int64_t i = 0; i < length; i++) result[i] = combine(result[i], x[i]);
+}
+
+/* `true` if the packs of every stack but the last may end past its columns. */
+ALWAYS_INLINE int packs_fit(int64_t apart, int64_t length) {
+  return length >= pack_lanes || apart >= pack_lanes - length;
+}
+
+/* The first column of a pack: the last pack of a line overlaps the one before it. */
+ALWAYS_INLINE int64_t pack_start(int64_t i, int64_t length) {
+  return i + pack_lanes <= length || length < pack_lanes ? i : length - pack_lanes;
+}
+
+/* All columns of a stack, in the order of fold_columns. Short lines are stored as whole packs. */
+ALWAYS_INLINE void fold_stack(const ELEMENT *x, int64_t step, int64_t lines, int64_t length,
+                              ELEMENT *result, ELEMENT identity, pack_combination combine_packs) {
+  for (int64_t i = 0; i < length; i += pack_lanes) {
+    const int64_t at = pack_start(i, length);
+    const ELEMENT *from = x + at;
+    pack folded = pack_all(identity);
+    int64_t l = 0;
+    for (; l + 4 <= lines; l += 4, from += 4 * step) {
+      const pack first = combine_packs(pack_load(from), pack_load(from + step));
+      const pack second = combine_packs(pack_load(from + 2 * step), pack_load(from + 3 * step));
+      folded = combine_packs(folded, combine_packs(first, second));
+    }
+    for (; l < lines; l++, from += step) folded = combine_packs(folded, pack_load(from));
+    pack_store(result + at, folded);
+  }
+}
+
+ALWAYS_INLINE void fold_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,
+                               int64_t lines, int64_t length, void *folded, ELEMENT identity,
+                               combination combine, pack_combination combine_packs) {
+  const ELEMENT *x = source;
+  ELEMENT *result = folded;
+  const int64_t whole = packs_fit(apart, length) ? stacks - 1 : 0;
+  for (int64_t s = 0; s < whole; s++)
+    fold_stack(x + s * apart, step, lines, length, result + s * length, identity, combine_packs);
+  for (int64_t s = whole; s < stacks; s++) {
+    for (int64_t i = 0; i < length; i++) result[s * length + i] = identity;
+    fold_columns(x + s * apart, step, lines, length, result + s * length, identity, combine);
+  }
 }
 
 ALWAYS_INLINE void fill(void *folded, int64_t length, ELEMENT value) {
@@ -253,6 +295,11 @@ ALWAYS_INLINE void fill(void *folded, int64_t length, ELEMENT value) {
   static void operation##_columns(const void *source, int64_t step, int64_t lines, int64_t length, \
                                   void *folded) {                                                  \
     fold_columns(source, step, lines, length, folded, identity, operation);                        \
+  }                                                                                                \
+  static void operation##_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,  \
+                                 int64_t lines, int64_t length, void *folded) {                    \
+    fold_stacks(source, apart, stacks, step, lines, length, folded, identity, operation,           \
+                pack_##operation);                                                                 \
   }                                                                                                \
   static void operation##_clear(void *folded, int64_t length) {                                    \
     fill(folded, length, identity);                                                                \
@@ -283,12 +330,58 @@ ALWAYS_INLINE int64_t find(const ELEMENT *x, ELEMENT wanted) {
   return i;
 }
 
+#if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_I32)
+/* Keeps elements that beat the best ones, and the number of their line or column. */
+ALWAYS_INLINE void part_keep(pack_part *best, part_mask *place, pack_part x, MASK number,
+                             int largest) {
+  const part_mask more = largest ? (part_mask)(x > *best) : (part_mask)(x < *best);
+  const part_mask better = more | ((part_mask)PACK_NAN(x) & ~(part_mask)PACK_NAN(*best));
+  const part_mask numbers = {number, number, number, number};
+  *best = part_select(better, x, *best);
+  *place = (numbers & better) | (*place & ~better);
+}
+
+/* Four short lines at once, four columns at a time. */
+ALWAYS_INLINE void search_four_lines(const ELEMENT *x, int64_t step, int64_t length, int64_t first,
+                                     int64_t stride, ELEMENT *values, int64_t *positions,
+                                     int largest) {
+  pack_part best = {x[0], x[step], x[2 * step], x[3 * step]};
+  part_mask place = {0};
+  int64_t i = 0;
+  for (; i + 4 <= length; i += 4) {
+    pack_part line[4];
+    for (int l = 0; l < 4; l++) __builtin_memcpy(&line[l], x + l * step + i, sizeof line[l]);
+    const pack_part a = __builtin_shufflevector(line[0], line[1], 0, 4, 1, 5);
+    const pack_part b = __builtin_shufflevector(line[0], line[1], 2, 6, 3, 7);
+    const pack_part c = __builtin_shufflevector(line[2], line[3], 0, 4, 1, 5);
+    const pack_part d = __builtin_shufflevector(line[2], line[3], 2, 6, 3, 7);
+    const MASK n = (MASK)i;
+    part_keep(&best, &place, __builtin_shufflevector(a, c, 0, 1, 4, 5), n, largest);
+    part_keep(&best, &place, __builtin_shufflevector(a, c, 2, 3, 6, 7), n + 1, largest);
+    part_keep(&best, &place, __builtin_shufflevector(b, d, 0, 1, 4, 5), n + 2, largest);
+    part_keep(&best, &place, __builtin_shufflevector(b, d, 2, 3, 6, 7), n + 3, largest);
+  }
+  for (; i < length; i++) {
+    const pack_part next = {x[i], x[step + i], x[2 * step + i], x[3 * step + i]};
+    part_keep(&best, &place, next, (MASK)i, largest);
+  }
+  __builtin_memcpy(values, &best, sizeof best);
+  for (int l = 0; l < 4; l++) positions[l] = first + stride * (int64_t)place[l];
+}
+#endif
+
 ALWAYS_INLINE void search_rows(const void *source, int64_t step, int64_t lines, int64_t length,
                                int64_t first, int64_t stride, void *values, int64_t *positions,
                                int largest) {
-  enum { searched = 1024 };
+  enum { searched = 1024, together = 96 };
   ELEMENT *result = values;
-  for (int64_t l = 0; l < lines; l++) {
+  int64_t l = 0;
+#if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_I32)
+  for (; length <= together && l + 4 <= lines; l += 4)
+    search_four_lines((const ELEMENT *)source + l * step, step, length, first, stride, result + l,
+                      positions + l, largest);
+#endif
+  for (; l < lines; l++) {
     const ELEMENT *x = (const ELEMENT *)source + l * step;
     for (int64_t start = 0; start < length; start += searched) {
       const int64_t count = length - start < searched ? length - start : searched;
@@ -330,6 +423,43 @@ ALWAYS_INLINE void search_columns(const void *source, int64_t step, int64_t line
   }
 }
 
+/* All columns of a stack, as search_columns. */
+ALWAYS_INLINE void search_stack(const ELEMENT *x, int64_t step, int64_t lines, int64_t length,
+                                int64_t first, int64_t stride, ELEMENT *values, int64_t *positions,
+                                int largest) {
+  for (int64_t i = 0; i < length; i += pack_lanes) {
+    const int64_t at = pack_start(i, length);
+    const ELEMENT *from = x + at;
+    pack best = pack_load(from);
+    pack_mask place = {0};
+    for (int64_t l = 1; l < lines; l++) {
+      from += step;
+      const pack next = pack_load(from);
+      const pack_mask more = largest ? (pack_mask)(next > best) : (pack_mask)(next < best);
+      const pack_mask better = more | (pack_nan(next) & ~pack_nan(best));
+      best = pack_select(better, next, best);
+      place = ((MASK)l & better) | (place & ~better);
+    }
+    pack_store(values + at, best);
+    for (int j = 0; j < pack_lanes && at + j < length; j++)
+      positions[at + j] = first + stride * (int64_t)place[j];
+  }
+}
+
+ALWAYS_INLINE void search_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,
+                                 int64_t lines, int64_t length, int64_t first, int64_t stride,
+                                 void *values, int64_t *positions, int largest) {
+  const ELEMENT *x = source;
+  ELEMENT *result = values;
+  const int64_t whole = packs_fit(apart, length) ? stacks - 1 : 0;
+  for (int64_t s = 0; s < whole; s++)
+    search_stack(x + s * apart, step, lines, length, first, stride, result + s * length,
+                 positions + s * length, largest);
+  for (int64_t s = whole; s < stacks; s++)
+    search_columns(x + s * apart, step, lines, length, first, stride, result + s * length,
+                   positions + s * length, largest);
+}
+
 ALWAYS_INLINE void search_merge(void *values, int64_t *positions, const void *other_values,
                                 const int64_t *other_positions, int64_t length, int largest) {
   ELEMENT *a = values;
@@ -353,6 +483,12 @@ ALWAYS_INLINE void search_merge(void *values, int64_t *positions, const void *ot
                                   int64_t *positions) {                                            \
     search_columns(source, step, lines, length, first, stride, values, positions, largest);        \
   }                                                                                                \
+  static void operation##_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,  \
+                                 int64_t lines, int64_t length, int64_t first, int64_t stride,     \
+                                 void *values, int64_t *positions) {                               \
+    search_stacks(source, apart, stacks, step, lines, length, first, stride, values, positions,    \
+                  largest);                                                                        \
+  }                                                                                                \
   static void operation##_merge(void *values, int64_t *positions, const void *other_values,        \
                                 const int64_t *other_positions, int64_t length) {                  \
     search_merge(values, positions, other_values, other_positions, length, largest);               \
@@ -363,9 +499,9 @@ SEARCH(smallest, 0)
 #endif
 
 #define FOLD(operation)                                                                            \
-  { operation##_rows, operation##_columns, operation##_clear }
+  { operation##_rows, operation##_columns, operation##_stacks, operation##_clear }
 #define SEARCH(operation)                                                                          \
-  { operation##_rows, operation##_columns, operation##_merge }
+  { operation##_rows, operation##_columns, operation##_stacks, operation##_merge }
 
 const cpu_reduce_loops CPU_VARIANT_SYMBOL(cpu_reduce) = {
     .fold =

@@ -15,6 +15,9 @@
 #include "core/isa.h"
 #include "program/isa/tile_table.h"
 
+/* Lines of a stack: so few are folded in the same order for any number of columns. */
+enum { CPU_STACK_LINES = 64 };
+
 /* Folds. "Lines" are `step` elements apart; the elements of one line are contiguous. */
 typedef struct cpu_fold {
   /* folded[l] = all `length` elements of line l. */
@@ -22,6 +25,11 @@ typedef struct cpu_fold {
 
   /* folded[i] = folded[i] combined with element i of every line. */
   void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, void *folded);
+
+  /* folded[s · length + i] = element i of every line of stack s; stacks are `apart` elements apart.
+   * The same as clear and columns for each stack; at most CPU_STACK_LINES lines. */
+  void (*stacks)(const void *source, int64_t apart, int64_t stacks, int64_t step, int64_t lines,
+                 int64_t length, void *folded);
 
   /* folded[0 … length−1] = the neutral value. */
   void (*clear)(void *folded, int64_t length);
@@ -38,6 +46,10 @@ typedef struct cpu_search {
    * first + l·stride. `lines` is at least 1. */
   void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, int64_t first,
                   int64_t stride, void *values, int64_t *positions);
+
+  /* The same for each of `stacks` stacks of lines, `apart` elements apart. */
+  void (*stacks)(const void *source, int64_t apart, int64_t stacks, int64_t step, int64_t lines,
+                 int64_t length, int64_t first, int64_t stride, void *values, int64_t *positions);
 
   /* Keeps the more extreme of two results; of equal ones, the one at the lower position. */
   void (*merge)(void *values, int64_t *positions, const void *other_values,
