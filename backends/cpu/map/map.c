@@ -19,6 +19,7 @@
 /* The fixed cost of a tile, and the cost of an element, in units of about 0.1 ns. */
 enum { TILE_COST = 400, STEP_COST = 80, LINE_COST = 50, DENSE_COST = 1, STRIDED_COST = 8 };
 enum { TASK_COST = 40000, TASKS_PER_THREAD = 8 };
+enum { BYTES_AT_ONCE = 4 }; /* elements of one byte in the time of one of four */
 
 /* Lines that run together: the least number of them in a tile, and the operands that may be copied
  * for that. */
@@ -318,13 +319,14 @@ static double element_cost(const map_kernel *map, int32_t d) {
   const int64_t length = size < tile && copies < 0 ? size : tile;
   const bool by_lines = size <= tile && suits_lines(map, d);
   const int64_t fixed = TILE_COST + STEP_COST * (int64_t)map->program->passes;
-  double cost = (double)(by_lines ? LINE_COST : fixed) / (double)length;
+  double cost = (double)cpu_program_cost(map->program);
   for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
     const int64_t stride = map->nest.stride[k][d];
     if (stride != 0) cost += stride == 1 ? DENSE_COST : STRIDED_COST;
   }
   if (copies > 0 && !by_lines) cost += copies * DENSE_COST;
-  return cost + (double)cpu_program_cost(map->program);
+  if (map->program->one_byte) cost /= BYTES_AT_ONCE;
+  return cost + (double)(by_lines ? LINE_COST : fixed) / (double)length;
 }
 
 /* Picks the dimension of tiles and makes it the last. */
