@@ -164,8 +164,17 @@ void cpu_bytes_make_table(cpu_device *device, const compute_dtype *inputs,
   cpu_program_run(program, &tile, scratch, false);
   cpu_workspace_return(device, scratch);
   program->table_input = (int16_t)input;
+  program->copies_bytes = memcmp(program->table_of, bytes, TABLE) == 0;
   program->passes = 1;
   program->cost = TABLE_COST;
+}
+
+static void convert(const cpu_program *program, int64_t count, unsigned char *to,
+                    const unsigned char *from) {
+  if (program->copies_bytes)
+    memmove(to, from, (size_t)count);
+  else
+    program->table->bytes->look_up(count, to, from, program->table_of);
 }
 
 bool cpu_bytes_look_up(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
@@ -173,16 +182,15 @@ bool cpu_bytes_look_up(const cpu_program *program, const cpu_tile *tile, cpu_scr
   if (program->table_input < 0 || tile->input_stride[program->table_input] != 1 ||
       tile->output_stride[0] != 1)
     return false;
-  const cpu_byte_table *loops = program->table->bytes;
   const unsigned char *from = tile->input[program->table_input];
   unsigned char *to = tile->output[0];
   if (!stream || ((uintptr_t)to & 63) != 0) {
-    loops->look_up(tile->count, to, from, program->table_of);
+    convert(program, tile->count, to, from);
     return true;
   }
   for (int64_t i = 0; i < tile->count; i += STREAMED) {
     const int64_t count = cpu_min(tile->count - i, STREAMED);
-    loops->look_up(count, scratch->bytes, from + i, program->table_of);
+    convert(program, count, scratch->bytes, from + i);
     program->table->stream(to + i, scratch->bytes, count);
   }
   return true;

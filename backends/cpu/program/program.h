@@ -222,10 +222,12 @@ typedef struct cpu_requantize {
   cpu_requantize_term_i32 term[CPU_REQUANTIZE_TERMS];
 } cpu_requantize;
 
-/* The same for a program that converts the sum of two tensors of bytes to bytes (requantize.h). */
+/* The same for a program that converts the sum, or the product, of two tensors of bytes to bytes
+ * (requantize.h). */
 typedef struct cpu_requantize_sum {
   const cpu_requantize_sum_table *loops; /* NULL: the program has another form */
   cpu_requantize makes;                  /* without inputs */
+  bool multiplies;
   int16_t input[2];
   bool is_signed[2];
   float zero[2], scale[2];
@@ -274,6 +276,7 @@ struct cpu_program {
   bool one_byte; /* registers have one byte for each element (bytes.h) */
   /* For a function of one byte: its results for all bytes of this input, or −1. */
   int16_t table_input;
+  bool copies_bytes; /* all of them are the byte itself */
   unsigned char table_of[256];
   uint32_t cost;   /* see cpu_program_cost */
   uint32_t places; /* see cpu_program_places */
