@@ -137,6 +137,10 @@ static void build_epilogue(const sample *s, program_builder *p) {
                                    program_apply(p, COMPUTE_I_CAST, type, place, 0, 0), 0));
     return;
   }
+  if (s->epilogue == SCALED) {
+    program_store(p, program_apply(p, COMPUTE_I_MUL, type, sum, program_constant(p, type, -3), 0));
+    return;
+  }
   const uint16_t extra = program_load(p, type, 1);
   const uint16_t added = s->epilogue == BYTES_TERMS
                              ? add_terms(p, sum, extra)

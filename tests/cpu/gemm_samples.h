@@ -14,6 +14,7 @@ typedef enum epilogue {
   RESIDUAL,    /* sum + matrix, stored over that matrix */
   TWO_OUTPUTS, /* sum + row vector, and relu(sum) with columns side by side */
   PLACES,      /* sum + a function of position and coordinates */
+  SCALED,      /* sum * -3 */
   EPILOGUE_COUNT,
   BYTES,      /* round((sum + column vector) / 512) + 100 as bytes; for sums of bytes */
   BYTES_TERMS /* the same with sum - 3 * (vector - 11) + 5 * other vector */

@@ -12,7 +12,8 @@ static layout any_layout(test_random *random) {
 static bool make(sample *s, test_random *random) {
   const compute_dtype dtype = test_random_integer(random, 0, 2) ? COMPUTE_F32 : COMPUTE_F64;
   const bool tall = test_random_integer(random, 0, 1);
-  const int64_t few = test_random_integer(random, 1, 9), many = test_random_integer(random, 1, 700);
+  const int64_t few = test_random_integer(random, 1, 17),
+                many = test_random_integer(random, 1, 700);
   *s = (sample){.a = dtype,
                 .b = dtype,
                 .accumulate = dtype,
@@ -48,9 +49,11 @@ static void narrow_kernels_are_chosen(void **state) {
     int64_t m, n, k;
     layout c;
     bool narrow;
-  } cases[] = {{3000, 4, 4, DENSE, true},  {4, 3000, 4, DENSE, true},  {3000, 4, 40, DENSE, false},
-               {3000, 9, 4, DENSE, false}, {3000, 8, 32, DENSE, true}, {100, 4, 4, DENSE, false},
-               {3000, 4, 4, GAPS, false}};
+  } cases[] = {
+      {3000, 4, 4, DENSE, true},   {4, 3000, 4, DENSE, true},    {3000, 4, 40, DENSE, false},
+      {3000, 9, 4, DENSE, true},   {3000, 9, 9, DENSE, false},   {3000, 16, 4, DENSE, false},
+      {16, 3000, 16, DENSE, true}, {16, 3000, 17, DENSE, false}, {17, 3000, 4, DENSE, false},
+      {3000, 8, 32, DENSE, true},  {100, 4, 4, DENSE, false},    {3000, 4, 4, GAPS, false}};
   test_random random = {.state = 9};
   fixture f;
   assert_true(open_device(&f, 2, NULL, "none"));

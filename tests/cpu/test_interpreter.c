@@ -279,6 +279,134 @@ static void random_programs_match_the_reference(void **state) {
   }
 }
 
+/* ---- Programs of bytes ----------------------------------------------------------------------- */
+
+static const uint8_t byte_codes[] = {COMPUTE_I_NEG,     COMPUTE_I_SQUARE, COMPUTE_I_ADD,
+                                     COMPUTE_I_SUB,     COMPUTE_I_MUL,    COMPUTE_I_BIT_NOT,
+                                     COMPUTE_I_BIT_AND, COMPUTE_I_BIT_OR, COMPUTE_I_BIT_XOR,
+                                     COMPUTE_I_MIN,     COMPUTE_I_MAX};
+
+/* Only truth values and integers; with one input, `real` adds functions of floats. */
+static sample make_byte_sample(bool real, test_random *random) {
+  static const compute_dtype dtypes[] = {COMPUTE_BOOL, COMPUTE_U8, COMPUTE_I8};
+  sample s = {.inputs = real ? 1 : 1u + pick(random, MOST_INPUTS)};
+  for (uint32_t i = 0; i < s.inputs; i++) {
+    s.input_dtype[i] = dtypes[pick(random, 3)];
+    append(&s, (compute_instruction){.code = COMPUTE_I_LOAD,
+                                     .type = (uint8_t)dtype_compute_type(s.input_dtype[i]),
+                                     .immediate.i64 = i});
+  }
+  for (int64_t n = test_random_integer(random, 1, 6); n > 0; n--) {
+    const bool truth = pick(random, 2);
+    const compute_dtype type = truth ? COMPUTE_BOOL : COMPUTE_I32;
+    compute_instruction in = {.type = (uint8_t)type};
+    const uint16_t kind = pick(random, 8);
+    if (kind == 0 && real) {
+      append_step(&s, random);
+      continue;
+    }
+    if (kind == 1) {
+      in.code = COMPUTE_I_CONSTANT;
+      in.immediate.i64 = truth ? pick(random, 2) : test_random_integer(random, -200, 400);
+    } else if (kind == 2) {
+      in.code = COMPUTE_I_SELECT;
+      in.a = operand(&s, COMPUTE_BOOL, random);
+      in.b = operand(&s, type, random);
+      in.c = operand(&s, type, random);
+    } else if (kind == 3) {
+      in.code = (uint8_t)(COMPUTE_I_EQ + pick(random, 6));
+      in.type = COMPUTE_BOOL;
+      in.a = operand(&s, type, random);
+      in.b = operand(&s, type, random);
+    } else {
+      in.code = truth ? truth_codes[pick(random, sizeof truth_codes)]
+                      : byte_codes[pick(random, sizeof byte_codes)];
+      in.a = operand(&s, type, random);
+      in.b = operand(&s, type, random);
+    }
+    append(&s, in);
+  }
+  s.program.output_count = real ? 1 : 1u + pick(random, MOST_OUTPUTS);
+  for (uint32_t k = 0; k < s.program.output_count; k++) {
+    s.outputs[k] = (uint16_t)(s.program.count - 1u - pick(random, cpu_min(3, s.program.count)));
+    const bool truth = s.instructions[s.outputs[k]].type == COMPUTE_BOOL;
+    s.output_dtype[k] = truth && pick(random, 8) ? COMPUTE_BOOL : dtypes[1 + pick(random, 2)];
+  }
+  return s;
+}
+
+static void count_byte_programs(fixture *f, const sample *s, int *narrow, int *tables) {
+  cpu_program *program = NULL;
+  const compute_program p = {s->program.count, s->program.output_count, s->instructions,
+                             s->outputs};
+  assert_int_equal(cpu_program_prepare(f->device, &p, s->inputs, s->input_dtype, p.output_count,
+                                       s->output_dtype, &program),
+                   COMPUTE_OK);
+  *narrow += program->one_byte;
+  *tables += program->table_input >= 0;
+  cpu_program_release(f->device, program);
+}
+
+static void programs_of_bytes_match_the_reference(void **state) {
+  enum { SAMPLES = 1500 };
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    int narrow = 0, tables = 0;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t number = 0; number < SAMPLES; number++) {
+      test_random random = {number};
+      sample s = make_byte_sample(number % 3 == 0, &random);
+      run_sample(&f, &s, fixture_sets[set], number, &random);
+      count_byte_programs(&f, &s, &narrow, &tables);
+    }
+    assert_true(narrow > SAMPLES / 3 && tables > SAMPLES / 6);
+    fixture_close(&f);
+  }
+}
+
+/* A byte other than 0 and 1 is true, and every result is 0 or 1. */
+static void every_byte_but_0_is_true(void **state) {
+  enum { COUNT = 256 };
+  (void)state;
+  const compute_dtype dtypes[] = {COMPUTE_BOOL, COMPUTE_BOOL};
+  const uint16_t output = 2;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (size_t n = 0; n < sizeof truth_codes; n++) {
+      const compute_instruction instructions[] = {
+          {.code = COMPUTE_I_LOAD, .type = COMPUTE_BOOL, .immediate.i64 = 0},
+          {.code = COMPUTE_I_LOAD, .type = COMPUTE_BOOL, .immediate.i64 = 1},
+          {.code = truth_codes[n], .type = COMPUTE_BOOL, .a = 0, .b = 1}};
+      const compute_program program = {3, 1, instructions, &output};
+      unsigned char x[COUNT], y[COUNT], result[COUNT];
+      for (int i = 0; i < COUNT; i++) {
+        x[i] = (unsigned char)i;
+        y[i] = (unsigned char)(i / 2 % 3 * 85);
+      }
+      const cpu_tile tile = {.count = COUNT,
+                             .input = {x, y},
+                             .input_stride = {1, 1},
+                             .output = {result},
+                             .output_stride = {1}};
+      cpu_program *prepared;
+      cpu_scratch scratch;
+      assert_int_equal(cpu_program_prepare(f.device, &program, 2, dtypes, 1, dtypes, &prepared),
+                       COMPUTE_OK);
+      cpu_program_run(prepared, &tile, &scratch, false);
+      for (int i = 0; i < COUNT; i++) {
+        const reference_value operand[3] = {{.whole = x[i] != 0}, {.whole = y[i] != 0}};
+        const reference_value value =
+            reference_instruction(&instructions[2], COMPUTE_BOOL, operand, NULL);
+        assert_int_equal(result[i], value.whole);
+      }
+      cpu_program_release(f.device, prepared);
+    }
+    fixture_close(&f);
+  }
+}
+
 /* ---- Special programs ---------------------------------------------------------------------- */
 
 /* The maximum of wide values alive at once: more registers than a tile of 64 can hold. */
@@ -425,6 +553,8 @@ static void an_instruction_without_a_loop_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_programs_match_the_reference),
+      cmocka_unit_test(programs_of_bytes_match_the_reference),
+      cmocka_unit_test(every_byte_but_0_is_true),
       cmocka_unit_test(very_many_live_values_are_kept_apart),
       cmocka_unit_test(outputs_may_exchange_inputs),
       cmocka_unit_test(positions_and_coordinates_count_along_the_tile),

@@ -267,6 +267,71 @@ static void lines_of_one_loop_have_their_own_numbers(void **state) {
     }
 }
 
+/* One operation on short lines whose operands repeat or have gaps; returns true if each line runs by
+ * the operation's loop. */
+static bool operate(fixture *f, test_random *random) {
+  static const struct {
+    compute_dtype dtype;
+    uint8_t code;
+  } operations[] = {{COMPUTE_F32, COMPUTE_I_SUB}, {COMPUTE_I32, COMPUTE_I_SUB},
+                    {COMPUTE_I64, COMPUTE_I_ADD}, {COMPUTE_F32, COMPUTE_I_NEG},
+                    {COMPUTE_U8, COMPUTE_I_SUB},  {COMPUTE_BOOL, COMPUTE_I_AND}};
+  const size_t n = (size_t)test_random_integer(random, 0, 5);
+  const compute_dtype dtype = operations[n].dtype;
+  const uint8_t type = (uint8_t)dtype_compute_type(dtype);
+  const bool number = test_random_integer(random, 0, 5) == 0;
+  const int64_t size[] = {test_random_integer(random, 1, 5), test_random_integer(random, 1, 60),
+                          test_random_integer(random, 1, 50)};
+  const compute_instruction instructions[] = {
+      {.code = COMPUTE_I_LOAD, .type = type, .immediate.i64 = 0},
+      {.code = number ? COMPUTE_I_CONSTANT : COMPUTE_I_LOAD, .type = type, .immediate.i64 = 1},
+      {.code = operations[n].code, .type = type, .a = 0, .b = 1}};
+  const uint16_t result = 2;
+  block blocks[3];
+  compute_operand operands[3];
+  for (int i = 0; i < 3; i++) {
+    int64_t stride[COMPUTE_MAX_RANK];
+    const uint32_t repeat = i < 2 ? (uint32_t)test_random_integer(random, 0, 7) : 0;
+    random_strides(3, size, repeat, random, stride);
+    blocks[i] = block_create(dtype, 3, size, stride);
+    block_fill(&blocks[i], 0, dtype == COMPUTE_BOOL ? 2 : 100, random);
+    block_remember(&blocks[i]);
+    operands[i] = operand_of(&blocks[i], 3);
+  }
+  const compute_kernel_descriptor descriptor = {.struct_size = sizeof descriptor,
+                                                .kind = COMPUTE_KERNEL_MAP,
+                                                .rank = 3,
+                                                .size = {size[0], size[1], size[2]},
+                                                .input_count = 2,
+                                                .output_count = 1,
+                                                .inputs = operands,
+                                                .outputs = &operands[2],
+                                                .epilogue = {3, 1, instructions, &result}};
+  block *const pointers[] = {&blocks[0], &blocks[1], &blocks[2]};
+  run_and_check(f, &cpu_map_kind, &descriptor, pointers, (allowed_error){.signs = true});
+  cpu_kernel *kernel = NULL;
+  assert_int_equal(cpu_kind_prepare(&cpu_map_kind, f->device, &descriptor, &kernel), COMPUTE_OK);
+  const bool by_loops = strstr(kernel->description, "a line") != NULL;
+  cpu_kernel_destroy(kernel);
+  for (int i = 0; i < 3; i++) block_release(&blocks[i]);
+  return by_loops;
+}
+
+static void short_lines_of_one_operation_are_right(void **state) {
+  enum { ROUNDS = 600 };
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++)
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+      fixture f;
+      int by_loops = 0;
+      test_random random = {57};
+      if (!fixture_open(&f, threads, fixture_sets[set])) continue;
+      for (int i = 0; i < ROUNDS; i++) by_loops += operate(&f, &random);
+      assert_true(by_loops > ROUNDS / 20);
+      fixture_close(&f);
+    }
+}
+
 static void allocation_failures_are_reported(void **state) {
   (void)state;
   const int64_t size = 10, stride = 1;
@@ -298,6 +363,7 @@ int main(void) {
       cmocka_unit_test(an_empty_space_stores_nothing),
       cmocka_unit_test(outputs_may_overwrite_inputs),
       cmocka_unit_test(lines_of_one_loop_have_their_own_numbers),
+      cmocka_unit_test(short_lines_of_one_operation_are_right),
       cmocka_unit_test(allocation_failures_are_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,6 +260,136 @@ static void mod_is_exact(void **state) {
   }
 }
 
+/* ---- Loops of two operands ------------------------------------------------------------------- */
+
+enum { PAIRS = 700 };
+
+/* Runs the three variants on operands that repeat or not; `each` is the function of one element. */
+#define CHECK_PAIRS(name, type_name, type, each, same)                                             \
+  static void name(const cpu_tile_table *table, int set, compute_instruction_code code,            \
+                   const type *a, const type *b) {                                                 \
+    static type r[PAIRS];                                                                          \
+    const cpu_immediate none = {.i64 = 0};                                                         \
+    const cpu_tile_loop *loops = (*table->compute[CPU_TYPE_##type_name])[code];                    \
+    for (int v = 0; v < 3; v++)                                                                    \
+      for (int64_t count = PAIRS; count > 0; count = count * 2 / 3) {                              \
+        loops[v](count, r, a, b, NULL, none);                                                      \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+          const type x = a[v == 1 ? 0 : i], y = b[v == 2 ? 0 : i], expected = each;                \
+          if (!(same))                                                                             \
+            fail_msg("%s, code %d, variant %d, element %lld of %lld", sets[set], code, v,          \
+                     (long long)i, (long long)count);                                              \
+        }                                                                                          \
+      }                                                                                            \
+  }
+#define SAME_FLOAT                                                                                 \
+  (isnan(expected) ? isnan(r[i]) : r[i] == expected && !signbit(r[i]) == !signbit(expected))
+CHECK_PAIRS(check_mods, F32, float, fmodf(x, y), SAME_FLOAT)
+CHECK_PAIRS(check_quotients, I32, int32_t, (int32_t)(y == 0 ? 0 : (int64_t)x / y), r[i] == expected)
+CHECK_PAIRS(check_rests, I32, int32_t, (int32_t)(y == 0 ? 0 : (int64_t)x % y), r[i] == expected)
+CHECK_PAIRS(check_wide_quotients, I64, int64_t,
+            y == 0    ? 0
+            : y == -1 ? (int64_t)(0 - (uint64_t)x)
+                      : x / y,
+            r[i] == expected)
+CHECK_PAIRS(check_wide_rests, I64, int64_t, y == 0 || y == -1 ? 0 : x % y, r[i] == expected)
+
+/* The result of a power does not depend on the other elements of its tile. */
+static float lone_power(const cpu_tile_table *table, float a, float b) {
+  const cpu_immediate none = {.i64 = 0};
+  float r;
+  (*table->compute[CPU_TYPE_F32])[COMPUTE_I_POW][0](1, &r, &a, &b, NULL, none);
+  return r;
+}
+CHECK_PAIRS(check_powers, F32, float, lone_power(table, x, y), SAME_FLOAT)
+
+/* Quotients of all sizes: most tiles have only small ones, as ordinary data have. */
+static void mods_and_powers_of_tiles_are_those_of_elements(void **state) {
+  static const float special[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1, 2, 8388608, 0.5f};
+  static float a[PAIRS], b[PAIRS];
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    test_random random = {7};
+    for (int round = 0; round < 60; round++) {
+      const double reach = round < 40 ? 6 : 60;
+      for (int i = 0; i < PAIRS; i++) {
+        a[i] = (float)(exp(test_random_uniform(&random, -reach, reach)) * (i % 3 ? 1 : -1));
+        b[i] = (float)(exp(test_random_uniform(&random, -2, 2)) * (i % 5 ? 1 : -1));
+        if (round % 4 == 1) b[i] = (float)test_random_integer(&random, -4, 4);
+        if (round % 4 == 2) a[i] = b[i] * (float)test_random_integer(&random, -99, 99);
+        if (round % 4 == 3 && test_random_integer(&random, 0, 99) == 0)
+          a[i] = special[test_random_integer(&random, 0, 9)];
+        if (round % 4 == 3 && test_random_integer(&random, 0, 99) == 0)
+          b[i] = special[test_random_integer(&random, 0, 9)];
+      }
+      check_mods(table, set, COMPUTE_I_MOD, a, b);
+      check_powers(table, set, COMPUTE_I_POW, a, b);
+    }
+  }
+}
+
+/* One key or many, one counter or many: the same numbers. */
+static void random_numbers_do_not_depend_on_the_variant(void **state) {
+  enum { COUNT = 77 };
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    test_random random = {11};
+    for (int round = 0; round < 50; round++) {
+      int64_t key[COUNT], counter[COUNT];
+      const cpu_immediate stream = {.i64 = (int64_t)(test_random_bits(&random) & UINT32_MAX)};
+      const int64_t first = (int64_t)test_random_bits(&random), count = 1 + round * 3 % COUNT;
+      for (int i = 0; i < COUNT; i++) {
+        key[i] = (int64_t)test_random_bits(&random);
+        counter[i] = round % 2 ? (int64_t)test_random_bits(&random) : INT64_C(0xfffffff0) + i;
+      }
+      const cpu_tile_loop *loops = (*table->compute[CPU_TYPE_F32])[COMPUTE_I_RANDOM];
+      float each[COUNT], together[COUNT];
+      for (int i = 0; i < COUNT; i++) loops[0](1, &each[i], &first, &counter[i], NULL, stream);
+      loops[1](count, together, &first, counter, NULL, stream);
+      assert_memory_equal(each, together, (size_t)count * sizeof *each);
+      for (int i = 0; i < COUNT; i++) loops[0](1, &each[i], &key[i], &first, NULL, stream);
+      loops[2](count, together, key, &first, NULL, stream);
+      assert_memory_equal(each, together, (size_t)count * sizeof *each);
+    }
+  }
+}
+
+static void integers_divide_exactly(void **state) {
+  static const int64_t special[] = {0,         1,         -1,        2,         -2,
+                                    3,         7,         INT32_MAX, INT32_MIN, INT32_MIN + 1,
+                                    INT64_MAX, INT64_MIN, 641,       65536,     INT64_MIN + 1};
+  enum { SPECIAL = sizeof special / sizeof special[0] };
+  static int32_t a[PAIRS], b[PAIRS];
+  static int64_t wide_a[PAIRS], wide_b[PAIRS];
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    test_random random = {9};
+    for (int round = 0; round < 300; round++) {
+      const int shift_a = (int)test_random_integer(&random, 0, 62);
+      const int shift_b = (int)test_random_integer(&random, 0, 62);
+      for (int i = 0; i < PAIRS; i++) {
+        wide_a[i] = (int64_t)test_random_bits(&random) >> shift_a;
+        wide_b[i] = (int64_t)test_random_bits(&random) >> shift_b;
+        if (i % 4 == 0) wide_b[i] = special[test_random_integer(&random, 0, SPECIAL - 1)];
+        if (i % 7 == 1) wide_a[i] = special[test_random_integer(&random, 0, SPECIAL - 1)];
+        if (i % 3 == 0) wide_a[i] -= wide_b[i] == 0 || wide_b[i] == -1 ? 0 : wide_a[i] % wide_b[i];
+        a[i] = (int32_t)wide_a[i];
+        b[i] = (int32_t)wide_b[i];
+      }
+      check_quotients(table, set, COMPUTE_I_DIV, a, b);
+      check_rests(table, set, COMPUTE_I_MOD, a, b);
+      check_wide_quotients(table, set, COMPUTE_I_DIV, wide_a, wide_b);
+      check_wide_rests(table, set, COMPUTE_I_MOD, wide_a, wide_b);
+    }
+  }
+}
+
 /* ---- f64 ------------------------------------------------------------------------------------ */
 
 static long double wide_sigmoid(long double x) {
@@ -403,6 +533,9 @@ int main(void) {
       cmocka_unit_test(f32_functions_of_rows_have_the_bits_of_the_loops),
       cmocka_unit_test(pow_is_within_one_unit),
       cmocka_unit_test(mod_is_exact),
+      cmocka_unit_test(mods_and_powers_of_tiles_are_those_of_elements),
+      cmocka_unit_test(random_numbers_do_not_depend_on_the_variant),
+      cmocka_unit_test(integers_divide_exactly),
       cmocka_unit_test(f64_functions_keep_their_bounds),
       cmocka_unit_test(f64_special_arguments),
   };

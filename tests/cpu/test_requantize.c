@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that requantize sums to bytes in one loop (program/requantize.h) give the bits of the
  * interpreter: with and without each part, for operands that repeat or not, and for sums and
- * numbers at the ends of their ranges. So do programs that add two tensors of bytes. The
+ * numbers at the ends of their ranges. So do programs that add or multiply two tensors of bytes. The
  * interpreter runs all other programs. */
 #include "kernel_fixture.h"
 
@@ -221,7 +221,7 @@ static void quotients_close_to_half_a_byte_are_rounded_as_such(void **state) {
   }
 }
 
-/* ---- Sums of bytes ------------------------------------------------------------------------- */
+/* ---- Sums and products of bytes ------------------------------------------------------------ */
 
 /* (x − zero) · scale of a byte, with random parts missing. */
 static uint16_t make_term(sample *s, test_random *random) {
@@ -237,27 +237,27 @@ static uint16_t make_term(sample *s, test_random *random) {
   return x;
 }
 
-static sample make_sum(test_random *random) {
+static sample make_joined(test_random *random, compute_instruction_code code) {
   sample s = {.output = coin(random) ? COMPUTE_U8 : COMPUTE_I8};
   const uint16_t a = make_term(&s, random), b = make_term(&s, random);
-  s.outputs[0] =
-      finish_sample(&s, random, join(&s, random, COMPUTE_I_ADD, COMPUTE_F32, a, b), 1e-3);
+  s.outputs[0] = finish_sample(&s, random, join(&s, random, code, COMPUTE_F32, a, b), 1e-3);
   s.program.output_count = 1;
   return s;
 }
 
-static void check_sum(fixture *f, uint64_t seed) {
+/* Returns true if the program runs as one loop. Quotients of products may be too large for it. */
+static bool check_joined(fixture *f, uint64_t seed, compute_instruction_code code) {
   enum { MOST = 300 };
   static unsigned char input[2][MOST], output[MOST + 1], expected[MOST + 1];
   test_random random = {seed};
-  sample s = make_sum(&random);
+  sample s = make_joined(&random, code);
   s.program.instructions = s.instructions;
   s.program.outputs = s.outputs;
   cpu_program *program = NULL;
   assert_int_equal(
       cpu_program_prepare(f->device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
       COMPUTE_OK);
-  assert_non_null(program->requantize_sum.loops);
+  const bool one_loop = program->requantize_sum.loops != NULL;
   for (int t = 0; t < 2; t++)
     for (int i = 0; i < MOST; i++)
       input[t][i] = (unsigned char)test_random_integer(&random, 0, 255);
@@ -275,17 +275,24 @@ static void check_sum(fixture *f, uint64_t seed) {
   cpu_program_run(program, &tile, &scratch, false);
   for (int i = 0; i <= MOST; i++)
     if (output[i] != expected[i])
-      fail_msg("%s, sum %llu: element %d is %d, not %d", f->device->isa->name,
+      fail_msg("%s, code %d, seed %llu: element %d is %d, not %d", f->device->isa->name, code,
                (unsigned long long)seed, i, output[i], expected[i]);
   cpu_program_release(f->device, program);
+  return one_loop;
 }
 
-static void sums_of_bytes_give_those_of_the_interpreter(void **state) {
+static void sums_and_products_of_bytes_give_those_of_the_interpreter(void **state) {
+  enum { SEEDS = 400 };
   (void)state;
   for (int set = 0; fixture_sets[set]; set++) {
     fixture f;
+    int products = 0;
     if (!fixture_open(&f, 1, fixture_sets[set])) continue;
-    for (uint64_t seed = 0; seed < 400; seed++) check_sum(&f, seed);
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+      assert_true(check_joined(&f, seed, COMPUTE_I_ADD));
+      products += check_joined(&f, seed, COMPUTE_I_MUL);
+    }
+    assert_true(products > SEEDS / 3);
     fixture_close(&f);
   }
 }
@@ -295,7 +302,7 @@ static bool check_pairs(fixture *f, uint64_t seed) {
   enum { BYTES = 256 };
   unsigned char one[BYTES], all[BYTES], output[BYTES], expected[BYTES];
   test_random random = {seed};
-  sample s = make_sum(&random);
+  sample s = make_joined(&random, COMPUTE_I_ADD);
   s.program.instructions = s.instructions;
   s.program.outputs = s.outputs;
   cpu_program *program = NULL;
@@ -373,7 +380,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_loop_gives_the_bytes_of_the_interpreter),
       cmocka_unit_test(quotients_close_to_half_a_byte_are_rounded_as_such),
-      cmocka_unit_test(sums_of_bytes_give_those_of_the_interpreter),
+      cmocka_unit_test(sums_and_products_of_bytes_give_those_of_the_interpreter),
       cmocka_unit_test(all_pairs_of_bytes_give_those_of_the_interpreter),
       cmocka_unit_test(other_programs_are_left_to_the_interpreter),
   };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "gemm.h"
+#include "program/pattern.h"
 
 /* In measurements against OpenBLAS 0.3.21, our own kernels are faster wherever they use vector
  * instructions. OpenBLAS comes first if ours are only the baseline's, or if COMPUTE_BLAS names a
@@ -51,6 +52,18 @@ static compute_status prepare_epilogue(cpu_gemm *gemm,
                              inputs, descriptor->output_count, outputs, &gemm->epilogue);
 }
 
+/* The number by which the epilogue multiplies the sums, if it does nothing else; otherwise 0. */
+static float factor_of(const cpu_gemm *gemm, const compute_kernel_descriptor *descriptor) {
+  static const compute_dtype sum = COMPUTE_F32;
+  cpu_match match;
+  if (gemm->identity) return 1;
+  if (descriptor->accumulate != sum || descriptor->input_count != 2 ||
+      descriptor->output_count != 1 || descriptor->outputs[0].dtype != sum ||
+      !cpu_pattern_match(EITHER(MUL(FIRST, NUMBER(0))), &descriptor->epilogue, &sum, sum, &match))
+    return 0;
+  return match.number[0];
+}
+
 static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *descriptor) {
   const bool blas = !gemm->filled && !gemm->even && cpu_blas_is_used(gemm->head.device);
   return cpu_implementation_choose(blas ? blas_first : own_first, &gemm->head, descriptor);
@@ -68,6 +81,7 @@ compute_status gemm_prepare(cpu_kernel *head, const compute_kernel_descriptor *d
     return COMPUTE_OK;
   }
   gemm->identity = cpu_program_is_identity(gemm->epilogue);
+  gemm->factor = factor_of(gemm, descriptor);
   gemm->in_place = sums_may_be_in_place(gemm);
   for (uint32_t i = 0; i < problem->extra_count; i++)
     gemm->span[i] = gemm_problem_span(problem, &problem->extra[i]);

@@ -99,6 +99,7 @@ typedef struct cpu_gemm {
   gemm_problem problem;
   cpu_program *epilogue;
   bool identity;                       /* the epilogue only stores the sums, in their own dtype */
+  float factor;                        /* the epilogue only stores the sums times this; or 0 */
   bool in_place;                       /* outputs[0] can hold the sums until the epilogue has run */
   bool constant_b;                     /* B has the same elements at every launch … */
   bool packed_b;                       /* … and launches pass it packed */

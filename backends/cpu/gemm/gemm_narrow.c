@@ -11,6 +11,9 @@
 
 enum {
   LEAST_COLUMNS = 128,      /* of the long side, in all batch entries */
+  FEW_ROWS = 8,             /* more rows are two passes over B, which pay up to … */
+  FEW_DEPTH = 16,           /* … this k, */
+  TURNED_DEPTH = 8,         /* and this one if rows of C are contiguous instead of columns */
   TASK_COLUMNS = 2048,      /* at least, if there are as many */
   TASK_OPERATIONS = 1 << 16 /* multiply-adds that pay for one more thread */
 };
@@ -38,7 +41,7 @@ static bool is_line(const gemm_operand *operand, int64_t rows) {
 static const cpu_finish *finish_of(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const cpu_finish *finish = &gemm->epilogue->finish;
-  if (gemm->identity || !finish->loops || finish->dtype != COMPUTE_F32 ||
+  if (gemm->factor != 0 || !finish->loops || finish->dtype != COMPUTE_F32 ||
       problem->output_count != 1 || !is_line(&problem->output[0], problem->m) ||
       finish->input[1] > 0 || finish->input[2] > 0)
     return NULL;
@@ -57,7 +60,8 @@ static cpu_narrow_block block_of(const gemm_problem *problem, const gemm_matrix 
                             .a_k = problem->a.column,
                             .b = matrix->b + column * b->column * b->size,
                             .b_k = b->row,
-                            .b_column = b->column};
+                            .b_column = b->column,
+                            .factor = 1};
 }
 
 /* Finishes a block's sums, and stores them in C. */
@@ -98,7 +102,8 @@ static void multiply_block(const narrow_launch *launch, const gemm_matrix *matri
   stored.c = matrix->output[0] + column * c->column * c->size;
   stored.c_row = c->row;
   stored.c_column = c->column;
-  if (gemm->identity) {
+  if (gemm->factor != 0) {
+    stored.factor = (double)gemm->factor;
     launch->loops->multiply(&stored);
     return;
   }
@@ -146,15 +151,24 @@ static compute_status narrow_run(const cpu_kernel *kernel, void *const *pointers
 static const char *refuse(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *c = &problem->output[0];
-  if (problem->m > CPU_NARROW_ROWS || problem->k > CPU_NARROW_DEPTH || problem->k == 0)
+  if (problem->m > CPU_NARROW_ROWS || problem->k > CPU_NARROW_DEPTH || problem->k == 0 ||
+      (problem->m > FEW_ROWS && problem->k > FEW_DEPTH))
     return "more than one long side";
   if (problem->n < cpu_divide_up(LEAST_COLUMNS, problem->batches)) return "no long side";
   if (!loops_of(gemm) || problem->a.dtype != problem->accumulate ||
       problem->b.dtype != problem->accumulate || gemm->filled || gemm->even)
     return "operands of other types";
   if (!is_line(&problem->b, problem->k)) return "strides of the long operand";
-  if (gemm->identity && !is_line(c, problem->m)) return "strides of the result";
+  if (gemm->factor != 0 && !is_line(c, problem->m)) return "strides of the result";
   return NULL;
+}
+
+/* True if turning columns of C, more than FEW_ROWS, takes less time than a register tile: unless they
+ * fill one, and no epilogue follows it. */
+static bool pays_turned(const cpu_gemm *gemm) {
+  const gemm_problem *problem = &gemm->problem;
+  return problem->n < problem->m && problem->k <= TURNED_DEPTH &&
+         (problem->n % problem->type->columns != 0 || !gemm->identity);
 }
 
 compute_status gemm_narrow_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
@@ -163,6 +177,13 @@ compute_status gemm_narrow_accept(cpu_kernel *kernel, const compute_kernel_descr
   cpu_gemm *gemm = (cpu_gemm *)kernel;
   gemm_problem *problem = &gemm->problem;
   *reason = refuse(gemm);
+  if (*reason && pays_turned(gemm)) {
+    gemm_problem_swap(problem);
+    if (refuse(gemm))
+      gemm_problem_swap(problem);
+    else
+      *reason = NULL;
+  }
   if (*reason) return COMPUTE_OK;
   /* A line of one element has any stride. */
   if (problem->k == 1 && problem->b.column != 1) problem->b.row = 1;

@@ -59,9 +59,8 @@ void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const vo
     box.output[k] =
         matrix->output[k] + block_steps(&problem->output[k], row, column, box.output_step[k]);
   /* Whole blocks if every operand is dense; else rows, or columns if they are much longer. */
-  const bool along_rows = columns >= 32 || columns >= rows;
-  if (along_rows) cpu_box_merge(&box);
-  cpu_box_run(&box, along_rows ? box.rank - 1 : 0);
+  cpu_box_merge(&box);
+  cpu_box_run(&box, columns >= 32 || columns >= rows ? box.rank - 1 : 0);
 }
 
 /* ---- Reading the descriptor ------------------------------------------------------------------ */

@@ -21,6 +21,7 @@ enum {
   DIRECT_B = 40 << 10,     /* bytes; a B up to this size is read in place if its rows are close */
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart compete for cache sets */
   UNIT_OPERATIONS = 800,   /* cost of starting a unit */
+  LEAST_DEPTH = 8,         /* of k: storing a sum takes as long as so many products */
   RUN_OPERATIONS = 120,    /* cost of starting the epilogue on a row of a tile */
   STEP_OPERATIONS = 30,    /* cost of each of its instructions per program tile */
   FILLED_PANELS = 16,      /* most panels of a tile whose B is computed; its source stays close */
@@ -108,7 +109,7 @@ static bool lies_well(const gemm_problem *problem) {
 static int64_t useful_threads(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const double products = (double)problem->batches * (double)problem->m * (double)problem->n *
-                          (double)cpu_max(problem->k, 1);
+                          (double)cpu_max(problem->k, LEAST_DEPTH);
   const double threads = products / THREAD_PRODUCTS;
   return threads < gemm->head.device->threads ? cpu_max((int64_t)threads, 1)
                                               : gemm->head.device->threads;

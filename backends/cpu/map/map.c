@@ -19,6 +19,7 @@
 /* The fixed cost of a tile, and the cost of an element, in units of about 0.1 ns. */
 enum { TILE_COST = 400, STEP_COST = 80, LINE_COST = 50, DENSE_COST = 1, STRIDED_COST = 8 };
 enum { TASK_COST = 40000, TASKS_PER_THREAD = 8 };
+enum { BYTES_AT_ONCE = 4 }; /* elements of one byte in the time of one of four */
 
 /* Lines that run together: the least number of them in a tile, and the operands that may be copied
  * for that. */
@@ -27,8 +28,9 @@ enum { BOX_LINES = 4, BOX_COPIES = 4 };
 /* The least stride of crossing operands. Rows of a unit, and rows transposed at once. */
 enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
 
-/* A program of one operation, on one tile of contiguous elements and numbers: it needs only its
- * loop. A plan of 60 relus of 256 elements takes 54 µs instead of 64 this way. */
+/* A program of one operation on contiguous elements and numbers: it needs only its loop. On one
+ * tile, a plan of 60 relus of 256 elements takes 54 µs instead of 64 this way. On short lines,
+ * nothing is copied. */
 typedef struct map_single {
   cpu_tile_loop loop;      /* NULL: not such a program */
   int32_t input[2];        /* input numbers, or −1 … */
@@ -54,7 +56,8 @@ typedef struct map_kernel {
   int32_t turned_count;
   int32_t turned[MOST_TURNED]; /* inputs that are transposed into a buffer */
   bool by_lines;               /* units are lines of one loop (formulas.h) */
-  bool by_boxes;               /* units are short lines, which run together (program/box.c) */
+  bool by_boxes;               /* units are short lines, which run together (program/box.c) … */
+  bool by_loops;               /* … or each by the loop of the single operation */
   map_single single;
 } map_kernel;
 
@@ -205,6 +208,30 @@ static void run_boxes(map_task *task, int64_t first, int64_t end) {
   }
 }
 
+/* Units that are short lines of one operation. */
+static void run_loops(map_task *task, int64_t first, int64_t end) {
+  const map_kernel *map = task->run->map;
+  const map_single *single = &map->single;
+  const int32_t across = map->walked - 1, output = map->inputs;
+  const int64_t count = cpu_nest_length(&map->nest);
+  const int64_t to_step = map->nest.stride[output][across] * (int64_t)map->bytes[output];
+  for (int64_t unit = first, lines; unit < end; unit += lines) {
+    const unsigned char *from[2];
+    int64_t step[2];
+    cpu_walk_start(&map->nest, map->walked, unit, &task->walk);
+    lines = cpu_min(end - unit, map->nest.size[across] - task->walk.index[across]);
+    for (int i = 0; i < 2; i++) {
+      const int32_t k = single->input[i];
+      from[i] = k < 0 ? single->constant[i] : address_at(task, k, 0, 0);
+      step[i] = k < 0 ? 0 : map->nest.stride[k][across] * (int64_t)map->bytes[k];
+    }
+    unsigned char *to = address_at(task, output, 0, 0);
+    for (int64_t line = 0; line < lines; line++, to += to_step)
+      single->loop(count, to, from[0] + line * step[0], from[1] ? from[1] + line * step[1] : NULL,
+                   NULL, single->immediate);
+  }
+}
+
 /* A share of the units. In the numbering, the block varies fastest, then the group of rows. */
 static void run_task(void *argument, int64_t number, int32_t worker) {
   const map_run *run = argument;
@@ -218,6 +245,10 @@ static void run_task(void *argument, int64_t number, int32_t worker) {
   set_strides(map, &task.tile);
   if (map->by_lines && !run->stream) {
     run_lines(&task, first, end);
+    return;
+  }
+  if (map->by_loops && !run->stream) {
+    run_loops(&task, first, end);
     return;
   }
   if (map->by_boxes && !run->stream) {
@@ -258,7 +289,7 @@ static compute_status run_single(const map_kernel *map, void *const *pointers) {
 
 static compute_status run_map(const cpu_kernel *kernel, void *const *pointers) {
   const map_kernel *map = (const map_kernel *)kernel;
-  if (map->single.loop) return run_single(map, pointers);
+  if (map->single.loop && !map->by_loops) return run_single(map, pointers);
   if (map->units == 0) return COMPUTE_OK;
   cpu_device *device = kernel->device;
   const uint64_t bytes = worker_bytes(map) * (uint64_t)(map->tasks > 1 ? device->threads : 1);
@@ -318,13 +349,14 @@ static double element_cost(const map_kernel *map, int32_t d) {
   const int64_t length = size < tile && copies < 0 ? size : tile;
   const bool by_lines = size <= tile && suits_lines(map, d);
   const int64_t fixed = TILE_COST + STEP_COST * (int64_t)map->program->passes;
-  double cost = (double)(by_lines ? LINE_COST : fixed) / (double)length;
+  double cost = (double)cpu_program_cost(map->program);
   for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
     const int64_t stride = map->nest.stride[k][d];
     if (stride != 0) cost += stride == 1 ? DENSE_COST : STRIDED_COST;
   }
   if (copies > 0 && !by_lines) cost += copies * DENSE_COST;
-  return cost + (double)cpu_program_cost(map->program);
+  if (map->program->one_byte) cost /= BYTES_AT_ONCE;
+  return cost + (double)(by_lines ? LINE_COST : fixed) / (double)length;
 }
 
 /* Picks the dimension of tiles and makes it the last. */
@@ -429,9 +461,20 @@ static bool is_operation(const cpu_step *step) {
   return step->kind != CPU_STEP_CONSTANT && step->kind != CPU_STEP_LOAD;
 }
 
+/* `true` if lines that run together need copies for each set of them. */
+static bool copies_lines(const map_kernel *map) {
+  const int32_t last = map->walked, across = last - 1;
+  for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
+    const int64_t *stride = map->nest.stride[k];
+    if (stride[across] != 0 && stride[across] != stride[last] * map->nest.size[last]) return true;
+  }
+  return false;
+}
+
 static void find_single(map_kernel *map) {
   const cpu_program *program = map->program;
-  if (map->units != 1 || map->turned_count > 0 || program->output_count != 1 ||
+  const bool by_loops = map->by_boxes && copies_lines(map);
+  if ((map->units != 1 && !by_loops) || map->turned_count > 0 || program->output_count != 1 ||
       program->step_count == 0 || map->length > program->chunk ||
       cpu_nest_step(&map->nest, map->inputs) != 1)
     return;
@@ -449,11 +492,13 @@ static void find_single(map_kernel *map) {
   if (uniform[0] && (!binary || uniform[1])) return;
   map->single.immediate = last->immediate;
   map->single.loop = last->loops[binary ? uniform[0] | uniform[1] << 1 : 0];
+  map->by_loops = by_loops;
 }
 
 static void describe_map(map_kernel *map) {
   const cpu_nest *nest = &map->nest;
   char how[24] = "one loop";
+  if (map->by_loops) snprintf(how, sizeof how, "one loop a line");
   if (map->program->passes > 1) snprintf(how, sizeof how, "%u steps", map->program->passes);
   snprintf(map->head.description, sizeof map->head.description,
            "map: %s, tiles of %lld of %lld%s, %lld task%s, %s", how, (long long)map->length,

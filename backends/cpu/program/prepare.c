@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/bytes.h"
 #include "program/chain.h"
 #include "program/finish.h"
 #include "program/formulas.h"
@@ -17,7 +18,7 @@
 /* The registers in use fit the L1 cache, together with streamed operands. If results are written
  * directly to the output, longer chunks need fewer calls. */
 enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 1024, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
-enum { LARGEST_CHUNK = 4096 };
+enum { LARGEST_CHUNK = 4096, BYTES = 4 /* times as many elements of one byte */ };
 
 /* A program during preparation. */
 typedef struct preparation {
@@ -27,6 +28,7 @@ typedef struct preparation {
   cpu_program *result;
   cpu_type type[CPU_MAX_VALUES];
   bool needed[CPU_MAX_VALUES];
+  uint8_t bytes[CPU_MAX_VALUES];       /* the loops of a program of bytes */
   uint16_t last_use[CPU_MAX_VALUES];   /* step number */
   uint16_t defined_at[CPU_MAX_VALUES]; /* step number */
   uint16_t slot[CPU_MAX_VALUES];
@@ -131,6 +133,7 @@ static compute_status set_compute(preparation *p, cpu_step *step,
   step->immediate.i64 = instruction->immediate.i64;
   if (instruction->code < COMPUTE_I_END) step->loops = (*table->compute[type])[instruction->code];
   step->convert = table->cast[type][type]; /* for a select with a uniform condition */
+  step->condition_bytes = (uint8_t)cpu_type_bytes(CPU_TYPE_BOOL);
   return step->loops && step->loops[0] ? COMPUTE_OK : refuse(p, instruction);
 }
 
@@ -192,10 +195,11 @@ static void add_outputs(preparation *p) {
     }
     result->output[k] = (cpu_program_output){
         .value = value,
-        .same_type = cpu_dtype_size(dtype) == cpu_type_bytes(type) && dtype != COMPUTE_BOOL,
-        .value_bytes = (uint8_t)cpu_type_bytes(type),
+        .same_type = result->one_byte ||
+                     (cpu_dtype_size(dtype) == cpu_type_bytes(type) && dtype != COMPUTE_BOOL),
+        .value_bytes = result->one_byte ? 1 : (uint8_t)cpu_type_bytes(type),
         .element_bytes = (uint8_t)cpu_dtype_size(dtype),
-        .store = result->table->store[dtype]};
+        .store = result->one_byte ? result->table->bytes->store : result->table->store[dtype]};
   }
 }
 
@@ -203,8 +207,11 @@ static compute_status add_steps(preparation *p) {
   cpu_program *result = p->result;
   for (uint32_t i = 0; i < p->program->count; i++) {
     if (!p->needed[i]) continue;
-    const compute_status status = set_step(p, &result->step[result->step_count], (uint16_t)i);
+    cpu_step *step = &result->step[result->step_count];
+    const compute_status status = set_step(p, step, (uint16_t)i);
     if (status) return status;
+    if (result->one_byte)
+      cpu_bytes_set(result->table->bytes, &p->program->instructions[i], p->bytes[i], step);
     result->step_count++;
   }
   add_outputs(p);
@@ -279,23 +286,25 @@ static void assign_slots(preparation *p) {
  * then the others. */
 static void place_registers(preparation *p) {
   cpu_program *result = p->result;
-  const int64_t bytes = 8 * (int64_t)(p->slots[1] + 1) + 4 * (int64_t)p->slots[0];
+  const int64_t wide = result->one_byte ? 1 : 8, unit = result->one_byte ? 1 : 4;
+  const int64_t times = result->one_byte ? BYTES : 1;
+  const int64_t bytes = wide * (int64_t)(p->slots[1] + 1) + unit * (int64_t)p->slots[0];
   int64_t chunk = REGISTER_BUDGET / bytes / SMALLEST_TILE * SMALLEST_TILE;
-  if (chunk > LARGEST_CHUNK) chunk = LARGEST_CHUNK;
+  if (chunk > times * LARGEST_CHUNK) chunk = times * LARGEST_CHUNK;
   if (chunk < SMALLEST_TILE) chunk = SMALLEST_TILE;
   while (chunk * bytes > CPU_SCRATCH_BYTES) chunk /= 2;
   if (chunk > result->block) chunk -= chunk % result->block;
   result->chunk = chunk;
-  result->streamed_chunk = cpu_min(chunk, LARGEST_TILE);
+  result->streamed_chunk = cpu_min(chunk, times * LARGEST_TILE);
   result->tile_elements = cpu_max(result->streamed_chunk, SMALLEST_TILE);
-  result->stage_offset = (uint32_t)(8 * chunk * p->slots[1]);
-  const int64_t narrow = 8 * chunk * (p->slots[1] + 1);
+  result->stage_offset = (uint32_t)(wide * chunk * p->slots[1]);
+  const int64_t narrow = wide * chunk * (p->slots[1] + 1);
   for (uint32_t i = 0; i < result->step_count; i++) {
     cpu_step *step = &result->step[i];
     const int64_t slot = p->slot[step->result];
     if (slot == NO_VALUE) continue;
     step->offset =
-        (uint32_t)(step->result_bytes == 8 ? 8 * chunk * slot : narrow + 4 * chunk * slot);
+        (uint32_t)(step->result_bytes == 8 ? 8 * chunk * slot : narrow + unit * chunk * slot);
   }
 }
 
@@ -335,6 +344,8 @@ static uint32_t count_passes(const cpu_program *program) {
 static compute_status prepare(preparation *p) {
   cpu_program *result = p->result;
   mark_needed(p);
+  result->one_byte =
+      cpu_bytes_read(p->program, p->needed, p->inputs, result->output_count, p->outputs, p->bytes);
   const compute_status status = add_steps(p);
   if (status) return status;
   cpu_chain_find(p->device->isa, p->program, p->type, result);
@@ -428,6 +439,7 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   cpu_formula_read(device->isa, program, inputs, output_count, outputs, &prepared->formula);
   const bool one_loop = prepared->formula.loop || prepared->requantize_sum.loops;
   prepared->passes = one_loop ? 1 : count_passes(prepared);
+  cpu_bytes_make_table(device, inputs, outputs, prepared);
   if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
   if (prepared->bytes) return COMPUTE_OK;
   if (outputs[0] == COMPUTE_BF16)
@@ -471,6 +483,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
   prepared->table = device->isa->tile;
   prepared->input_count = input_count;
   prepared->output_count = output_count;
+  prepared->table_input = -1;
   for (uint32_t i = 0; i < input_count; i++)
     prepared->input_bytes[i] = (uint8_t)cpu_dtype_size(inputs[i]);
   *p = (preparation){.device = device,

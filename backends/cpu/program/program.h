@@ -151,9 +151,10 @@ typedef struct cpu_chain {
 
 typedef struct cpu_step {
   uint8_t kind;
-  uint8_t result_bytes; /* of one element */
-  bool in_place;        /* a load that needs no register if the input is contiguous */
-  uint16_t result;      /* a value number, like the operands */
+  uint8_t result_bytes;    /* of one element */
+  uint8_t condition_bytes; /* the same of a select's condition */
+  bool in_place;           /* a load that needs no register if the input is contiguous */
+  uint16_t result;         /* a value number, like the operands */
   uint16_t operand[3];
   uint16_t input;             /* of a load */
   uint32_t offset;            /* of the result's register in the scratch block */
@@ -221,10 +222,12 @@ typedef struct cpu_requantize {
   cpu_requantize_term_i32 term[CPU_REQUANTIZE_TERMS];
 } cpu_requantize;
 
-/* The same for a program that converts the sum of two tensors of bytes to bytes (requantize.h). */
+/* The same for a program that converts the sum, or the product, of two tensors of bytes to bytes
+ * (requantize.h). */
 typedef struct cpu_requantize_sum {
   const cpu_requantize_sum_table *loops; /* NULL: the program has another form */
   cpu_requantize makes;                  /* without inputs */
+  bool multiplies;
   int16_t input[2];
   bool is_signed[2];
   float zero[2], scale[2];
@@ -270,6 +273,11 @@ struct cpu_program {
   int64_t tile_elements;
   uint32_t stage_offset; /* register for one more value, while outputs are stored */
   bool identity;
+  bool one_byte; /* registers have one byte for each element (bytes.h) */
+  /* For a function of one byte: its results for all bytes of this input, or −1. */
+  int16_t table_input;
+  bool copies_bytes; /* all of them are the byte itself */
+  unsigned char table_of[256];
   uint32_t cost;   /* see cpu_program_cost */
   uint32_t places; /* see cpu_program_places */
   /* The last step that may read input i in place. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The programs that add two tensors of quantized numbers:
+/* The programs that add or multiply two tensors of quantized numbers:
  *
  *   round(limit((a − zero of a) · scale of a + (b − zero of b) · scale of b) / divisor) + zero
  *
@@ -13,14 +13,16 @@
 #define TERM(k, zero, scale)                                                                       \
   MAYBE(EITHER(MUL(MAYBE(SUB(MAYBE(TO_F32(BYTES(k))), NUMBER(zero))), NUMBER(scale))))
 static const char sum_of_bytes[] = REQUANTIZED(ADD(TERM(0, 4, 6), TERM(1, 5, 7)));
+static const char product_of_bytes[] = REQUANTIZED(MUL(TERM(0, 4, 6), TERM(1, 5, 7)));
 _Static_assert(sizeof sum_of_bytes <= CPU_PATTERN_TOKENS, "a token has at least one character");
 
 /* `true` if no quotient is too large for the loop. */
 static bool is_moderate(const cpu_requantize_sum *sum) {
   const cpu_requantize_lines lines = cpu_requantize_bind(&sum->makes, NULL);
-  double most = 0;
+  double term[2];
   for (int t = 0; t < 2; t++)
-    most += (255 + fabs((double)sum->zero[t])) * fabs((double)sum->scale[t]);
+    term[t] = (255 + fabs((double)sum->zero[t])) * fabs((double)sum->scale[t]);
+  const double most = sum->multiplies ? term[0] * term[1] : term[0] + term[1];
   return lines.blocks && most <= CPU_REQUANTIZE_LARGEST * (double)lines.divisor;
 }
 
@@ -44,10 +46,12 @@ int32_t cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *progr
   cpu_match m;
   *sum = (cpu_requantize_sum){.makes = cpu_requantize_none()};
   cpu_requantize *makes = &sum->makes;
-  if (output_count != 1 || (outputs[0] != COMPUTE_I8 && outputs[0] != COMPUTE_U8) ||
-      !cpu_pattern_match(sum_of_bytes, program, inputs, COMPUTE_F32, &m) ||
-      !cpu_requantize_limits(&m, makes))
-    return -1;
+  if (output_count != 1 || (outputs[0] != COMPUTE_I8 && outputs[0] != COMPUTE_U8)) return -1;
+  if (!cpu_pattern_match(sum_of_bytes, program, inputs, COMPUTE_F32, &m)) {
+    sum->multiplies = cpu_pattern_match(product_of_bytes, program, inputs, COMPUTE_F32, &m);
+    if (!sum->multiplies || m.bytes >= 0) return -1;
+  }
+  if (!cpu_requantize_limits(&m, makes)) return -1;
   for (int t = 0; t < 2; t++) {
     sum->input[t] = m.input[t];
     sum->is_signed[t] = m.is_signed[t];
@@ -61,7 +65,7 @@ int32_t cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *progr
   if (!is_moderate(sum) || (inside && (inputs[0] != COMPUTE_I32 || sum->input[1 - own] == 0)))
     return -1;
   sum->loops = CPU_PICK(isa, cpu_requantize_sum);
-  find_factors(sum);
+  if (!sum->multiplies) find_factors(sum);
   *byte = sum->is_signed[own] ? COMPUTE_I8 : COMPUTE_U8;
   return m.bytes;
 }
@@ -81,7 +85,7 @@ void cpu_requantize_sum_lines(const cpu_requantize_sum *sum, const cpu_requantiz
     lines.count *= lines.rows;
     lines.rows = 1;
   }
-  sum->loops->run(terms, &lines);
+  (sum->multiplies ? sum->loops->multiply : sum->loops->run)(terms, &lines);
 }
 
 bool cpu_requantize_sum_run(const cpu_requantize_sum *sum, const cpu_tile *tile) {

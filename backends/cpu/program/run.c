@@ -8,6 +8,7 @@
  * step reads the overwritten elements. */
 #include <string.h>
 
+#include "program/bytes.h"
 #include "program/chain.h"
 #include "program/formulas.h"
 #include "program/requantize.h"
@@ -99,8 +100,8 @@ static void run_compute(const chunk *c, const cpu_step *step, views *v) {
 static void run_select(const chunk *c, const cpu_step *step, views *v) {
   const uint16_t condition = step->operand[0], b = step->operand[1], other = step->operand[2];
   if (v->uniform[condition]) {
-    int32_t mask;
-    memcpy(&mask, v->data[condition], sizeof mask);
+    int32_t mask = 0;
+    memcpy(&mask, v->data[condition], step->condition_bytes);
     const uint16_t chosen = mask ? b : other;
     const bool uniform = v->uniform[chosen];
     void *place = uniform ? c->scratch + step->offset : result_place(c, step);
@@ -276,7 +277,9 @@ static void run_steps(const chunk *c, views *v) {
 
 void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
                      bool stream) {
-  if (cpu_requantize_sum_run(&program->requantize_sum, tile)) return;
+  if (cpu_bytes_look_up(program, tile, scratch, stream) ||
+      cpu_requantize_sum_run(&program->requantize_sum, tile))
+    return;
   views v;
   chunk c = {.program = program,
              .tile = tile,

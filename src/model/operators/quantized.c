@@ -231,18 +231,24 @@ static compute_status qlinear_pool_rule(model_call *call) {
   return requantize(call, last ? op_move_axis(call, x, 1, rank - 1) : x, 3, call_type(call, 0));
 }
 
+/* Each part is quantized by itself: as a function of one byte it is a table on the CPU. */
 static compute_status qlinear_concat_rule(model_call *call) {
   const size_t count = call->input_count < 2 ? 0 : (call->input_count - 2) / 3;
   int32_t axis;
   if (count == 0 || call->input_count != 2 + 3 * count)
     return call_fail(call, COMPUTE_ERROR_FORMAT, "it has %zu inputs", call->input_count);
-  const compute_status status =
+  compute_status status =
       call_axis(call, call_attribute_i(call, "axis", 0), call_shape(call, 2).rank, &axis);
   if (status) return status;
   compute_node *parts = call_allocate(call, count, sizeof *parts);
   if (!parts) return call_out_of_memory(call);
-  for (size_t i = 0; i < count; i++) parts[i] = plain(call, 2 + 3 * i);
-  return requantize(call, compute_concat(call->graph, parts, count, axis), 0, call_type(call, 1));
+  const compute_node scale = quantized_scale(call, 0, false);
+  for (size_t i = 0; i < count && !status; i++)
+    status = quantize_to(call, compute_div(call->graph, plain(call, 2 + 3 * i), scale),
+                         quantized_parameter(call, 1, false), call_type(call, 1), true, &parts[i]);
+  if (status) return status;
+  return call_output_as(call, 0, call_type(call, 1),
+                        compute_concat(call->graph, parts, count, axis));
 }
 
 /* Before opset 13 all axes from `axis` on count as one. */

@@ -11,6 +11,7 @@
 typedef GEMM_ELEMENT element;
 
 enum { COLUMNS = CPU_NARROW_BYTES / sizeof(element), LANES = GEMM_LANES };
+enum { TOGETHER = 8 }; /* rows whose sums fit the registers */
 
 typedef struct operand_lines {
   element at[CPU_NARROW_DEPTH][COLUMNS] __attribute__((aligned(GEMM_VECTOR_BYTES)));
@@ -94,8 +95,9 @@ static void put_lines(const cpu_narrow_block *b, const void *rows) {
 GEMM_INLINE void multiply_rows(int64_t n, int64_t m, const cpu_narrow_block *block,
                                const element *b, int64_t b_k, element *c, int64_t c_row) {
   const element *a = block->a;
+  const gemm_vector factor = (gemm_vector){0} + (element)block->factor;
   for (int64_t j = 0; j < n; j += LANES) {
-    gemm_vector sum[CPU_NARROW_ROWS];
+    gemm_vector sum[TOGETHER];
     GEMM_UNROLL
     for (int64_t i = 0; i < m; i++) sum[i] = (gemm_vector){0};
     for (int64_t p = 0; p < block->k; p++) {
@@ -106,12 +108,12 @@ GEMM_INLINE void multiply_rows(int64_t n, int64_t m, const cpu_narrow_block *blo
             GEMM_MULTIPLY_ADD(x, (gemm_vector){0} + a[i * block->a_row + p * block->a_k], sum[i]);
     }
     GEMM_UNROLL
-    for (int64_t i = 0; i < m; i++) *(gemm_vector_at *)(c + i * c_row + j) = sum[i];
+    for (int64_t i = 0; i < m; i++) *(gemm_vector_at *)(c + i * c_row + j) = sum[i] * factor;
   }
 }
 
-static void multiply_vectors(const cpu_narrow_block *block, int64_t n, const element *b,
-                             int64_t b_k, element *c, int64_t c_row) {
+static void multiply_few(const cpu_narrow_block *block, int64_t n, const element *b, int64_t b_k,
+                         element *c, int64_t c_row) {
   switch (block->m) {
   case 1: multiply_rows(n, 1, block, b, b_k, c, c_row); break;
   case 2: multiply_rows(n, 2, block, b, b_k, c, c_row); break;
@@ -121,6 +123,16 @@ static void multiply_vectors(const cpu_narrow_block *block, int64_t n, const ele
   case 6: multiply_rows(n, 6, block, b, b_k, c, c_row); break;
   case 7: multiply_rows(n, 7, block, b, b_k, c, c_row); break;
   default: multiply_rows(n, 8, block, b, b_k, c, c_row); break;
+  }
+}
+
+static void multiply_vectors(const cpu_narrow_block *block, int64_t n, const element *b,
+                             int64_t b_k, element *c, int64_t c_row) {
+  cpu_narrow_block part = *block;
+  for (int64_t i = 0; i < block->m; i += TOGETHER) {
+    part.a = (const element *)block->a + i * block->a_row;
+    part.m = block->m - i;
+    multiply_few(&part, n, b, b_k, c + i * c_row, c_row);
   }
 }
 

@@ -6,12 +6,12 @@
 #include "core/isa.h"
 
 enum {
-  CPU_NARROW_ROWS = 8,   /* most rows of A and C */
+  CPU_NARROW_ROWS = 16,  /* most rows of A and C */
   CPU_NARROW_DEPTH = 32, /* most of k */
   CPU_NARROW_BYTES = 256 /* of the columns of one call */
 };
 
-/* C (m × n) = A (m × k) · B (k × n), strides in elements. n is at most CPU_NARROW_BYTES of elements.
+/* C (m × n) = A (m × k) · B (k × n) · factor, strides in elements. n is at most CPU_NARROW_BYTES of elements.
  * One of b_k and b_column is 1, and one of c_row and c_column. */
 typedef struct cpu_narrow_block {
   int64_t m, n, k;
@@ -21,6 +21,7 @@ typedef struct cpu_narrow_block {
   int64_t b_k, b_column;
   void *c;
   int64_t c_row, c_column;
+  double factor; /* of f32: an f32 */
 } cpu_narrow_block;
 
 typedef struct cpu_narrow_loops {

@@ -35,17 +35,21 @@ CPU_INLINE float mod_f32(float a, float b) {
 /* These use f64, which other devices need not have. */
 
 /* x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 = x / (1 + exp(v)), v = −√(8/π) (x + 0.044715 x³). For
- * large v, the error of v is the error of the result, so v is f64. */
-CPU_INLINE float gelu_tanh_wide_f32(float x) {
-  double wide = (double)(x > 10.9f ? 10.9f : x < -10.9f ? -10.9f : x);
+ * large v, the error of v is the error of the result, so v is f64. With −|v| = n ln 2 + r: r, and
+ * the exponent field of 2^(n + 64). */
+CPU_INLINE float gelu_tanh_rest_f32(float x, uint32_t *exponent) {
+  const float low = x > -10.9f ? x : -10.9f;
+  const double wide = (double)(low < 10.9f ? low : 10.9f);
   const double v = wide * (-1.5957691216057308 - 0.07135481627260025 * (wide * wide));
   const double magnitude = math_fabs_f64(v);
   const double shifted = magnitude * -0x1.71547652b82fep+0 + MATH_SHIFT_F64;
   const double n = shifted - MATH_SHIFT_F64;
-  const float r = (float)(-magnitude - n * 0x1.62e42fefa39efp-1);
+  *exponent = (uint32_t)math_bits_f64(shifted) + 191; /* the low bits have n */
+  return (float)(-magnitude - n * 0x1.62e42fefa39efp-1);
+}
+CPU_INLINE float gelu_tanh_sum_f32(float x, float rest, uint32_t exponent) {
   /* exp(−|v|) times 2^64, as in silu_f32. */
-  const uint32_t exponent = (uint32_t)math_bits_f64(shifted) + 191; /* the low bits have n */
-  const float scaled = (1 + expm1_small_f32(r)) * as_f32(exponent << 23);
+  const float scaled = (1 + expm1_small_f32(rest)) * as_f32(exponent << 23);
   const float limited = x < -10.9f ? 10.9f : -x;
   const float quotient = (x < 0 ? limited * scaled : x) / math_madd_f32(scaled, 0x1p-64f, 1);
   const float result = x < 0 ? -unscale_f32(quotient) : quotient;

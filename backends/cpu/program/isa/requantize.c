@@ -11,6 +11,9 @@
 /* How values are divided. With `reciprocal`, the rounded 1 / divisor: value · reciprocal and one
  * Newton step on the remainder give the correctly rounded quotient (Markstein), in a fifth of a
  * division's time. */
+/* How two terms become a value. */
+typedef enum joining { BY_SUM, BY_FACTORS, BY_PRODUCT } joining;
+
 typedef enum division { DIVISION_NONE, DIVISION, DIVISION_RECIPROCAL } division;
 
 /* Which operands have one element per element of x, and how values are divided. These are constants
@@ -198,11 +201,13 @@ CPU_INLINE requantize_floats term_vector(const bool is_signed, const cpu_requant
       REQUANTIZE_V(set1_ps)(t->scale));
 }
 
-CPU_INLINE requantize_words sum_vector(const bool a_signed, const bool b_signed,
-                                       const cpu_requantize_term *a, const cpu_requantize_term *b,
-                                       const requantize_numbers *n, int64_t i) {
+CPU_INLINE requantize_words joined_vector(const joining how, const bool a_signed,
+                                          const bool b_signed, const cpu_requantize_term *a,
+                                          const cpu_requantize_term *b, const requantize_numbers *n,
+                                          int64_t i) {
+  const requantize_floats x = term_vector(a_signed, a, i), y = term_vector(b_signed, b, i);
   return requantize_divide(
-      REQUANTIZE_V(add_ps)(term_vector(a_signed, a, i), term_vector(b_signed, b, i)), n);
+      how == BY_PRODUCT ? REQUANTIZE_V(mul_ps)(x, y) : REQUANTIZE_V(add_ps)(x, y), n);
 }
 
 /* The same with the terms' factors. */
@@ -219,15 +224,17 @@ CPU_INLINE requantize_words factor_vector(const bool a_signed, const bool b_sign
 }
 
 /* Whole vectors of a row, two rows of two as above; returns the number of elements done. */
-CPU_INLINE int64_t add_vectors(const bool factors, const bool a_signed, const bool b_signed,
-                               const cpu_requantize_term *a, const cpu_requantize_term *b,
-                               const requantize_numbers *n, int64_t count, uint8_t *y) {
+CPU_INLINE int64_t join_vectors(const joining how, const bool a_signed, const bool b_signed,
+                                const cpu_requantize_term *a, const cpu_requantize_term *b,
+                                const requantize_numbers *n, int64_t count, uint8_t *y) {
   int64_t i = 0;
   for (; i + 4 * REQUANTIZE_LANES <= count; i += 4 * REQUANTIZE_LANES) {
     requantize_words w[2][2];
     for (int k = 0; k < 4; k++)
-      w[k / 2][k % 2] = factors ? factor_vector(a_signed, b_signed, a, b, i + k * REQUANTIZE_LANES)
-                                : sum_vector(a_signed, b_signed, a, b, n, i + k * REQUANTIZE_LANES);
+      w[k / 2][k % 2] =
+          how == BY_FACTORS
+              ? factor_vector(a_signed, b_signed, a, b, i + k * REQUANTIZE_LANES)
+              : joined_vector(how, a_signed, b_signed, a, b, n, i + k * REQUANTIZE_LANES);
     requantize_store_few(2, 2, &n->stored, w, y + i, 2 * REQUANTIZE_LANES);
   }
   return i;
@@ -240,10 +247,10 @@ CPU_INLINE requantize_numbers requantize_take_numbers(const cpu_requantize_lines
   (void)l;
   return (requantize_numbers){0};
 }
-CPU_INLINE int64_t add_vectors(const bool factors, const bool a_signed, const bool b_signed,
-                               const cpu_requantize_term *a, const cpu_requantize_term *b,
-                               const requantize_numbers *n, int64_t count, uint8_t *y) {
-  (void)factors, (void)a_signed, (void)b_signed, (void)a, (void)b, (void)n, (void)count, (void)y;
+CPU_INLINE int64_t join_vectors(const joining how, const bool a_signed, const bool b_signed,
+                                const cpu_requantize_term *a, const cpu_requantize_term *b,
+                                const requantize_numbers *n, int64_t count, uint8_t *y) {
+  (void)how, (void)a_signed, (void)b_signed, (void)a, (void)b, (void)n, (void)count, (void)y;
   return 0;
 }
 CPU_INLINE void requantize(const form f, const cpu_requantize_lines *l) {
@@ -291,15 +298,16 @@ static void run(const cpu_requantize_lines *l) {
   loops[divides][l->offset_along][l->scale_along][l->bias_along](l);
 }
 
-/* ---- Sums of bytes --------------------------------------------------------------------------- */
+/* ---- Sums and products of bytes -------------------------------------------------------------- */
 
 CPU_INLINE float term_value(const bool is_signed, const cpu_requantize_term *t, int64_t i) {
   const uint8_t x = t->from[i];
   return ((is_signed ? (float)(int8_t)x : (float)x) - t->zero) * t->scale;
 }
 
-CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_requantize_term *a,
-                          const cpu_requantize_term *b, const cpu_requantize_lines *l) {
+CPU_INLINE void join_terms(const joining how, const bool a_signed, const bool b_signed,
+                           const cpu_requantize_term *a, const cpu_requantize_term *b,
+                           const cpu_requantize_lines *l) {
   const requantize_numbers n = requantize_take_numbers(l);
   cpu_requantize_term first = *a, second = *b; /* y's bytes may alias them */
   const float low = l->low, high = l->high, divisor = l->divisor;
@@ -308,12 +316,11 @@ CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_re
   const int64_t count = l->count, rows = l->rows, y_row = l->y_row;
   uint8_t *y = l->y;
   for (int64_t row = 0; row < rows; row++) {
-    const int64_t done =
-        first.factor != 0 ? add_vectors(true, a_signed, b_signed, &first, &second, &n, count, y)
-                          : add_vectors(false, a_signed, b_signed, &first, &second, &n, count, y);
+    const int64_t done = join_vectors(how, a_signed, b_signed, &first, &second, &n, count, y);
     CPU_INDEPENDENT
     for (int64_t i = done; i < count; i++) {
-      float value = term_value(a_signed, &first, i) + term_value(b_signed, &second, i);
+      const float x = term_value(a_signed, &first, i), z = term_value(b_signed, &second, i);
+      float value = how == BY_PRODUCT ? x * z : x + z;
       value = low > value ? low : value;
       value = high < value ? high : value;
       y[i] = round_to_byte(value / divisor, zero, least, most);
@@ -324,16 +331,28 @@ CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_re
   }
 }
 
-static void run_sum(const cpu_requantize_term terms[2], const cpu_requantize_lines *l) {
+CPU_INLINE void join_signs(const joining how, const cpu_requantize_term terms[2],
+                           const cpu_requantize_lines *l) {
   const cpu_requantize_term *a = &terms[0], *b = &terms[1];
   if (a->is_signed && b->is_signed)
-    add_terms(true, true, a, b, l);
+    join_terms(how, true, true, a, b, l);
   else if (a->is_signed)
-    add_terms(true, false, a, b, l);
+    join_terms(how, true, false, a, b, l);
   else if (b->is_signed)
-    add_terms(false, true, a, b, l);
+    join_terms(how, false, true, a, b, l);
   else
-    add_terms(false, false, a, b, l);
+    join_terms(how, false, false, a, b, l);
+}
+
+static void run_sum(const cpu_requantize_term terms[2], const cpu_requantize_lines *l) {
+  if (terms[0].factor != 0)
+    join_signs(BY_FACTORS, terms, l);
+  else
+    join_signs(BY_SUM, terms, l);
+}
+
+static void run_product(const cpu_requantize_term terms[2], const cpu_requantize_lines *l) {
+  join_signs(BY_PRODUCT, terms, l);
 }
 
 #ifdef REQUANTIZE_LANES
@@ -397,4 +416,5 @@ static void find_factors(cpu_requantize_term terms[2], const cpu_requantize_line
 #endif
 
 const cpu_requantize_table CPU_SYMBOL(cpu_requantize) = {run};
-const cpu_requantize_sum_table CPU_SYMBOL(cpu_requantize_sum) = {run_sum, find_factors};
+const cpu_requantize_sum_table CPU_SYMBOL(cpu_requantize_sum) = {run_sum, run_product,
+                                                                 find_factors};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The loop that converts the sum of two tensors of bytes to bytes, once per instruction set. */
+/* The loop that converts the sum or the product of two tensors of bytes to bytes, once per
+ * instruction set. */
 #ifndef CPU_ISA_REQUANTIZE_SUM_TABLE_H
 #define CPU_ISA_REQUANTIZE_SUM_TABLE_H
 
@@ -21,6 +22,8 @@ typedef struct cpu_requantize_sum_table {
    * scale and bias. Requires lines->blocks, and no sum above CPU_REQUANTIZE_LARGEST divisors. y may
    * share memory with one of the terms. */
   void (*run)(const cpu_requantize_term terms[2], const cpu_requantize_lines *lines);
+  /* The same with the product of the terms. */
+  void (*multiply)(const cpu_requantize_term terms[2], const cpu_requantize_lines *lines);
   /* Finds such factors if they exist. */
   void (*find_factors)(cpu_requantize_term terms[2], const cpu_requantize_lines *lines);
 } cpu_requantize_sum_table;

@@ -74,6 +74,7 @@ const cpu_tile_table CPU_SYMBOL(cpu_tile_table) = {
     .rows = &CPU_SYMBOL(cpu_tile_rows),
     .cast = CPU_SYMBOL(cpu_tile_cast),
     .narrow = CPU_SYMBOL(cpu_tile_narrow),
+    .bytes = &CPU_SYMBOL(cpu_tile_bytes),
     .load = CPU_SYMBOL(cpu_tile_load),
     .store = CPU_SYMBOL(cpu_tile_store),
     .transpose = CPU_SYMBOL(cpu_tile_transpose),

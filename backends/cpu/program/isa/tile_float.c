@@ -10,6 +10,9 @@
 #endif
 #include "../../../../kernels/functions_random.h"
 #include "tile_loops.h"
+#if defined(CPU_VARIANT_F32)
+#include "tile_pairs.h"
+#endif
 
 /* ---- Arithmetic ---------------------------------------------------------------------------- */
 
@@ -39,14 +42,13 @@ UNARY_LOOP(acosh, real, real, REAL(acosh)(x))
 UNARY_LOOP(atanh, real, real, REAL(atanh)(x))
 UNARY_LOOP(softplus, real, real, REAL(softplus)(x))
 UNARY_LOOP(elu, real, real, REAL(elu)(x, PARAMETER))
-BINARY_LOOP(pow, real, real, REAL(pow)(x, y))
-BINARY_LOOP(mod, real, real, REAL(mod)(x, y))
-
-/* Key x, counter y; the immediate is the stream. */
-BINARY_LOOP(random, real, int64_t, REAL(random)(x, y, (u32)immediate.i64))
 
 #if defined(CPU_VARIANT_F64)
 
+BINARY_LOOP(pow, double, double, pow_f64(x, y))
+BINARY_LOOP(mod, double, double, mod_f64(x, y))
+/* Key x, counter y; the immediate is the stream. */
+BINARY_LOOP(random, double, int64_t, random_f64(x, y, (u32)immediate.i64))
 UNARY_LOOP(exp, double, double, exp_f64(x))
 UNARY_LOOP(log, double, double, log_f64(x))
 UNARY_LOOP(sin, double, double, sin_f64(x))
@@ -250,7 +252,16 @@ static void gelu_part(int64_t count, float *r, const float *x) {
 PARTS_LOOP(gelu, gelu_part)
 #endif
 
-UNARY_LOOP(gelu_tanh, float, float, gelu_tanh_wide_f32(x))
+/* Two passes: compilers do not vectorise the whole. */
+static void gelu_tanh_part(int64_t count, float *r, const float *x) {
+  float rest[PART];
+  uint32_t exponent[PART];
+  for (int64_t i = 0; i < count; i++) rest[i] = gelu_tanh_rest_f32(x[i], &exponent[i]);
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) r[i] = gelu_tanh_sum_f32(x[i], rest[i], exponent[i]);
+}
+
+PARTS_LOOP(gelu_tanh, gelu_tanh_part)
 UNARY_LOOP(round_f16, float, float, convert_f16_to_f32(convert_f32_to_f16(x)))
 UNARY_LOOP(round_bf16, float, float, convert_bf16_to_f32(convert_f32_to_bf16(x)))
 
@@ -264,7 +275,11 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     COMPARISONS(BINARY_ROW_OF)
             /* clang-format on */
             [COMPUTE_I_SELECT] = SELECT_ROW(select),
+#if defined(CPU_VARIANT_F32)
+    [COMPUTE_I_RANDOM] = {any_random_loop, random_left, any_random_right},
+#else
     [COMPUTE_I_RANDOM] = BINARY_ROW(random),
+#endif
     [COMPUTE_I_EXP] = UNARY_ROW(exp),
     [COMPUTE_I_EXPM1] = UNARY_ROW(expm1),
     [COMPUTE_I_LOG] = UNARY_ROW(log),

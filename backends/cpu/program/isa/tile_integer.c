@@ -12,14 +12,19 @@ CPU_INLINE integer multiply(integer a, integer b) {
 }
 
 /* Division by 0 gives 0. Division by −1 avoids the processor's instruction, which traps for the
- * lowest number. */
+ * lowest number. No processor divides vectors of integers; in f64 a quotient of i32 is exact. */
+#if defined(CPU_VARIANT_I32)
+#define QUOTIENT(a, b) ((integer)((double)(a) / (double)(b)))
+#else
+#define QUOTIENT(a, b) ((a) / (b))
+#endif
 CPU_INLINE integer divide(integer a, integer b) {
-  const integer quotient = a / (b == 0 || b == -1 ? 1 : b);
+  const integer quotient = QUOTIENT(a, b == 0 || b == -1 ? 1 : b);
   return b == -1 ? (integer)(0 - (natural)a) : b == 0 ? 0 : quotient;
 }
 CPU_INLINE integer remainder_of(integer a, integer b) {
-  const integer remainder = a % (b == 0 || b == -1 ? 1 : b);
-  return b == 0 || b == -1 ? 0 : remainder;
+  const integer divisor = b == 0 || b == -1 ? 1 : b;
+  return (integer)((natural)a - (natural)QUOTIENT(a, divisor) * (natural)divisor);
 }
 
 /* By squaring. A negative exponent gives the truncated quotient 1 / a^|b|: 0 unless a is ±1. */
@@ -65,12 +70,73 @@ BINARY_LOOP(shift_right, integer, integer, shifted_right(x, y))
 COMPARISONS(COMPARISON)
 SELECT_LOOP(select, integer)
 
-/* No processor has vector integer division, so give no vectorisation hint here. */
-#undef CPU_INDEPENDENT
-#define CPU_INDEPENDENT
 BINARY_LOOP(div, integer, integer, divide(x, y))
 BINARY_LOOP(mod, integer, integer, remainder_of(x, y))
 BINARY_LOOP(pow, integer, integer, power(x, y))
+
+/* ---- Division by one number ------------------------------------------------------------------ */
+
+#if defined(CPU_VARIANT_I32)
+/* The factor is 1 / b and a little more: for i32 its product with a whole multiple of b is not
+ * below the quotient, and with other numbers it does not reach the next one. */
+typedef double reciprocal;
+
+static reciprocal reciprocal_of(integer b) {
+  return 1 / (double)b * (1 + 0x1p-45);
+}
+CPU_INLINE integer quotient_by(integer a, reciprocal r) {
+  return (integer)((double)a * r);
+}
+#elif defined(__SIZEOF_INT128__)
+/* As the high half of a product (T. Granlund and P. Montgomery, "Division by invariant integers using
+ * multiplication", 1994). */
+__extension__ typedef unsigned __int128 wide_natural;
+typedef struct reciprocal {
+  natural factor, sign; /* sign: −1 for a negative divisor */
+  int shift;
+} reciprocal;
+
+static reciprocal reciprocal_of(integer b) {
+  const natural size = b < 0 ? 0 - (natural)b : (natural)b;
+  const int digits = 64 - __builtin_clzll(size - 1);
+  const wide_natural over = ((wide_natural)1 << digits) - size;
+  return (reciprocal){(natural)((over << 64) / size + 1), b < 0 ? ~(natural)0 : 0, digits - 1};
+}
+CPU_INLINE integer quotient_by(integer a, reciprocal r) {
+  const natural sign = a < 0 ? ~(natural)0 : 0, size = ((natural)a ^ sign) - sign;
+  const natural high = (natural)((wide_natural)r.factor * size >> 64);
+  const natural quotient = (high + ((size - high) >> 1)) >> r.shift;
+  return (integer)((quotient ^ sign ^ r.sign) - (sign ^ r.sign));
+}
+#else
+typedef integer reciprocal;
+CPU_INLINE reciprocal reciprocal_of(integer b) {
+  return b;
+}
+CPU_INLINE integer quotient_by(integer a, reciprocal r) {
+  return a / r;
+}
+#endif
+
+/* Larger divisors than 1; the others have simple loops. */
+#define NUMBER_LOOP(name, value)                                                                   \
+  static void name##_number(int64_t count, void *result, const void *a, const void *b,             \
+                            const void *c, cpu_immediate immediate) {                              \
+    const integer *as = a, number = *(const integer *)b;                                           \
+    integer *r = result;                                                                           \
+    if (number >= -1 && number <= 1) {                                                             \
+      name##_right(count, result, a, b, c, immediate);                                             \
+      return;                                                                                      \
+    }                                                                                              \
+    const reciprocal by = reciprocal_of(number);                                                   \
+    CPU_INDEPENDENT                                                                                \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const integer x = as[i], quotient = quotient_by(x, by);                                      \
+      r[i] = value;                                                                                \
+    }                                                                                              \
+  }
+NUMBER_LOOP(div, quotient)
+NUMBER_LOOP(mod, (integer)((natural)x - (natural)quotient * (natural)number))
 
 const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_NEG] = UNARY_ROW(neg),
@@ -81,8 +147,8 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_ADD] = BINARY_ROW(add),
     [COMPUTE_I_SUB] = BINARY_ROW(sub),
     [COMPUTE_I_MUL] = BINARY_ROW(mul),
-    [COMPUTE_I_DIV] = BINARY_ROW(div),
-    [COMPUTE_I_MOD] = BINARY_ROW(mod),
+    [COMPUTE_I_DIV] = {div_loop, div_left, div_number},
+    [COMPUTE_I_MOD] = {mod_loop, mod_left, mod_number},
     [COMPUTE_I_POW] = BINARY_ROW(pow),
     [COMPUTE_I_MIN] = BINARY_ROW(min),
     [COMPUTE_I_MAX] = BINARY_ROW(max),

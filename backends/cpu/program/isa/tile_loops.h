@@ -85,53 +85,38 @@
   row(GE, ge, x >= y)
 /* clang-format on */
 
-/* result = mask ? b : c; _left: one b, _right: one c, _both: one of each. */
-#define SELECT_LOOP(name, type)                                                                    \
+/* result = mask ? b : c; _left: one b, _right: one c, _both: one of each. `is_yes` is an expression
+ * of `mask`, and `made` of the chosen value. */
+#define SELECT_BODY(type, mask_type, is_yes, made, yes, no)                                        \
+  const mask_type *masks = a;                                                                      \
+  const type *bs = b, *cs = c;                                                                     \
+  const type first_b = *bs, first_c = *cs;                                                         \
+  type *r = result;                                                                                \
+  (void)bs, (void)cs, (void)first_b, (void)first_c, (void)immediate;                               \
+  CPU_INDEPENDENT                                                                                  \
+  for (int64_t i = 0; i < count; i++) {                                                            \
+    const mask_type mask = masks[i];                                                               \
+    const type if_yes = yes, if_no = no, value = is_yes ? if_yes : if_no;                          \
+    r[i] = made;                                                                                   \
+  }
+#define SELECT_LOOP_OF(name, type, mask_type, is_yes, made)                                        \
   static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \
-    const int32_t *mask = a;                                                                       \
-    const type *x = b, *y = c;                                                                     \
-    type *r = result;                                                                              \
-    (void)immediate;                                                                               \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const type yes = x[i], no = y[i];                                                            \
-      r[i] = mask[i] < 0 ? yes : no;                                                               \
-    }                                                                                              \
+    SELECT_BODY(type, mask_type, is_yes, made, bs[i], cs[i])                                       \
   }                                                                                                \
   static void name##_left(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \
-    const int32_t *mask = a;                                                                       \
-    const type yes = *(const type *)b, *y = c;                                                     \
-    type *r = result;                                                                              \
-    (void)immediate;                                                                               \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const type no = y[i];                                                                        \
-      r[i] = mask[i] < 0 ? yes : no;                                                               \
-    }                                                                                              \
+    SELECT_BODY(type, mask_type, is_yes, made, first_b, cs[i])                                     \
   }                                                                                                \
   static void name##_right(int64_t count, void *result, const void *a, const void *b,              \
                            const void *c, cpu_immediate immediate) {                               \
-    const int32_t *mask = a;                                                                       \
-    const type *x = b, no = *(const type *)c;                                                      \
-    type *r = result;                                                                              \
-    (void)immediate;                                                                               \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const type yes = x[i];                                                                       \
-      r[i] = mask[i] < 0 ? yes : no;                                                               \
-    }                                                                                              \
+    SELECT_BODY(type, mask_type, is_yes, made, bs[i], first_c)                                     \
   }                                                                                                \
   static void name##_both(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \
-    const int32_t *mask = a;                                                                       \
-    const type yes = *(const type *)b, no = *(const type *)c;                                      \
-    type *r = result;                                                                              \
-    (void)immediate;                                                                               \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) r[i] = mask[i] < 0 ? yes : no;                             \
+    SELECT_BODY(type, mask_type, is_yes, made, first_b, first_c)                                   \
   }
+#define SELECT_LOOP(name, type) SELECT_LOOP_OF(name, type, int32_t, (mask < 0), value)
 
 /* Rows of a cpu_tile_loops table. */
 #define UNARY_ROW(name)                                                                            \

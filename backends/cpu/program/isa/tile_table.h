@@ -51,6 +51,24 @@ typedef void (*cpu_store_loop)(int64_t count, void *destination, int64_t stride,
                                const void *source);
 typedef void (*cpu_convert_loop)(int64_t count, void *result, const void *source);
 
+/* Values of one byte (program/bytes.h): their loops, and the way to memory. Conditions of a SELECT
+ * are bytes as well. */
+typedef enum cpu_bytes_kind {
+  CPU_BYTES_TRUTH, /* every byte but 0 is true; results are 0 or 1 */
+  CPU_BYTES_UNSIGNED,
+  CPU_BYTES_SIGNED,
+  CPU_BYTES_KINDS
+} cpu_bytes_kind;
+
+typedef struct cpu_byte_table {
+  const cpu_tile_loops *loops[CPU_BYTES_KINDS];
+  cpu_load_loop load;
+  cpu_store_loop store;
+  cpu_convert_loop copy, copy_truth;
+  /* result[i] = table[bytes[i]] */
+  void (*look_up)(int64_t count, uint8_t *result, const uint8_t *bytes, const uint8_t *table);
+} cpu_byte_table;
+
 /* destination[c][r] = source[r][c]; strides in bytes. */
 typedef void (*cpu_transpose_block)(int64_t rows, int64_t columns, const void *source,
                                     int64_t source_stride, void *destination,
@@ -67,6 +85,7 @@ struct cpu_tile_table {
    * the cast: it saturates to u8 and u16, and rounds f64 to f16 only once. */
   const cpu_convert_loop (*narrow)[COMPUTE_DTYPE_COUNT];
 
+  const cpu_byte_table *bytes;
   const cpu_load_loop *load;            /* [dtype] */
   const cpu_store_loop *store;          /* [dtype] */
   const cpu_transpose_block *transpose; /* [log2 of the element's bytes] */
@@ -82,6 +101,10 @@ CPU_DECLARE(cpu_tile_table, cpu_tile_table);
 CPU_DECLARE_NUMBERS(cpu_tile_loops, cpu_tile); /* declares the parts of it; the next lines as
                                                 * well */
 CPU_DECLARE(cpu_tile_loops, cpu_tile_bool);
+CPU_DECLARE(cpu_tile_loops, cpu_tile_truth);
+CPU_DECLARE(cpu_tile_loops, cpu_tile_unsigned);
+CPU_DECLARE(cpu_tile_loops, cpu_tile_signed);
+CPU_DECLARE(cpu_byte_table, cpu_tile_bytes);
 CPU_DECLARE(cpu_tile_rows, cpu_tile_rows);
 
 #endif
