@@ -220,7 +220,7 @@ static compute_status end_with_host(model_recorder *recorder, model_stage *stage
     if (!record_align(recorder, value)) return no_memory(recorder->model, recorder->operation);
     host_input *input = &stage->host_inputs[i];
     *input = (host_input){value->kind == VALUE_TENSOR && !value->host ? value->id : -1,
-                          {(void *)(uintptr_t)value->host, value->dtype, value->shape},
+                          {(void *)(uintptr_t)value->host, value->dtype, value->shape, NULL},
                           value->dtype,
                           value->shape};
     if (value->kind == VALUE_ABSENT) input->known = (host_tensor){0};
