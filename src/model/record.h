@@ -191,8 +191,9 @@ void host_parallel(const host_call *call, int64_t tasks, compute_task task, void
 int32_t host_workers(const host_call *call);
 
 /* For rules: `function` computes the outputs between two plans, or at once if all inputs are
- * known. Use `return call_on_host(call, function)`. */
-compute_status call_on_host(model_call *call, host_function function);
+ * known. Use `return call_on_host(call, function, rows)`. `rows` is its work, for predictions:
+ * the rows of a few elements that a kernel would process in the same time. */
+compute_status call_on_host(model_call *call, host_function function, double rows);
 
 /* ---- Graphs within nodes: If, Loop, Scan ----------------------------------------------------- */
 

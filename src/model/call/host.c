@@ -81,7 +81,7 @@ static compute_status call_now(model_call *call, host_function function, bool *d
   return status;
 }
 
-compute_status call_on_host(model_call *call, host_function function) {
+compute_status call_on_host(model_call *call, host_function function, double rows) {
   bool done;
   for (size_t i = 0; i < call->input_count; i++)
     if (call_has(call, i) && call->inputs[i]->kind != VALUE_TENSOR)
@@ -93,6 +93,7 @@ compute_status call_on_host(model_call *call, host_function function) {
   *kept = *call;
   kept->recorder = NULL; /* the recorder ends before the run */
   call->recorder->function = function;
+  call->recorder->rows = rows;
   call->recorder->host_call = kept;
   return COMPUTE_OK;
 }

@@ -16,10 +16,11 @@ static int64_t count_of(compute_shape shape) {
   return count;
 }
 
-compute_status select_on_host(model_call *call, size_t required, host_function function) {
+compute_status select_on_host(model_call *call, size_t required, host_function function,
+                              size_t counted, double rows) {
   for (size_t i = 0; i < required; i++)
     if (!call_has(call, i)) return call_fail(call, COMPUTE_ERROR_FORMAT, "input %zu is missing", i);
-  return call_on_host(call, function);
+  return call_on_host(call, function, rows * (double)count_of(call_shape(call, counted)));
 }
 
 /* ---- NonZero ------------------------------------------------------------------------------- */
@@ -148,7 +149,7 @@ static compute_status non_zero_host(host_call *call, const host_tensor *inputs,
 }
 
 static compute_status non_zero(model_call *call) {
-  return select_on_host(call, 1, non_zero_host);
+  return select_on_host(call, 1, non_zero_host, 0, 1.0 / 16);
 }
 
 /* ---- Slices --------------------------------------------------------------------------------- */
@@ -261,7 +262,7 @@ static compute_status compress(model_call *call) {
   call_attribute_i(call, "axis", 0);
   if (call_has(call, 1) && call_dtype(call, 1) != COMPUTE_BOOL)
     return call_fail(call, COMPUTE_ERROR_DTYPE, "its condition is not of bools");
-  return select_on_host(call, 2, compress_host);
+  return select_on_host(call, 2, compress_host, 1, 1.0 / 16);
 }
 
 static const operator_row rows[] = {

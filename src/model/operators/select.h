@@ -18,7 +18,9 @@ compute_status slices_find(host_call *call, const host_tensor *tensor, slices *s
 compute_status slices_take(host_call *call, const host_tensor *tensor, const slices *s,
                            int32_t axis, const int64_t *places, int64_t count, host_tensor *output);
 
-/* Records a host function whose first `required` inputs must be given. */
-compute_status select_on_host(model_call *call, size_t required, host_function function);
+/* Records a host function whose first `required` inputs must be given. Its work is `rows` for each element
+ * of the input `counted`. */
+compute_status select_on_host(model_call *call, size_t required, host_function function,
+                              size_t counted, double rows);
 
 #endif

@@ -234,7 +234,7 @@ static compute_status non_max_suppression(model_call *call) {
       return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a single %s", i,
                        compute_dtype_name(dtypes[i - 2]));
   }
-  return select_on_host(call, 2, suppression_host);
+  return select_on_host(call, 2, suppression_host, 1, 0.5);
 }
 
 static const operator_row rows[] = {

@@ -239,7 +239,7 @@ static compute_status unique_host(host_call *call, const host_tensor *inputs,
 static compute_status unique(model_call *call) {
   call_attribute_i(call, "axis", 0);
   call_attribute_i(call, "sorted", 1);
-  return select_on_host(call, 1, unique_host);
+  return select_on_host(call, 1, unique_host, 0, 0.5);
 }
 
 static const operator_row rows[] = {
