@@ -98,7 +98,7 @@ void costs_guess(const compute_device_info *info, device_costs *costs) {
   guess_rate(costs, WORK_ROW, bytes * 0.5);
   guess_rate(costs, WORK_COPY, bytes * 0.4);
   guess_rate(costs, WORK_GATHER, bytes * 0.25);
-  guess_rate(costs, WORK_RUN, host ? units * 3e7 : bytes / 32);
+  guess_rate(costs, WORK_RUN, host ? units * 2e8 : bytes / 32);
   guess_rate(costs, WORK_SHORT_ROW, host ? units * 3e7 : bytes / 32);
   guess_rate(costs, WORK_SIMPLE, flops / 8);
   guess_rate(costs, WORK_FUNCTION, flops / 64);
