@@ -77,6 +77,7 @@ typedef struct model_stage {
   slot_list inputs, outputs;
   slot_list asked;        /* STAGE_VALUES */
   host_function function; /* STAGE_HOST: the function, or NULL for a loop */
+  double rows;            /* of the function, as in call_on_host */
   struct model_loop *loop;
   model_call host_node;
   host_input *host_inputs;
@@ -163,7 +164,8 @@ struct model_recorder {
   const struct loop_makers *loops; /* set for stages, which may end at a loop; else NULL */
   asked_value *asked;              /* values that the rule asked for */
   size_t asked_count, asked_capacity;
-  host_function function;      /* the host function that the rule asked for */
+  host_function function;      /* the host function that the rule asked for … */
+  double rows;                 /* … and its work */
   const model_call *host_call; /* the call of `function` or `loop` */
   struct model_loop *loop;     /* the loop that the rule asked for, with its plans; in the arena */
 };

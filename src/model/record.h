@@ -14,6 +14,7 @@
 
 #include "compute/graph_nn.h"
 #include "compute/model.h"
+#include "core/base/thread_pool.h"
 #include "model/onnx.h"
 
 /* The run must compute values first; the rule returns this status. */
@@ -170,6 +171,7 @@ typedef struct host_tensor {
   void *data;
   compute_dtype dtype;
   compute_shape shape;
+  compute_tensor *owner; /* the tensor whose memory `data` is; NULL: `data` is a copy */
 } host_tensor;
 
 /* Runs once per run with its inputs on the host (data NULL if omitted). Makes each output with
@@ -184,9 +186,14 @@ compute_status host_fail(host_call *call, compute_status status, const char *for
     COMPUTE_PRINTF(3, 4);
 const model_call *host_node(const host_call *call); /* for attributes */
 
+/* Runs the tasks 0 … tasks − 1 on the context's threads. A worker is below host_workers. */
+void host_parallel(const host_call *call, int64_t tasks, compute_task task, void *argument);
+int32_t host_workers(const host_call *call);
+
 /* For rules: `function` computes the outputs between two plans, or at once if all inputs are
- * known. Use `return call_on_host(call, function)`. */
-compute_status call_on_host(model_call *call, host_function function);
+ * known. Use `return call_on_host(call, function, rows)`. `rows` is its work, for predictions:
+ * the rows of a few elements that a kernel would process in the same time. */
+compute_status call_on_host(model_call *call, host_function function, double rows);
 
 /* ---- Graphs within nodes: If, Loop, Scan ----------------------------------------------------- */
 

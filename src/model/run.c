@@ -245,28 +245,46 @@ static compute_status follow_values(model_run *run, model_stage *stage, model_st
   return status;
 }
 
+/* The elements of a value for a host function: in its tensor's memory, or a copy. */
+static compute_status lend_tensor(const model_run *run, const host_input *input,
+                                  host_tensor *lent) {
+  compute_tensor *tensor = run->table[input->id];
+  void *data = compute_tensor_data(tensor);
+  *lent = (host_tensor){NULL, input->dtype, input->shape, NULL};
+  if (!data || !compute_tensor_is_dense(tensor) ||
+      (uintptr_t)data % compute_dtype_size(input->dtype) != 0)
+    return read_tensor(run, input->id, &lent->data);
+  lent->data = data;
+  lent->owner = tensor;
+  return COMPUTE_OK;
+}
+
 static compute_status call_host_function(model_run *run, const model_stage *stage,
                                          host_tensor *inputs, host_tensor *outputs) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; !status && i < stage->host_node.input_count; i++) {
     const host_input *input = &stage->host_inputs[i];
     inputs[i] = input->known;
-    if (input->id < 0) continue;
-    inputs[i] = (host_tensor){NULL, input->dtype, input->shape};
-    status = read_tensor(run, input->id, &inputs[i].data);
+    if (input->id >= 0) status = lend_tensor(run, input, &inputs[i]);
   }
-  host_call call = {run->model->context, &stage->host_node, operation};
+  host_call call = {run->model->context, &stage->host_node, operation, model_device(run->model)};
   return status ? status : stage->function(&call, inputs, outputs);
 }
 
-static compute_status keep_made(model_run *run, const model_stage *stage,
-                                const host_tensor *outputs) {
+static compute_status keep_made(model_run *run, const model_stage *stage, host_tensor *outputs) {
   compute_status status = COMPUTE_OK;
-  for (size_t i = 0; !status && i < stage->host_node.output_count; i++)
-    if (outputs[i].data)
-      status =
-          compute_tensor_from_host(model_device(run->model), outputs[i].dtype, outputs[i].shape,
-                                   outputs[i].data, &run->table[stage->host_output + (int64_t)i]);
+  for (size_t i = 0; !status && i < stage->host_node.output_count; i++) {
+    compute_tensor **made = &run->table[stage->host_output + (int64_t)i];
+    host_tensor *output = &outputs[i];
+    if (output->owner) {
+      *made = output->owner;
+      output->owner = NULL;
+      output->data = NULL;
+    } else if (output->data) {
+      status = compute_tensor_from_host(model_device(run->model), output->dtype, output->shape,
+                                        output->data, made);
+    }
+  }
   return status;
 }
 
@@ -281,8 +299,8 @@ static compute_status follow_host(model_run *run, model_stage *stage, model_stag
     status =
         stage_next(run->model, operation, stage, NULL, outputs, run->wanted, next, &run->all_found);
   for (size_t i = 0; i < in; i++)
-    if (stage->host_inputs[i].id >= 0) base_release(tensors[i].data);
-  for (size_t i = 0; i < out; i++) base_release(outputs[i].data);
+    if (stage->host_inputs[i].id >= 0 && !tensors[i].owner) base_release(tensors[i].data);
+  for (size_t i = 0; i < out; i++) host_release(&outputs[i]);
   base_release(tensors);
   return status;
 }

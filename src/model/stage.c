@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/device/collector.h"
 #include "model/loop.h"
+#include "plan/compile/run/explain.h"
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
@@ -213,6 +214,7 @@ static compute_status end_with_asked(model_recorder *recorder, model_stage *stag
 static compute_status end_with_host(model_recorder *recorder, model_stage *stage) {
   const model_call *call = recorder->host_call;
   stage->function = recorder->function;
+  stage->rows = recorder->rows;
   stage->host_node = *call;
   stage->host_node.recorder = NULL;
   stage->host_inputs = arena_allocate(&stage->arena, call->input_count, sizeof *stage->host_inputs);
@@ -222,7 +224,7 @@ static compute_status end_with_host(model_recorder *recorder, model_stage *stage
     if (!record_align(recorder, value)) return no_memory(recorder->model, recorder->operation);
     host_input *input = &stage->host_inputs[i];
     *input = (host_input){value->kind == VALUE_TENSOR && !value->host ? value->id : -1,
-                          {(void *)(uintptr_t)value->host, value->dtype, value->shape},
+                          {(void *)(uintptr_t)value->host, value->dtype, value->shape, NULL},
                           value->dtype,
                           value->shape};
     if (value->kind == VALUE_ABSENT) input->known = (host_tensor){0};
@@ -605,14 +607,22 @@ static const char *const end_texts[] = {
     [STAGE_HOST] = "a function of the host follows",
 };
 
-static compute_status explain_one(const model_stage *stage, text_buffer *text) {
+static void explain_function(const compute_model *model, const model_stage *stage,
+                             text_buffer *text) {
+  if (stage->end != STAGE_HOST || stage->loop) return;
+  text_add(text, "   %s on the host\n", stage->host_node.node->type);
+  explain_host(model->context, text, stage->rows);
+}
+
+static compute_status explain_one(const compute_model *model, const model_stage *stage,
+                                  text_buffer *text) {
   text_add(text, "-- stage of %zu input%s, to %s\n", stage->inputs.count,
            stage->inputs.count == 1 ? "" : "s", end_texts[stage->end]);
-  if (!stage->plan) return COMPUTE_OK;
   char *plan = NULL;
-  const compute_status status = compute_explain(stage->plan, &plan);
-  if (!status) text_add(text, "%s\n", plan);
+  const compute_status status = stage->plan ? compute_explain(stage->plan, &plan) : COMPUTE_OK;
+  if (plan) text_add(text, "%s\n", plan);
   compute_text_free(plan);
+  explain_function(model, stage, text);
   return status;
 }
 
@@ -623,7 +633,7 @@ compute_status stage_explain(compute_model *model, const char *operation, char *
   text_add(&text, "%zu stage%s\n", (size_t)model->stages, model->stages == 1 ? "" : "s");
   for (const model_stage *at = next_stage(model, &model->root); !status && at;
        at = next_stage(model, (model_stage *)(uintptr_t)at))
-    status = explain_one(at, &text);
+    status = explain_one(model, at, &text);
   pthread_mutex_unlock(&model->recording);
   if (!status && text.failed) status = no_memory(model, operation);
   if (status)

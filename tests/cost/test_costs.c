@@ -134,6 +134,58 @@ static void the_last_good_line_counts(void **state) {
   assert_false(costs_text_find("", 0, key, &found));
 }
 
+/* ---- The work of kernels --------------------------------------------------------------------- */
+
+/* Copies [rows, columns] out of rows that are twice as long. */
+static kernel_work copy_work(int64_t rows, int64_t columns) {
+  const compute_operand in = {.dtype = COMPUTE_F32, .stride = {2 * columns, 1}};
+  const compute_operand out = {.dtype = COMPUTE_F32, .stride = {columns, 1}};
+  return kernel_work_of(
+      &(compute_kernel_descriptor){.struct_size = sizeof(compute_kernel_descriptor),
+                                   .kind = COMPUTE_KERNEL_COPY,
+                                   .rank = 2,
+                                   .size = {rows, columns},
+                                   .inputs = &in,
+                                   .outputs = &out,
+                                   .input_count = 1,
+                                   .output_count = 1});
+}
+
+/* Gathers rows of a matrix, with an index for each row or for each element. */
+static kernel_work gather_work(int64_t rows, int64_t columns, bool each) {
+  const compute_operand in[] = {{.dtype = COMPUTE_F32, .stride = {0, 1}},
+                                {.dtype = COMPUTE_I64, .stride = {each ? columns : 1, each}}};
+  const compute_operand out = {.dtype = COMPUTE_F32, .stride = {columns, 1}};
+  const compute_index_attributes index = {.axis_size = 100, .axis_stride = columns};
+  return kernel_work_of(
+      &(compute_kernel_descriptor){.struct_size = sizeof(compute_kernel_descriptor),
+                                   .kind = COMPUTE_KERNEL_GATHER,
+                                   .rank = 2,
+                                   .size = {rows, columns},
+                                   .inputs = in,
+                                   .outputs = &out,
+                                   .input_count = 2,
+                                   .output_count = 1,
+                                   .attributes = &index});
+}
+
+static void short_runs_are_work(void **state) {
+  (void)state;
+  device_costs c = sample(1);
+  c.curve[WORK_RUN] = (cost_curve){.count = 1, .work = {1e6}, .seconds = {1e-2}};
+  c.curve[WORK_GATHER] = (cost_curve){.count = 1, .work = {16e6}, .seconds = {1e-2}};
+  const kernel_work narrow = copy_work(1000000, 2), wide = copy_work(2, 1000000);
+  assert_close(narrow.runs, 1e6);
+  assert_close(wide.runs, 2);
+  assert_true(costs_kernel_seconds(&c, &narrow) > 0.9e-2);
+  assert_true(costs_kernel_seconds(&c, &wide) < 0.5e-2);
+  /* An index for a row of 1000 elements is one access. */
+  const kernel_work rows = gather_work(1000, 1000, false), singles = gather_work(1000, 1000, true);
+  assert_close(rows.singles, 16e3);
+  assert_close(singles.singles, 16e6);
+  assert_true(costs_kernel_seconds(&c, &rows) < costs_kernel_seconds(&c, &singles) / 10);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(curves_pass_through_their_points),
@@ -143,6 +195,7 @@ int main(void) {
       cmocka_unit_test(a_line_with_any_byte_changed_is_none),
       cmocka_unit_test(a_full_set_of_points_fits_into_a_line),
       cmocka_unit_test(the_last_good_line_counts),
+      cmocka_unit_test(short_runs_are_work),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

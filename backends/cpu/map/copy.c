@@ -2,10 +2,11 @@
 /* COPY: copies elements from one memory layout to another.
  *
  * map.c makes conversions, as a MAP without a program. Elements that keep their dtype are copied as
- * bytes, in one of two ways:
+ * bytes, in one of three ways:
  *
  *   rows        Input and output have the same innermost dimension: memcpy if both are contiguous
  *               there, otherwise element by element. One contiguous block is the simplest case.
+ *   short rows  The same for rows of a few elements: a loop over many of them.
  *   transposed  The input is contiguous in one dimension, the output in another. Blocks a few cache
  *               lines wide are transposed inside the L1 cache and written in whole lines. */
 #include <stdio.h>
@@ -16,13 +17,13 @@
 #include "program/isa/tile_table.h"
 #include "core/nest.h"
 
-enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS = 64 };
+enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS = 64, SHORT = 64 };
 
 /* A block of a transpose: contiguous bytes in the output, and the number of such runs. Runs in the
  * input are about as long, so that memory accesses span several lines. */
 enum { BLOCK_RUN = 4 * LINE, BLOCK_RUNS = 64 };
 
-typedef enum copy_way { COPY_ROWS, COPY_TRANSPOSED } copy_way;
+typedef enum copy_way { COPY_ROWS, COPY_SHORT, COPY_TRANSPOSED } copy_way;
 
 typedef struct copy_kernel {
   cpu_kernel head;
@@ -212,6 +213,91 @@ static void rows_task(void *argument, int64_t task, int32_t worker) {
   if (copy->large) cpu_stream_fence();
 }
 
+/* ---- Short rows ---------------------------------------------------------------------------- */
+
+/* Rows of contiguous bytes: two moves for each, of a size of at least half of the row. They may
+ * overlap. */
+#define MOVE_ROWS(name, size)                                                                      \
+  static void name(int64_t rows, int64_t bytes, unsigned char *to, int64_t to_step,                \
+                   const unsigned char *from, int64_t from_step) {                                 \
+    const int64_t second = bytes - (size);                                                         \
+    for (int64_t i = 0; i < rows; i++, to += to_step, from += from_step) {                         \
+      unsigned char head[size], tail[size];                                                        \
+      memcpy(head, from, size);                                                                    \
+      memcpy(tail, from + second, size);                                                           \
+      memcpy(to, head, size);                                                                      \
+      memcpy(to + second, tail, size);                                                             \
+    }                                                                                              \
+  }
+
+MOVE_ROWS(move_rows_1, 1)
+MOVE_ROWS(move_rows_2, 2)
+MOVE_ROWS(move_rows_4, 4)
+MOVE_ROWS(move_rows_8, 8)
+MOVE_ROWS(move_rows_16, 16)
+MOVE_ROWS(move_rows_32, 32)
+
+static void move_rows(int64_t rows, int64_t bytes, unsigned char *to, int64_t to_step,
+                      const unsigned char *from, int64_t from_step) {
+  if (bytes >= 32)
+    move_rows_32(rows, bytes, to, to_step, from, from_step);
+  else if (bytes >= 16)
+    move_rows_16(rows, bytes, to, to_step, from, from_step);
+  else if (bytes >= 8)
+    move_rows_8(rows, bytes, to, to_step, from, from_step);
+  else if (bytes >= 4)
+    move_rows_4(rows, bytes, to, to_step, from, from_step);
+  else if (bytes >= 2)
+    move_rows_2(rows, bytes, to, to_step, from, from_step);
+  else
+    move_rows_1(rows, bytes, to, to_step, from, from_step);
+}
+
+/* `rows` rows from `row` on of the second to last dimension. */
+static void copy_short(const copy_run *run, const cpu_walk *walk, int64_t row, int64_t rows) {
+  const copy_kernel *copy = run->copy;
+  const cpu_nest *nest = &copy->nest;
+  const int32_t across = cpu_nest_last(nest) - 1;
+  const int64_t from_step = cpu_nest_step(nest, 0), to_step = cpu_nest_step(nest, 1);
+  const int64_t from_row = nest->stride[0][across], to_row = nest->stride[1][across];
+  const int64_t bytes = (int64_t)copy->bytes, length = cpu_nest_length(nest);
+  const unsigned char *from = run->source + (walk->offset[0] + row * from_row) * bytes;
+  unsigned char *to = run->destination + (walk->offset[1] + row * to_row) * bytes;
+  const copy_strided loop = strided[copy->size_index];
+  if (from_step == 1 && to_step == 1)
+    move_rows(rows, length * bytes, to, to_row * bytes, from, from_row * bytes);
+  else if (rows < length)
+    for (int64_t i = 0; i < rows; i++)
+      loop(length, to + i * to_row * bytes, to_step, from + i * from_row * bytes, from_step);
+  else
+    for (int64_t i = 0; i < length; i++)
+      loop(rows, to + i * to_step * bytes, to_row, from + i * from_step * bytes, from_row);
+}
+
+/* A unit is a row. */
+static void short_task(void *argument, int64_t task, int32_t worker) {
+  enum { BLOCK = 256 }; /* rows, so that both stay in the L1 cache between elements */
+  const copy_run *run = argument;
+  const copy_kernel *copy = run->copy;
+  const int32_t outer = cpu_nest_last(&copy->nest) - 1;
+  const int64_t all = copy->nest.size[outer];
+  int64_t first, end;
+  (void)worker;
+  share(copy->units, copy->tasks, task, &first, &end);
+  cpu_walk walk;
+  cpu_walk_start(&copy->nest, outer, first / all, &walk);
+  for (int64_t row = first % all; first < end;) {
+    int64_t rows = all - row < end - first ? all - row : end - first;
+    if (rows > BLOCK) rows = BLOCK;
+    copy_short(run, &walk, row, rows);
+    first += rows;
+    row += rows;
+    if (row < all) continue;
+    row = 0;
+    cpu_walk_next(&copy->nest, outer, &walk);
+  }
+}
+
 /* ---- Transposed ---------------------------------------------------------------------------- */
 
 /* One sweep: `rows` along the output's contiguous dimension, `columns` along the input's. */
@@ -267,7 +353,10 @@ static compute_status run_copy(const cpu_kernel *kernel, void *const *pointers) 
   if (copy->elements == 0) return COMPUTE_OK;
   copy_run run = {.copy = copy, .source = pointers[0], .destination = pointers[1]};
   cpu_parallel(kernel->device, copy->tasks,
-               copy->way == COPY_TRANSPOSED ? transpose_task : rows_task, &run);
+               copy->way == COPY_TRANSPOSED ? transpose_task
+               : copy->way == COPY_SHORT    ? short_task
+                                            : rows_task,
+               &run);
   return COMPUTE_OK;
 }
 
@@ -326,12 +415,19 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
   copy->large = bytes > copy->head.device->share_bytes / 2;
   copy->units = copy->elements;
   const int32_t turn = copy->repeats > 1 ? -1 : find_turn(&copy->nest);
-  if (turn >= 0) plan_transposed(copy, turn);
+  if (turn >= 0)
+    plan_transposed(copy, turn);
+  else if (copy->repeats == 1 && copy->nest.rank > 1 &&
+           cpu_nest_length(&copy->nest) * (int64_t)copy->bytes <= SHORT) {
+    copy->way = COPY_SHORT;
+    copy->units = copy->elements / cpu_nest_length(&copy->nest);
+  }
   copy->tasks = task_count(copy->head.device, bytes, copy->units);
 }
 
 static void describe(copy_kernel *copy) {
-  static const char *const names[] = {[COPY_ROWS] = "rows", [COPY_TRANSPOSED] = "transposed"};
+  static const char *const names[] = {
+      [COPY_ROWS] = "rows", [COPY_SHORT] = "short rows", [COPY_TRANSPOSED] = "transposed"};
   snprintf(copy->head.description, sizeof copy->head.description,
            "copy: %lld elements of %u byte%s, %s, %lld task%s%s", (long long)copy->elements,
            copy->bytes, copy->bytes == 1 ? "" : "s", names[copy->way], (long long)copy->tasks,

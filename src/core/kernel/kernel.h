@@ -139,6 +139,9 @@ typedef enum work_class {
   WORK_ROW,
   WORK_COPY, /* across memory order: a transpose */
   WORK_GATHER,
+  /* a few elements at a time */
+  WORK_RUN,       /* elements that all operands of a program or copy have in memory order */
+  WORK_SHORT_ROW, /* rows of a softmax; similar: rows of windows, calls of the host */
   /* f32 operations of elementwise programs */
   WORK_SIMPLE,   /* additions, products, comparisons */
   WORK_FUNCTION, /* exponentials */
@@ -161,6 +164,8 @@ typedef struct kernel_work {
   work_class product;       /* class of a GEMM or CONV; otherwise WORK_CLASSES */
   double flops;             /* operations of the product */
   double simple, functions; /* operations of the programs: additions, exponentials */
+  double runs, rows;        /* numbers of them */
+  double singles;           /* bytes that are read or written at single places */
 } kernel_work;
 
 kernel_work kernel_work_of(const compute_kernel_descriptor *d);

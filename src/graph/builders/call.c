@@ -180,6 +180,12 @@ void graph_call_set(compute_graph *graph, compute_node call, uint32_t flag,
   block->skip = skip;
 }
 
+void graph_call_price(compute_graph *graph, compute_node call, double rows) {
+  if (graph->status) return;
+  graph_host_call *block = graph->nodes[call.id - 1].constant;
+  block->rows = rows;
+}
+
 /* ---- Calling --------------------------------------------------------------------------------- */
 
 /* State of one call in a run. */

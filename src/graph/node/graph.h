@@ -138,6 +138,7 @@ typedef struct graph_host_call {
   void (*release)(void *user);
   void (*skip)(void *user); /* or NULL; runs in place of a call that a failed run does not reach. A
                              * run that has made such a call is never repeated */
+  double rows;              /* its work in rows of a few elements, for predictions */
   uint32_t input_count;
   compute_call_tensor inputs[COMPUTE_CALL_MAX_INPUTS];   /* without data */
   compute_call_tensor outputs[COMPUTE_CALL_MAX_OUTPUTS]; /* without data */
@@ -219,6 +220,9 @@ bool graph_has_effects(const compute_graph *graph, const graph_node *node);
 /* Adds a flag and `skip` to a call that has just been recorded. */
 void graph_call_set(compute_graph *graph, compute_node call, uint32_t flag,
                     void (*skip)(void *user));
+
+/* Sets the work of a call that has just been recorded, beside its bytes. */
+void graph_call_price(compute_graph *graph, compute_node call, double rows);
 
 /* Makes a call (a graph_host_call). It is the function of compute_call_attributes.run. */
 compute_status graph_call_run(const void *call, void *const *operands);

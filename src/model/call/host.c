@@ -17,11 +17,27 @@ compute_status host_make(host_call *call, host_tensor *output, compute_dtype dty
   int64_t count;
   const compute_status status = compute_shape_count(shape, &count);
   if (status) return host_fail(call, status, "its output is too large");
-  const size_t size = compute_dtype_size(dtype);
   output->dtype = dtype;
   output->shape = shape;
-  output->data = base_allocate((size_t)count, size);
+  if (count > 0 && call->device && call->device->info.capabilities & COMPUTE_CAPABILITY_HOST &&
+      !compute_tensor_create(call->device, dtype, shape, &output->owner))
+    output->data = compute_tensor_data(output->owner);
+  if (!output->data) output->data = base_allocate((size_t)count, compute_dtype_size(dtype));
   return output->data ? COMPUTE_OK : host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
+}
+
+void host_release(host_tensor *output) {
+  if (!output->owner || output->data != compute_tensor_data(output->owner))
+    base_release(output->data);
+  compute_tensor_release(output->owner);
+}
+
+void host_parallel(const host_call *call, int64_t tasks, compute_task task, void *argument) {
+  thread_pool_run(call->context->threads, tasks, task, argument);
+}
+
+int32_t host_workers(const host_call *call) {
+  return thread_pool_count(call->context->threads);
 }
 
 compute_status host_fail(host_call *call, compute_status status, const char *format, ...) {
@@ -52,20 +68,20 @@ static compute_status call_now(model_call *call, host_function function, bool *d
     if (value->kind == VALUE_ABSENT) continue;
     if (!value->host) return COMPUTE_OK;
     if (!record_align(call->recorder, value)) return call_out_of_memory(call);
-    inputs[i] = (host_tensor){(void *)(uintptr_t)value->host, value->dtype, value->shape};
+    inputs[i] = (host_tensor){(void *)(uintptr_t)value->host, value->dtype, value->shape, NULL};
   }
-  host_call host = {call->recorder->model->context, call, call->recorder->operation};
+  host_call host = {call->recorder->model->context, call, call->recorder->operation, NULL};
   compute_status status = function(&host, inputs, outputs);
   for (size_t i = 0; i < call->output_count; i++) {
     if (!status && outputs[i].data)
       status = call_output_host(call, i, outputs[i].dtype, outputs[i].shape, outputs[i].data);
-    base_release(outputs[i].data);
+    host_release(&outputs[i]);
   }
   *done = true;
   return status;
 }
 
-compute_status call_on_host(model_call *call, host_function function) {
+compute_status call_on_host(model_call *call, host_function function, double rows) {
   bool done;
   for (size_t i = 0; i < call->input_count; i++)
     if (call_has(call, i) && call->inputs[i]->kind != VALUE_TENSOR)
@@ -77,6 +93,7 @@ compute_status call_on_host(model_call *call, host_function function) {
   *kept = *call;
   kept->recorder = NULL; /* the recorder ends before the run */
   call->recorder->function = function;
+  call->recorder->rows = rows;
   call->recorder->host_call = kept;
   return COMPUTE_OK;
 }

@@ -9,6 +9,10 @@ struct host_call {
   const compute_context *context;
   const model_call *call;
   const char *operation;
+  compute_device *device; /* its memory takes the outputs if the CPU reaches it; or NULL */
 };
+
+/* Gives the output's memory back, unless a tensor was taken from it. */
+void host_release(host_tensor *output);
 
 #endif

@@ -27,7 +27,9 @@
   FAMILY(select)                                                                                   \
   FAMILY(sequence)                                                                                 \
   FAMILY(shape)                                                                                    \
-  FAMILY(signal)
+  FAMILY(signal)                                                                                   \
+  FAMILY(suppression)                                                                              \
+  FAMILY(unique)
 
 #define FAMILY(name) extern const operator_family operators_##name;
 OPERATOR_FAMILIES(FAMILY)

@@ -10,6 +10,7 @@
 #include "core/base/alloc.h"
 #include "core/base/arithmetic.h"
 #include "core/type/shape.h"
+#include "graph/node/graph.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
 #include "model/operators/window.h"
@@ -303,6 +304,11 @@ static region_point find_point(const compute_shape *shape, const region_side *ro
       {(1 - y.part) * (1 - x.part), (1 - y.part) * x.part, y.part * (1 - x.part), y.part * x.part}};
 }
 
+/* fmax without a call: of a NaN and a number, the number. */
+static inline double larger(double a, double b) {
+  return a > b || b != b ? a : b;
+}
+
 /* Adds the points' contribution in one channel to `result`, the bin's result so far. */
 static double read_points(bool maximum, const float *plane, const region_point *points,
                           int64_t count, double result) {
@@ -311,7 +317,7 @@ static double read_points(bool maximum, const float *plane, const region_point *
     double value[4] = {0};
     for (int k = 0; p->at[0] >= 0 && k < 4; k++) value[k] = p->weight[k] * (double)plane[p->at[k]];
     if (maximum)
-      result = fmax(result, fmax(fmax(value[0], value[1]), fmax(value[2], value[3])));
+      result = larger(result, larger(larger(value[0], value[1]), larger(value[2], value[3])));
     else
       result += value[0] + value[1] + value[2] + value[3];
   }
@@ -451,6 +457,8 @@ static compute_status call_regions(model_call *call, compute_call_function funct
                                     .release = base_release};
   const compute_node y =
       compute_call(call->graph, function, kept, inputs, count, &output, 1, &how, NULL);
+  const double bins = (double)(regions * shape_at(x, 1) * rows) * (double)columns;
+  graph_call_price(call->graph, y, bins * (double)max_i64(options->ratio, 1));
   return call_output(call, 0, op_cast(call, y, call_dtype(call, 0)));
 }
 

@@ -4,8 +4,9 @@
 #include "core/base/arithmetic.h"
 
 static const char *const class_names[WORK_CLASSES] = {
-    "stream",   "reduce",   "row",      "copy",      "gather",      "simple", "function",
-    "gemm_f32", "gemm_f64", "gemm_f16", "gemm_bf16", "convolution", "upload", "download"};
+    "stream",    "reduce",      "row",      "copy",     "gather",   "run",
+    "short_row", "simple",      "function", "gemm_f32", "gemm_f64", "gemm_f16",
+    "gemm_bf16", "convolution", "upload",   "download"};
 
 const char *work_class_name(work_class class) {
   return class_names[class];
@@ -58,7 +59,10 @@ static double beyond_launch(const device_costs *costs, work_class class, double 
 double costs_kernel_seconds(const device_costs *costs, const kernel_work *work) {
   double moved = beyond_launch(costs, work->moved, work->bytes);
   double programs = beyond_launch(costs, WORK_SIMPLE, work->simple) +
-                    beyond_launch(costs, WORK_FUNCTION, work->functions);
+                    beyond_launch(costs, WORK_FUNCTION, work->functions) +
+                    beyond_launch(costs, WORK_RUN, work->runs) +
+                    beyond_launch(costs, WORK_SHORT_ROW, work->rows) +
+                    beyond_launch(costs, WORK_GATHER, work->singles);
   if (work->product != WORK_CLASSES) {
     double product = beyond_launch(costs, work->product, work->flops);
     return costs->launch + max_f64(product, moved) + programs;
@@ -94,6 +98,8 @@ void costs_guess(const compute_device_info *info, device_costs *costs) {
   guess_rate(costs, WORK_ROW, bytes * 0.5);
   guess_rate(costs, WORK_COPY, bytes * 0.4);
   guess_rate(costs, WORK_GATHER, bytes * 0.25);
+  guess_rate(costs, WORK_RUN, host ? units * 2e8 : bytes / 32);
+  guess_rate(costs, WORK_SHORT_ROW, host ? units * 3e7 : bytes / 32);
   guess_rate(costs, WORK_SIMPLE, flops / 8);
   guess_rate(costs, WORK_FUNCTION, flops / 64);
   guess_rate(costs, WORK_GEMM_F32, flops);
@@ -113,6 +119,8 @@ static const work_class likeness[WORK_CLASSES][4] = {
     [WORK_ROW] = {WORK_REDUCE, WORK_STREAM, WORK_COPY, WORK_SIMPLE},
     [WORK_COPY] = {WORK_STREAM, WORK_REDUCE, WORK_ROW, WORK_SIMPLE},
     [WORK_GATHER] = {WORK_COPY, WORK_STREAM, WORK_REDUCE, WORK_ROW},
+    [WORK_RUN] = {WORK_SHORT_ROW, WORK_COPY, WORK_STREAM, WORK_SIMPLE},
+    [WORK_SHORT_ROW] = {WORK_RUN, WORK_ROW, WORK_COPY, WORK_STREAM},
     [WORK_SIMPLE] = {WORK_FUNCTION, WORK_STREAM, WORK_GEMM_F32, WORK_ROW},
     [WORK_FUNCTION] = {WORK_SIMPLE, WORK_GEMM_F32, WORK_ROW, WORK_STREAM},
     [WORK_GEMM_F32] = {WORK_GEMM_F64, WORK_CONVOLUTION, WORK_SIMPLE, WORK_FUNCTION},

@@ -61,7 +61,7 @@ static size_t print_curve(work_class class, const cost_curve *c, char *text, siz
   return used;
 }
 
-/* The longest line fits: 14 classes of 6 points of two numbers with 16 digits. */
+/* The longest line fits: 16 classes of 6 points of two numbers with 16 digits. */
 size_t costs_line_print(uint64_t key, const char *model, const device_costs *costs, char *line) {
   char words[MODEL_CHARACTERS + 1];
   size_t length = 0;

@@ -270,10 +270,10 @@ static compute_status measure_copies(session *s) {
 }
 
 /* The most informative first: the time limit may leave the last ones to estimates. */
-static const work_class in_turn[] = {WORK_STREAM,  WORK_GEMM_F32,    WORK_UPLOAD,   WORK_FUNCTION,
-                                     WORK_ROW,     WORK_REDUCE,      WORK_SIMPLE,   WORK_COPY,
-                                     WORK_GATHER,  WORK_CONVOLUTION, WORK_GEMM_F64, WORK_GEMM_BF16,
-                                     WORK_GEMM_F16};
+static const work_class in_turn[] = {WORK_STREAM,   WORK_GEMM_F32,  WORK_UPLOAD,  WORK_FUNCTION,
+                                     WORK_ROW,      WORK_REDUCE,    WORK_SIMPLE,  WORK_COPY,
+                                     WORK_RUN,      WORK_SHORT_ROW, WORK_GATHER,  WORK_CONVOLUTION,
+                                     WORK_GEMM_F64, WORK_GEMM_BF16, WORK_GEMM_F16};
 
 compute_status costs_measure_device(compute_device *device, double limit, device_costs *costs) {
   session s = {.device = device, .costs = costs, .deadline = clock_seconds() + limit};

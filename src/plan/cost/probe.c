@@ -49,6 +49,26 @@ static bool stream(uint32_t point, uint64_t most, probe *p) {
   return true;
 }
 
+enum { RUN = 4 }; /* elements */
+
+/* x + y for a matrix and a column. No vector goes on to the next row. */
+static bool run(uint32_t point, uint64_t most, probe *p) {
+  static const uint64_t size[] = {256, 4096, 65536};
+  if (point >= 3 || size[point] * RUN > most) return false;
+  begin(p, COMPUTE_KERNEL_MAP);
+  uint16_t x = program_load(&p->program, COMPUTE_F32, 0);
+  uint16_t y = program_load(&p->program, COMPUTE_F32, 1);
+  program_store(&p->program, program_apply(&p->program, COMPUTE_I_ADD, COMPUTE_F32, x, y, 0));
+  finish_map(p, 2, (int64_t)size[point]);
+  p->descriptor.rank = 2;
+  p->descriptor.size[1] = RUN;
+  p->inputs[0].stride[0] = p->output.stride[0] = RUN;
+  p->inputs[0].stride[1] = p->output.stride[1] = 1;
+  p->elements[0] *= RUN;
+  p->work = (double)size[point];
+  return true;
+}
+
 enum { SIMPLE_OPERATIONS = 16, FUNCTION_CALLS = 4 };
 
 /* x ← min(x · 1.01 + 0.125, 2) − 0.0625, repeated: a compiler cannot eliminate it. */
@@ -111,6 +131,16 @@ static bool row(uint32_t point, uint64_t most, probe *p) {
   a->operation = COMPUTE_ROW_SOFTMAX;
   p->descriptor.prologue_inputs = 1;
   finish_square(p, n, n, 1);
+  return true;
+}
+
+static bool short_row(uint32_t point, uint64_t most, probe *p) {
+  static const int64_t rows[] = {256, 4096, 65536};
+  if (point >= 3 || (uint64_t)rows[point] * RUN > most || !row(0, most, p)) return false;
+  finish_square(p, RUN, RUN, 1);
+  p->descriptor.size[0] = rows[point];
+  p->elements[0] = (uint64_t)rows[point] * RUN;
+  p->work = (double)rows[point];
   return true;
 }
 
@@ -221,6 +251,8 @@ static bool convolution(uint32_t point, uint64_t most, probe *p) {
 bool probe_build(work_class class, uint32_t point, uint64_t most, probe *p) {
   switch (class) {
   case WORK_STREAM: return stream(point, most, p);
+  case WORK_RUN: return run(point, most, p);
+  case WORK_SHORT_ROW: return short_row(point, most, p);
   case WORK_SIMPLE: return simple(point, most, p);
   case WORK_FUNCTION: return function(point, most, p);
   case WORK_ROW: return row(point, most, p);

@@ -58,6 +58,22 @@ bool work_streams(const compute_kernel_descriptor *d) {
   return true;
 }
 
+int64_t work_run(const compute_kernel_descriptor *d) {
+  int64_t run = 1;
+  int32_t inner = -1;
+  for (int32_t i = d->rank - 1; i >= 0; i--) {
+    if (d->size[i] == 1) continue;
+    for (uint32_t k = 0; inner >= 0 && k < d->input_count + d->output_count; k++) {
+      const compute_operand *o =
+          k < d->input_count ? &d->inputs[k] : &d->outputs[k - d->input_count];
+      if (o->stride[i] != o->stride[inner] * d->size[inner]) return run;
+    }
+    run *= d->size[i];
+    inner = i;
+  }
+  return run;
+}
+
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 void text_add_pair(text_buffer *text, const char *name, const int64_t *pair, int64_t usual) {

@@ -224,7 +224,11 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
          kernel_epilogue_flops(d);
 }
 
+/* A channel by itself is no product: its rows count. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  if (c->groups == c->data_channels && c->groups > 1)
+    work->rows = (double)(c->batch * c->result_channels) * (double)c->result_size[0];
   work->product = WORK_CONVOLUTION;
   work->flops =
       (double)(cost->flops - kernel_epilogue_flops(d)) * (d->accumulate == COMPUTE_F64 ? 2 : 1);

@@ -27,7 +27,9 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
 
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   (void)cost;
+  const double all = (double)kernel_elements(d, 0, d->rank), run = (double)work_run(d);
   if (!work_streams(d)) work->moved = WORK_COPY;
+  if (run < all) work->runs = all / run;
 }
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {

@@ -53,13 +53,25 @@ static uint64_t scatter_flops(const compute_kernel_descriptor *d) {
   return (uint64_t)kernel_elements(d, 0, d->rank);
 }
 
-/* Counts each access instead of the indexed axis. */
+/* The elements of the last dimensions that share an index. */
+static double elements_of_index(const compute_kernel_descriptor *d) {
+  double elements = 1;
+  for (int32_t i = d->rank - 1; i >= 0; i--) {
+    if (d->size[i] > 1 && d->inputs[1].stride[i] != 0) break;
+    elements *= (double)(d->size[i] > 0 ? d->size[i] : 1);
+  }
+  return elements;
+}
+
+/* Counts each access instead of the indexed axis: an index finds one place, from which all its
+ * elements are read in sequence. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
+  const double all = (double)kernel_elements(d, 0, d->rank);
+  const double element = 2 * (double)compute_dtype_size(d->inputs[0].dtype);
+  const double places = all / elements_of_index(d);
   (void)cost;
-  work->moved = WORK_GATHER;
-  work->bytes =
-      (double)kernel_elements(d, 0, d->rank) *
-      (double)(2 * compute_dtype_size(d->inputs[0].dtype) + compute_dtype_size(d->inputs[1].dtype));
+  work->bytes = all * element;
+  work->singles = places * (element + (double)compute_dtype_size(d->inputs[1].dtype));
 }
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {

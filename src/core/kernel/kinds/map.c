@@ -20,7 +20,10 @@ static bool splits(const compute_kernel_descriptor *d) {
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   (void)cost;
   if (!work_streams(d)) work->moved = WORK_COPY;
-  work_add_program(&d->epilogue, (double)kernel_elements(d, 0, d->rank), work);
+  const double all = (double)kernel_elements(d, 0, d->rank);
+  const double run = (double)work_run(d);
+  if (run < all) work->runs = all / run;
+  work_add_program(&d->epilogue, all, work);
 }
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {

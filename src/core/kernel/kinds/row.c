@@ -45,6 +45,7 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
   const double all = (double)kernel_elements(d, 0, d->rank);
   (void)cost;
   work->moved = WORK_ROW;
+  work->rows = (double)kernel_elements(d, 0, d->rank - 1);
   work_add_program(&d->prologue, all, work);
   work_add_program(&d->epilogue, all, work);
 }

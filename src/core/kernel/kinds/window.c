@@ -110,6 +110,7 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
 
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   work->moved = WORK_REDUCE;
+  work->rows = (double)kernel_elements(d, 0, 2) * (double)compute_window_of(d)->result_size[0];
   work->simple += (double)cost->flops;
   work_add_program(&d->epilogue, (double)kernel_elements(d, 0, d->rank), work);
 }

@@ -110,6 +110,7 @@ void storage_touch(lowering *l, uint32_t id, uint32_t step);
 
 /* Fills in text, shape, flops, bytes and work of a step with this kernel; false when out of
  * memory. */
+kernel_work step_work(const compute_kernel_descriptor *k);
 bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s);
 
 /* ---- Drafts ---------------------------------------------------------------------------------- */

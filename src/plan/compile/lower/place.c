@@ -111,7 +111,7 @@ static bool add_work(placing *p, const compute_kernel_descriptor *d) {
     p->works = grown;
     p->work_capacity = capacity;
   }
-  p->works[p->work_count++] = kernel_work_of(d);
+  p->works[p->work_count++] = step_work(d);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/kernel/kernel.h"
+#include "graph/node/graph.h"
 #include "plan/compile/lower/lower.h"
 
 static const char *keep(lowering *l, const char *text) {
@@ -10,6 +11,13 @@ static const char *keep(lowering *l, const char *text) {
   char *copy = scratch_take(l->memory, bytes, 1);
   if (copy) memcpy(copy, text, bytes);
   return copy;
+}
+
+kernel_work step_work(const compute_kernel_descriptor *k) {
+  kernel_work work = kernel_work_of(k);
+  if (k->kind == COMPUTE_KERNEL_CALL && compute_call_of(k)->run == graph_call_run)
+    work.rows = ((const graph_host_call *)compute_call_of(k)->call)->rows;
+  return work;
 }
 
 bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s) {
@@ -25,6 +33,6 @@ bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *
   s->flops = cost.flops;
   s->bytes_read = cost.bytes_read;
   s->bytes_written = cost.bytes_written;
-  s->work = kernel_work_of(k);
+  s->work = step_work(k);
   return s->text && s->shape;
 }

@@ -80,6 +80,17 @@ static void print_times(text_buffer *t, const plan_step *s, const device_costs *
   text_add(t, "\n");
 }
 
+void explain_host(const compute_context *context, text_buffer *t, double rows) {
+  device_costs costs;
+  if (!context->cpu) return;
+  costs_get(context->cpu, false, &costs);
+  text_add(t, "      predicted ");
+  print_time(
+      t, costs_kernel_seconds(
+             &costs, &(kernel_work){.moved = WORK_STREAM, .product = WORK_CLASSES, .rows = rows}));
+  text_add(t, "\n");
+}
+
 void explain_step(const compute_plan *plan, text_buffer *t, uint32_t number, const plan_step *s,
                   const device_costs *costs) {
   const compute_device *device = plan->device[s->device];

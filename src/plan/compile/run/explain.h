@@ -13,6 +13,9 @@
 void explain_step(const compute_plan *plan, text_buffer *text, uint32_t number, const plan_step *s,
                   const device_costs *costs);
 
+/* Prints the predicted time of a function of the host, from its work in rows of a few elements. */
+void explain_host(const compute_context *context, text_buffer *text, double rows);
+
 /* Prints an operand of a step: "input 1", "parameter 0", "@512". */
 void explain_operand(const compute_plan *plan, text_buffer *text, const plan_operand *operand);
 
