@@ -534,6 +534,42 @@ static void neither_threads_nor_the_batch_change_bits(void **state) {
   }
 }
 
+/* Stacks of few lines are folded together, and short rows searched together: with equal elements and
+ * NaN, results with and without gaps, and one stack or row more than a group of them. */
+static void short_rows_and_stacks_agree(void **state) {
+  (void)state;
+  for (int i = 0; fixture_sets[i]; i++) {
+    fixture f;
+    if (!fixture_open(&f, 3, fixture_sets[i])) continue;
+    test_random random = {.state = 91};
+    for (int n = 0; n < 350; n++) {
+      const compute_dtype type = types[n % 5 == 2 ? 7 : n % 5].accumulate;
+      const bool rows = n % 4 == 3;
+      const int64_t wide = test_random_integer(&random, 0, 3) ? 9 : 140;
+      const int64_t count = test_random_integer(&random, 1, 70);
+      const int64_t lines = test_random_integer(&random, 1, rows ? 130 : 68);
+      const int64_t columns = rows ? 1 : test_random_integer(&random, 1, wide);
+      const int64_t gap = n % 9 == 8;
+      sample s = {type, type, type, (compute_combine)(n % 6), 2, 3, {count, columns, lines}};
+      if (type == COMPUTE_BOOL) s.combine = n % 2 ? COMPUTE_COMBINE_MAX : COMPUTE_COMBINE_MIN;
+      if (is_search(s.combine)) s.output = COMPUTE_I64;
+      const int64_t strides[3] = {lines * columns + gap, 1, columns};
+      block input = block_create(type, 3, s.size, strides);
+      block output = block_create(s.output, 2, s.size, (int64_t[]){columns + (n % 7 == 6), 1});
+      block_fill(&input, s.combine == COMPUTE_COMBINE_PROD ? 0.9 : -2, 2, &random);
+      for (int64_t e = 0; e < input.elements && !dtype_is_integer(type); e++)
+        if (test_random_integer(&random, 0, 40) == 0)
+          block_set(&input, e, n % 3 && s.combine != COMPUTE_COMBINE_SUM ? NAN : 1);
+      compute_operand in = operand_of(&input, 3), out = operand_of(&output, 3);
+      const compute_kernel_descriptor k = describe(&s, &in, &out);
+      run_and_check(&f, &cpu_reduce_kind, &k, (block *[]){&input, &output}, allowed_of(&s));
+      block_release(&input);
+      block_release(&output);
+    }
+    fixture_close(&f);
+  }
+}
+
 static void failures_are_reported_and_leave_nothing(void **state) {
   (void)state;
   test_random random = {.state = 31};
@@ -571,6 +607,7 @@ int main(void) {
       cmocka_unit_test(deviations_from_a_number_for_each_line_agree),
       cmocka_unit_test(the_same_input_gives_the_same_bits),
       cmocka_unit_test(neither_threads_nor_the_batch_change_bits),
+      cmocka_unit_test(short_rows_and_stacks_agree),
       cmocka_unit_test(failures_are_reported_and_leave_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,6 +100,42 @@ static void random_scans_are_right(void **state) {
   }
 }
 
+/* Whole short rows, and stacks of few neighbouring rows, each with and without gaps, in both
+ * directions. The number of stacks and threads changes no bit. */
+static void short_rows_and_stacks_are_right(void **state) {
+  static const compute_dtype types[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_I32, COMPUTE_I64};
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++)
+    for (int64_t width = 1; width <= 20; width++)
+      for (int kind = 0; kind < 16; kind++) {
+        if (!test_in_turn((size_t)(width + kind))) continue;
+        float bits[2][4096] = {{0}};
+        sample s = {.input = types[(width + kind / 4) % 4],
+                    .combine = (compute_combine)(kind % 4),
+                    .reverse = kind & 4,
+                    .exclusive = kind & 8,
+                    .rank = 3,
+                    .size = {37, width, 1 + (width * 7 + kind) % 19}};
+        s.accumulate = s.output = s.input;
+        const bool across = (width + kind) % 3;
+        const int64_t stack = width * s.size[2] + kind % 2, n = s.size[2];
+        const int64_t stride[3] = {stack, across ? 1 : n, across ? width : 1};
+        for (int t = 0; t < 2; t++) {
+          fixture f;
+          test_random random = {.state = 8};
+          if (!fixture_open(&f, t ? 3 : 1, *isa)) continue;
+          s.size[0] = t ? 5 : 37;
+          const bool kept = s.input == COMPUTE_F32 && 37 * stack <= 4096;
+          visit(&f, &s, stride, stride, &random, kept ? bits[t] : NULL);
+          fixture_close(&f);
+        }
+        for (int64_t at = 0; at < 5 * stack - kind % 2; at++)
+          if (at % stack < stack - kind % 2 && at < 4096 && memcmp(&bits[0][at], &bits[1][at], 4))
+            fail_msg("%s: width %d, kind %d: another result for fewer stacks", *isa, (int)width,
+                     kind);
+      }
+}
+
 /* Long rows, few and many, contiguous and strided. */
 static const int64_t long_sizes[][3] = {{1, 1, 200001}, {1, 3, 70000}, {2, 40, 3000},
                                         {1, 17, 20000}, {5000, 1, 7},  {1, 700, 1025}};
@@ -206,6 +242,7 @@ static void a_failing_allocation_is_reported(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_scans_are_right),
+      cmocka_unit_test(short_rows_and_stacks_are_right),
       cmocka_unit_test(long_rows_are_right_and_threads_change_no_bit),
       cmocka_unit_test(no_elements_store_nothing),
       cmocka_unit_test(integers_wrap),

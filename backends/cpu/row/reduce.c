@@ -179,7 +179,8 @@ static void fold_chunk(job *j, slot into) {
   }
   /* Columns are summed four lines at a time; a search needs all columns in one panel
    * (choose_extents). */
-  const int64_t fitting = kernel->columns && kernel->fold ? PANEL / length / 4 * 4 : PANEL / length;
+  int64_t fitting = PANEL / length;
+  if (kernel->columns && fitting < lines) fitting = fitting / 4 * 4;
   for (int64_t l = 0; l < lines; l += fitting) {
     const int64_t count = lines - l < fitting ? lines - l : fitting;
     fill_panel(j, l, count, length);
@@ -456,7 +457,9 @@ static void choose_extents(reduce_kernel *kernel) {
     /* Lines of a chunk are summed sequentially, so there are few of them, unless they are very
      * short. With fewer columns there are no more lines, because the columns may be part of a
      * batch. */
-    kernel->width = even_pieces(kept, cpu_min(kernel->direct ? WIDEST : PANEL_WIDEST, tile));
+    const int64_t few = reduced > 0 ? PANEL / reduced : PANEL; /* columns that fill a panel */
+    const int64_t widest = kernel->direct ? WIDEST : cpu_min(cpu_max(few, PANEL_WIDEST), WIDEST);
+    kernel->width = even_pieces(kept, cpu_min(widest, tile));
     const int64_t most = kernel->fold ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
     kernel->length = cpu_max(1, cpu_min(reduced, most));
   } else {
@@ -480,9 +483,17 @@ static void count_pieces(reduce_kernel *kernel) {
 }
 
 /* Distributes the tiles over the threads; narrows and then splits them while there are too few. */
-static void choose_tasks(reduce_kernel *kernel, int32_t threads) {
+static void choose_tasks(reduce_kernel *kernel, int32_t threads,
+                         const compute_kernel_descriptor *descriptor) {
+  /* In loads and additions; the other instructions of the programs take about a quarter of one. */
+  const int64_t inner = 3 + cpu_max(descriptor->prologue.count, 1),
+                outer = descriptor->epilogue.count;
   int64_t total;
-  if (__builtin_mul_overflow(kernel->kept_count, kernel->reduced_count, &total)) total = INT64_MAX;
+  if (__builtin_mul_overflow(kernel->reduced_count, inner, &total) ||
+      __builtin_add_overflow(total, outer, &total) ||
+      __builtin_mul_overflow(kernel->kept_count, total, &total))
+    total = INT64_MAX;
+  total /= 4;
   const int64_t most = threads > 1 ? (int64_t)threads * TASKS_PER_THREAD : 1;
   const int64_t wanted = cpu_max(1, cpu_min(most, total / WORK));
   count_pieces(kernel);
@@ -598,7 +609,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->kept_count > 0 && kernel->reduced_count > 0) choose_direction(kernel);
   if (kernel->kept_count > 0) {
     choose_extents(kernel);
-    choose_tasks(kernel, device->threads);
+    choose_tasks(kernel, device->threads, descriptor);
     choose_stacks(kernel);
     /* Only whole lines are contiguous. */
     kernel->flat &= kernel->columns ? kernel->tiles_per_line == 1 : kernel->chunks_per_line == 1;

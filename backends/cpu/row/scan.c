@@ -17,7 +17,8 @@
 enum {
   SOURCE = 0,
   RESULT = 1,
-  NARROWEST = 8, /* minimum neighbouring rows for processing them together */
+  NARROWEST = 8, /* neighbouring rows that are always processed together, and … */
+  STACK = 128,   /* … the length up to which fewer are */
   WIDEST = CPU_SCAN_BLOCK,
   AHEAD = 4,      /* prefetch distance, in steps of several rows */
   LINE = 64,      /* bytes of a cache line */
@@ -35,6 +36,8 @@ typedef struct scan_kernel {
   int64_t start[2];        /* offset of the row's first element in that direction */
   bool exclusive, wide, split;
   bool large; /* operands exceed the caches */
+  /* Loops for whole short rows, or whole stacks of few neighbouring ones; else NULL. */
+  void (*lines)(const cpu_scan_lines *lines);
   bool direct[2];
   int64_t width, groups_per_line, groups, row_count, blocks, tasks;
 } scan_kernel;
@@ -164,12 +167,35 @@ static const unsigned char *do_block(const launch *l, const group *g, int64_t bl
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
 
+/* Short rows, or stacks, that follow each other: groups first … end − 1. Returns the next one. */
+static int64_t do_lines(const launch *l, int64_t first, int64_t end) {
+  const scan_kernel *kernel = l->kernel;
+  const cpu_nest *rows = &kernel->rows;
+  const int32_t d = rows->rank - 1 - kernel->wide; /* the dimension of rows, or of stacks */
+  const int64_t left = d < 0 ? 1 : rows->size[d] - first % rows->size[d];
+  const group g = find_group(l, first);
+  cpu_scan_lines lines = {.source = g.source,
+                          .result = g.result,
+                          .count = cpu_min(left, end - first),
+                          .length = kernel->length,
+                          .width = g.count,
+                          .exclusive = kernel->exclusive};
+  for (int o = 0; o < 2; o++) {
+    lines.step[o] = kernel->step[o];
+    lines.apart[o] = d < 0 ? 0 : rows->stride[o][d];
+  }
+  kernel->lines(&lines);
+  return first + lines.count;
+}
+
 static void group_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const scan_kernel *kernel = l->kernel;
   scan_buffers *b = &l->buffers[worker];
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
-  for (int64_t number = task * kernel->groups / kernel->tasks; number < end; number++) {
+  int64_t number = task * kernel->groups / kernel->tasks;
+  while (kernel->lines && number < end) number = do_lines(l, number, end);
+  for (; number < end; number++) {
     const group g = find_group(l, number);
     kernel->loops->clear(b->carry, g.count);
     for (int64_t block = 0; block < kernel->blocks; block++)
@@ -250,7 +276,8 @@ static void choose_direction(scan_kernel *kernel) {
     single += kernel->step[o] == 1;
     wide += cpu_nest_step(&kernel->rows, o) == 1;
   }
-  kernel->wide = wide > single && cpu_nest_length(&kernel->rows) >= NARROWEST;
+  const int64_t rows = cpu_nest_length(&kernel->rows);
+  kernel->wide = wide > single && (rows >= NARROWEST || (rows > 1 && kernel->length <= STACK));
   for (int o = 0; o < 2; o++)
     kernel->direct[o] = kernel->dtype[o] == kernel->type &&
                         (kernel->wide ? cpu_nest_step(&kernel->rows, o) : kernel->step[o]) == 1;
@@ -273,6 +300,17 @@ static void choose_tasks(scan_kernel *kernel) {
   kernel->blocks = cpu_divide_up(kernel->length, CPU_SCAN_BLOCK);
   kernel->tasks = threads > 1 ? cpu_min(kernel->groups, wanted) : 1;
   kernel->split = threads > 1 && kernel->groups < threads && kernel->blocks > 1 && wanted > 1;
+}
+
+static void choose_lines(scan_kernel *kernel) {
+  const bool same = kernel->dtype[SOURCE] == kernel->type && kernel->dtype[RESULT] == kernel->type;
+  if (!same || kernel->split) return;
+  if (!kernel->wide && kernel->length <= CPU_SCAN_SHORT)
+    kernel->lines = kernel->loops->rows;
+  else if (kernel->wide && kernel->direct[SOURCE] && kernel->direct[RESULT] &&
+           kernel->groups_per_line == 1 &&
+           kernel->width * (int64_t)kernel->element <= CPU_SCAN_STACK_BYTES && kernel->blocks == 1)
+    kernel->lines = kernel->loops->stacks;
 }
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
@@ -307,6 +345,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->row_count > 0 && kernel->length > 0) {
     choose_direction(kernel);
     choose_tasks(kernel);
+    choose_lines(kernel);
   }
   snprintf(kernel->head.description, sizeof kernel->head.description, "running %s %s, %s%s",
            names[compute_scan_of(descriptor)->combine], device->isa->name,

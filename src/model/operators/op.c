@@ -108,19 +108,18 @@ static bool has_elements(const compute_shape *shape) {
   return true;
 }
 
-/* The approximate magnitude of numbers below 1. Like floor, it has no gradient. */
-static compute_node tiny_size(model_call *call, compute_node peak) {
-  const compute_node inverse = compute_minimum(call->graph, compute_reciprocal(call->graph, peak),
-                                               call_scalar_like(call, peak, exp2(120)));
-  return compute_reciprocal(call->graph, compute_floor(call->graph, inverse));
+/* 1 up to 2^GOOD_EXPONENT/p, then about `size` divided by that. Like floor, it has no gradient. */
+static compute_node excess(model_call *call, compute_node size, double most) {
+  enum { MOST_EXPONENT = 120 }; /* the inverse is a normal number */
+  const compute_node part = compute_mul(call->graph, size, call_scalar_like(call, size, 1 / most));
+  return compute_floor(call->graph, compute_clamp(call->graph, part, 1, exp2(MOST_EXPONENT)));
 }
 
 /* The result of a norm does not depend on the range, and neither does its gradient. floor gives the
  * range no gradient, so that training does not search for the largest element again. */
 compute_node op_range(model_call *call, compute_node x, compute_axes axes, double p, bool tiny,
                       compute_node *scaled) {
-  enum { GOOD_EXPONENT = 60 };  /* of a power: a sum of 2^60 such powers is still finite */
-  enum { MOST_EXPONENT = 125 }; /* the inverse is a normal number */
+  enum { GOOD_EXPONENT = 60 }; /* of a power: a sum of 2^60 such powers is still finite */
   compute_graph *graph = call->graph;
   const compute_shape shape = compute_node_shape(graph, x);
   *scaled = x;
@@ -128,17 +127,8 @@ compute_node op_range(model_call *call, compute_node x, compute_axes axes, doubl
     return (compute_node){0};
   const double most = exp2(GOOD_EXPONENT / p);
   const compute_node peak = compute_max(graph, compute_abs(graph, x), axes, true);
-  compute_node far = compute_greater(graph, peak, call_scalar_like(call, peak, most));
-  compute_node size = compute_floor(
-      graph, compute_minimum(graph, peak, call_scalar_like(call, peak, exp2(MOST_EXPONENT))));
-  if (tiny) {
-    const compute_node close = compute_less(graph, peak, call_scalar_like(call, peak, 1 / most));
-    const compute_node some = compute_greater(graph, peak, call_scalar_like(call, peak, 0));
-    far = compute_logical_or(graph, far, compute_logical_and(graph, close, some));
-    size = compute_select(graph, close, tiny_size(call, peak), size);
-  }
-  far = compute_logical_and(graph, far, compute_is_finite(graph, peak));
-  const compute_node range = compute_select(graph, far, size, call_scalar_like(call, peak, 1));
+  compute_node range = excess(call, peak, most);
+  if (tiny) range = compute_div(graph, range, excess(call, compute_reciprocal(graph, peak), most));
   /* Fusion repeats a product in each loop that reads it, but would store a quotient. */
   *scaled = compute_mul(graph, x, compute_reciprocal(graph, range));
   return range;

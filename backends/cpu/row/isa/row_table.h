@@ -129,7 +129,22 @@ CPU_DECLARE_FLOATS(cpu_row_loops, cpu_row);
  * the block, combined with the fold of all blocks before it, so it does not depend on which thread
  * computes which block. */
 
-enum { CPU_SCAN_BLOCK = 1024 };
+enum {
+  CPU_SCAN_BLOCK = 1024,
+  CPU_SCAN_SHORT = 16,       /* elements of rows that `rows` scans */
+  CPU_SCAN_STACK_BYTES = 64, /* of one element of each row of a stack */
+};
+
+/* Rows, or stacks of `width` neighbouring rows, with `length` elements. Distances in elements, for
+ * the source and the result, which may be the same: between elements of a row, and between rows or
+ * stacks. */
+typedef struct cpu_scan_lines {
+  const void *source;
+  void *result;
+  int64_t step[2], apart[2];
+  int64_t count, length, width;
+  bool exclusive;
+} cpu_scan_lines;
 
 typedef struct cpu_scan_loops {
   /* A block of up to CPU_SCAN_BLOCK elements along a row; local = its running fold. */
@@ -142,6 +157,12 @@ typedef struct cpu_scan_loops {
   /* One step of `count` neighbouring rows. */
   void (*step)(void *result, const void *carry, void *local, const void *source, int64_t count,
                bool exclusive);
+
+  /* Whole short rows, in the order of local and finish. */
+  void (*rows)(const cpu_scan_lines *lines);
+
+  /* Whole stacks of few neighbouring rows, in the order of step. */
+  void (*stacks)(const cpu_scan_lines *lines);
 
   void (*combine)(void *into, const void *other, int64_t count); /* into = into combined with
                                                                   * other */

@@ -27,6 +27,9 @@ CPU_INLINE ELEMENT smaller(ELEMENT a, ELEMENT b) {
   return IS_NAN(a) ? a : extremum;
 }
 
+enum { SCAN_VECTORS = CPU_SCAN_STACK_BYTES / 16 }; /* of a stack; one element is a vector, too */
+typedef ELEMENT single __attribute__((vector_size(sizeof(ELEMENT))));
+
 #define NAME(x)       sum_##x
 #define COMBINE(a, b) plus(a, b)
 #define NEUTRAL       ZERO
@@ -52,7 +55,10 @@ CPU_INLINE ELEMENT smaller(ELEMENT a, ELEMENT b) {
 #include "scan_kernels.h"
 
 #define LOOPS(name)                                                                                \
-  { name##_local, name##_finish, name##_step, name##_combine, name##_clear, name##_identity }
+  {                                                                                                \
+    name##_local, name##_finish, name##_step, name##_rows, name##_stacks, name##_combine,          \
+        name##_clear, name##_identity                                                              \
+  }
 
 const cpu_scan_folds CPU_VARIANT_SYMBOL(cpu_scan) = {
     .fold = {[COMPUTE_COMBINE_SUM] = LOOPS(sum),
