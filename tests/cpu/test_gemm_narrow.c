@@ -43,6 +43,66 @@ static void narrow_products_are_right(void **state) {
   check_samples(make, SAMPLES, 2);
 }
 
+static bool make_bytes(sample *s, test_random *random) {
+  static const epilogue epilogues[] = {PLAIN, SCALED, BIAS_COLUMN, BYTES, BYTES_TERMS};
+  const bool tall = test_random_integer(random, 0, 1);
+  const int64_t few = test_random_integer(random, 1, 9), many = test_random_integer(random, 1, 700);
+  *s = (sample){.a = test_random_integer(random, 0, 1) ? COMPUTE_U8 : COMPUTE_I8,
+                .b = test_random_integer(random, 0, 1) ? COMPUTE_U8 : COMPUTE_I8,
+                .accumulate = COMPUTE_I32,
+                .output = COMPUTE_I32,
+                .m = tall ? many : few,
+                .n = tall ? few : many,
+                .k = test_random_integer(random, 1, test_random_integer(random, 0, 1) ? 40 : 300),
+                .layout_a = any_layout(random),
+                .layout_b = any_layout(random),
+                .layout_c = any_layout(random),
+                .extreme = test_random_integer(random, 0, 3) == 0,
+                .epilogue = epilogues[test_random_integer(random, 0, 4)],
+                .constant_b = test_random_integer(random, 0, 1)};
+  if (s->epilogue >= BYTES) s->output = test_random_integer(random, 0, 1) ? COMPUTE_U8 : COMPUTE_I8;
+  return true;
+}
+
+static void narrow_products_of_bytes_are_exact(void **state) {
+  (void)state;
+  check_samples(make_bytes, SAMPLES, 2);
+}
+
+static void narrow_kernels_of_bytes_are_chosen(void **state) {
+  (void)state;
+  static const struct {
+    int64_t m, n, k;
+    layout b;
+    bool narrow;
+  } cases[] = {{3000, 4, 112, DENSE, true},   {4, 3000, 112, TRANSPOSED, true},
+               {4, 3000, 112, DENSE, false},  {3000, 9, 112, DENSE, false},
+               {3000, 4, 5000, DENSE, false}, {60, 4, 112, DENSE, false}};
+  test_random random = {.state = 9};
+  fixture f;
+  if (!open_device(&f, 2, "avx2", "none")) test_skip("no AVX2");
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const sample s = {.a = COMPUTE_U8,
+                      .b = COMPUTE_I8,
+                      .accumulate = COMPUTE_I32,
+                      .output = COMPUTE_I32,
+                      .m = cases[i].m,
+                      .n = cases[i].n,
+                      .k = cases[i].k,
+                      .layout_b = cases[i].b};
+    operands o = make_operands(&s, &random);
+    description d;
+    describe(&s, &o, &d);
+    cpu_kernel *kernel;
+    assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &d.descriptor, &kernel),
+                     COMPUTE_OK);
+    assert_int_equal(strstr(kernel->description, "narrow bytes") != NULL, cases[i].narrow);
+    cpu_kernel_destroy(kernel);
+    release_operands(&o);
+  }
+  fixture_close(&f);
+}
+
 static void narrow_kernels_are_chosen(void **state) {
   (void)state;
   static const struct {
@@ -83,6 +143,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(narrow_products_are_right),
       cmocka_unit_test(narrow_kernels_are_chosen),
+      cmocka_unit_test(narrow_products_of_bytes_are_exact),
+      cmocka_unit_test(narrow_kernels_of_bytes_are_chosen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

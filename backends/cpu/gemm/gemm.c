@@ -10,10 +10,13 @@
 /* In measurements against OpenBLAS 0.3.21, our own kernels are faster wherever they use vector
  * instructions. OpenBLAS comes first if ours are only the baseline's, or if COMPUTE_BLAS names a
  * library. */
-static const cpu_implementation own_first[] = {
-    {"narrow", gemm_narrow_accept}, {"own", gemm_own_accept}, {NULL, NULL}};
+static const cpu_implementation own_first[] = {{"narrow", gemm_narrow_accept},
+                                               {"narrow bytes", gemm_narrow_bytes_accept},
+                                               {"own", gemm_own_accept},
+                                               {NULL, NULL}};
 static const cpu_implementation blas_first[] = {{"OpenBLAS", gemm_blas_accept},
                                                 {"narrow", gemm_narrow_accept},
+                                                {"narrow bytes", gemm_narrow_bytes_accept},
                                                 {"own", gemm_own_accept},
                                                 {NULL, NULL}};
 

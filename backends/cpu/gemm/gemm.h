@@ -5,7 +5,7 @@
  *   gemm_problem.c   normalizes the descriptor, and runs the epilogue over finished blocks of C
  *   gemm_own.c       our own implementation, on the micro-kernels of isa/gemm_tile.h
  *   gemm_schedule.c  cuts its work into tiles and tasks
- *   gemm_narrow.c    products with two small sizes
+ *   gemm_narrow.c    products with two small sizes, gemm_narrow_bytes.c of bytes with few columns
  *   gemm_blas.c      the implementation that calls OpenBLAS
  *   quantized.c      weights of a few bits: own loops for few rows, gemm_own.c for many
  *
@@ -171,6 +171,9 @@ compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descript
                                const char **reason);
 compute_status gemm_narrow_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                   const char **reason);
+compute_status gemm_narrow_bytes_accept(cpu_kernel *kernel,
+                                        const compute_kernel_descriptor *descriptor,
+                                        const char **reason);
 compute_status gemm_blas_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                 const char **reason);
 

@@ -174,6 +174,10 @@ static compute_status set_step(preparation *p, cpu_step *step, uint16_t value) {
   return set_compute(p, step, instruction);
 }
 
+/* Stores f32 values as integers in one pass (isa/tile_convert.c); NULL for other dtypes. */
+typedef cpu_store_loop cpu_store_loops[COMPUTE_DTYPE_COUNT];
+CPU_DECLARE(cpu_store_loops, cpu_tile_store_f32);
+
 /* Appends the conversions for outputs, and describes the outputs. */
 static void add_outputs(preparation *p) {
   cpu_program *result = p->result;
@@ -181,7 +185,13 @@ static void add_outputs(preparation *p) {
     const compute_dtype dtype = p->outputs[k];
     const cpu_type type = cpu_type_of(dtype);
     uint16_t value = p->program->outputs[k];
-    if (p->type[value] != type) {
+    cpu_store_loop store =
+        result->one_byte ? result->table->bytes->store : result->table->store[dtype];
+    const cpu_store_loop fused = (*CPU_PICK(p->device->isa, cpu_tile_store_f32))[dtype];
+    const bool converts = p->type[value] == CPU_TYPE_F32 && fused;
+    if (converts) {
+      store = fused;
+    } else if (p->type[value] != type) {
       const uint16_t source = value;
       value = (uint16_t)(p->program->count + k);
       p->type[value] = type;
@@ -195,11 +205,13 @@ static void add_outputs(preparation *p) {
     }
     result->output[k] = (cpu_program_output){
         .value = value,
-        .same_type = result->one_byte ||
-                     (cpu_dtype_size(dtype) == cpu_type_bytes(type) && dtype != COMPUTE_BOOL),
-        .value_bytes = result->one_byte ? 1 : (uint8_t)cpu_type_bytes(type),
+        .same_type =
+            result->one_byte ||
+            (!converts && cpu_dtype_size(dtype) == cpu_type_bytes(type) && dtype != COMPUTE_BOOL),
+        .converts = converts,
+        .value_bytes = result->one_byte ? 1 : (uint8_t)cpu_type_bytes(p->type[value]),
         .element_bytes = (uint8_t)cpu_dtype_size(dtype),
-        .store = result->one_byte ? result->table->bytes->store : result->table->store[dtype]};
+        .store = store};
   }
 }
 
@@ -338,6 +350,7 @@ static uint32_t count_passes(const cpu_program *program) {
     if (step->chain.count > 0) passes -= step->chain.count - 1u;
     moves += step->kind == CPU_STEP_CONSTANT || (step->kind == CPU_STEP_LOAD && step->in_place);
   }
+  for (uint32_t k = 0; k < program->output_count; k++) passes += program->output[k].converts;
   return passes - moves == 1 ? 1 : passes;
 }
 

@@ -170,6 +170,7 @@ typedef struct cpu_step {
 typedef struct cpu_program_output {
   uint16_t value; /* after its conversion */
   bool same_type; /* the dtype equals the value's type */
+  bool converts;  /* `store` converts from another type */
   uint8_t value_bytes, element_bytes;
   uint16_t defined_at; /* the step that computes the value */
   cpu_store_loop store;

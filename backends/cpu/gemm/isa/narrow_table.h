@@ -3,6 +3,8 @@
 #ifndef CPU_NARROW_TABLE_H
 #define CPU_NARROW_TABLE_H
 
+#include <stdbool.h>
+
 #include "core/isa.h"
 
 enum {
@@ -32,5 +34,28 @@ typedef struct cpu_narrow_loops {
 } cpu_narrow_loops;
 
 CPU_DECLARE_FLOATS(cpu_narrow_loops, cpu_narrow);
+
+enum {
+  CPU_NARROW_BYTE_ROWS = 8, /* most rows of A and C */
+  CPU_NARROW_PIECE = 16     /* rows of A end with zeros after a multiple of so many elements */
+};
+
+/* C (m × n) = A (m × k) · B (k × n), B with contiguous lines of k bytes, b_column apart. */
+typedef struct cpu_narrow_bytes_block {
+  int64_t m, n, k;
+  const int16_t *a; /* bytes, widened */
+  int64_t a_row;
+  const uint8_t *b;
+  int64_t b_column;
+  bool b_signed;
+  int32_t *c;
+  int64_t c_row;
+} cpu_narrow_bytes_block;
+
+typedef struct cpu_narrow_bytes_loops {
+  void (*multiply)(const cpu_narrow_bytes_block *block);
+} cpu_narrow_bytes_loops;
+
+CPU_DECLARE(cpu_narrow_bytes_loops, cpu_narrow_bytes);
 
 #endif

@@ -15,6 +15,16 @@ typedef ELEMENT real;
 #define REAL(name) CPU_PASTE(name, CPU_VARIANT)
 #define REAL_MAX   (sizeof(real) == 4 ? 0x1.fffffep127f : 0x1.fffffffffffffp1023)
 
+/* With an instruction for whole numbers, compilers use it for the built-in functions. */
+#if (defined(__SSE4_1__) || defined(__aarch64__)) && defined(CPU_VARIANT_F32)
+#define WHOLE(name, x) __builtin_##name##f(x)
+#elif defined(__SSE4_1__) || defined(__aarch64__)
+#define WHOLE(name, x) __builtin_##name(x)
+#else
+#define WHOLE(name, x) name##_of(x)
+CPU_INLINE real rint_of(real x) {
+  return REAL(math_rint)(x);
+}
 CPU_INLINE real floor_of(real x) {
   const real r = REAL(math_rint)(x);
   return REAL(math_copysign)(r > x ? r - 1 : r, x);
@@ -27,6 +37,7 @@ CPU_INLINE real trunc_of(real x) {
   const real magnitude = REAL(math_fabs)(x), r = REAL(math_rint)(magnitude);
   return REAL(math_copysign)(r > magnitude ? r - 1 : r, x);
 }
+#endif
 
 /* The processor's minimum and maximum return the second operand if one is NaN, so only a NaN in the
  * first needs an extra step. */
@@ -50,10 +61,10 @@ CPU_INLINE real largest(real a, real b) {
   row(RECIPROCAL, reciprocal, 1 / x)                              \
   row(RELU,       relu,       0 > x ? 0 : x) /* keeps NaN */         \
   row(LEAKY_RELU, leaky_relu, x > 0 ? x : PARAMETER * x)          \
-  row(ROUND,      round,      REAL(math_rint)(x))                 \
-  row(FLOOR,      floor,      floor_of(x))                        \
-  row(CEIL,       ceil,       ceil_of(x))                         \
-  row(TRUNC,      trunc,      trunc_of(x))
+  row(ROUND,      round,      WHOLE(rint, x))                     \
+  row(FLOOR,      floor,      WHOLE(floor, x))                    \
+  row(CEIL,       ceil,       WHOLE(ceil, x))                     \
+  row(TRUNC,      trunc,      WHOLE(trunc, x))
 
 #define ARITHMETIC_BINARY(row)  \
   row(ADD, add, x + y)          \

@@ -3,7 +3,7 @@
  * values. */
 #include "math_base.h"
 
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__AVX2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -118,7 +118,11 @@ STORE_LOOP(store_bool, mask_to_byte, uint8_t, int32_t)
   LOAD_LOOP(load_##name, widen_##name, VALUE_##type, element)                                      \
   STORE_LOOP(store_##name, wrap_##name, element, VALUE_##type)                                     \
   SATURATE(double, f64, CAST_F64_##type, name, kind, bytes, type)                                  \
-  SATURATE(float, f32, CAST_F32_##type, name, kind, bytes, type)
+  SATURATE(float, f32, CAST_F32_##type, name, kind, bytes, type)                                   \
+  CPU_INLINE element element_of_f32_##name(float x) {                                              \
+    return wrap_##name(saturate_f32_to_##name(x));                                                 \
+  }                                                                                                \
+  STORE_LOOP(store_f32_any_##name, element_of_f32_##name, element, float)
 
 #define LOOPS_FLOAT(...)
 #define LOOPS_LOGIC(...)
@@ -205,6 +209,68 @@ const cpu_load_loop CPU_SYMBOL(cpu_tile_load)[COMPUTE_DTYPE_COUNT] = {COMPUTE_DT
 
 extern const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT];
 const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT] = {COMPUTE_DTYPES(STORE_ROW)};
+
+/* ---- f32 as integers ------------------------------------------------------------------------- */
+
+/* 32 bytes at a time: compilers pack vectors of i32 with a mask for each. NaN becomes 0. */
+#if defined(__AVX2__)
+CPU_INLINE __m256i limited_words(const bool is_signed, const float *from) {
+  const __m256 x = _mm256_loadu_ps(from), least = _mm256_set1_ps(is_signed ? -128 : 0);
+  const __m256 low = _mm256_max_ps(x, least), most = _mm256_set1_ps(is_signed ? 127 : 255);
+  const __m256i words = _mm256_cvttps_epi32(_mm256_min_ps(low, most));
+  if (!is_signed) return words;
+  return _mm256_and_si256(words, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q)));
+}
+
+CPU_INLINE int64_t store_bytes(const bool is_signed, int64_t count, uint8_t *to,
+                               const float *from) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  int64_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    const __m256i a = _mm256_packs_epi32(limited_words(is_signed, from + i),
+                                         limited_words(is_signed, from + i + 8));
+    const __m256i b = _mm256_packs_epi32(limited_words(is_signed, from + i + 16),
+                                         limited_words(is_signed, from + i + 24));
+    const __m256i bytes = is_signed ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);
+    _mm256_storeu_si256((void *)(to + i), _mm256_permutevar8x32_epi32(bytes, order));
+  }
+  return i;
+}
+#else
+CPU_INLINE int64_t store_bytes(const bool is_signed, int64_t count, uint8_t *to,
+                               const float *from) {
+  (void)is_signed, (void)count, (void)to, (void)from;
+  return 0;
+}
+#endif
+
+#define STORE_BYTES(name, is_signed)                                                               \
+  static void store_f32_as_##name(int64_t count, void *destination, int64_t stride,                \
+                                  const void *source) {                                            \
+    uint8_t *to = destination;                                                                     \
+    const float *from = source;                                                                    \
+    const int64_t done = stride == 1 ? store_bytes(is_signed, count, to, from) : 0;                \
+    store_f32_any_##name(count - done, to + done, stride, from + done);                            \
+  }
+STORE_BYTES(u8, false)
+STORE_BYTES(i8, true)
+#define store_f32_as_i16 store_f32_any_i16
+#define store_f32_as_u16 store_f32_any_u16
+#define store_f32_as_i32 store_f32_any_i32
+#define store_f32_as_u32 store_f32_any_u32
+#define store_f32_as_i64 store_f32_any_i64
+#define store_f32_as_u64 store_f32_any_u64
+
+/* Stores f32 values as integers, as the conversion of `narrow` and a store. */
+#define STORE_F32_FLOAT(...)
+#define STORE_F32_LOGIC(...)
+#define STORE_F32_SIGNED(code, name)                 [COMPUTE_##code] = store_f32_as_##name,
+#define STORE_F32_UNSIGNED(code, name)               [COMPUTE_##code] = store_f32_as_##name,
+#define STORE_F32_ROW(code, number, name, kind, ...) STORE_F32_##kind(code, name)
+
+extern const cpu_store_loop CPU_SYMBOL(cpu_tile_store_f32)[COMPUTE_DTYPE_COUNT];
+const cpu_store_loop CPU_SYMBOL(cpu_tile_store_f32)[COMPUTE_DTYPE_COUNT] = {
+    COMPUTE_DTYPES(STORE_F32_ROW)};
 
 /* Rows: from F64, F32, I64, I32, BOOL; columns: to the same. */
 extern const cpu_convert_loop CPU_SYMBOL(cpu_tile_cast)[CPU_TYPE_COUNT][CPU_TYPE_COUNT];

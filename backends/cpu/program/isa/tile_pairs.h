@@ -75,8 +75,7 @@ PAIRS_LOOP(mod, float, mod_part)
 
 /* ---- pow ------------------------------------------------------------------------------------- */
 
-/* For normal finite magnitudes of a, and finite b: the steps of pow_f32, each as a loop that
- * vectorises. */
+/* For finite a and b: the steps of pow_f32, each as a loop that vectorises. */
 CPU_INLINE void pow_part(int64_t count, float *r, const float *a, const float *b, const bool left,
                          const bool right) {
   double wide[PAIR_PART];
@@ -85,8 +84,7 @@ CPU_INLINE void pow_part(int64_t count, float *r, const float *a, const float *b
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
     const float x = a[left ? 0 : i], y = b[right ? 0 : i], magnitude = math_fabs_f32(x);
-    const bool ordinary =
-        (magnitude >= 0x1p-126f) & (magnitude < INFINITY_f32) & (math_fabs_f32(y) < INFINITY_f32);
+    const bool ordinary = (magnitude < INFINITY_f32) & (math_fabs_f32(y) < INFINITY_f32);
     special |= -(int32_t)!ordinary;
     negative |= math_bits_f32(x);
     wide[i] = log2_wide_f32(magnitude);
@@ -97,10 +95,12 @@ CPU_INLINE void pow_part(int64_t count, float *r, const float *a, const float *b
   }
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
-    double y = (double)b[right ? 0 : i] * wide[i];
+    const float exponent = b[right ? 0 : i], of_zero = exponent < 0 ? INFINITY_f32 : 0.0f;
+    double y = (double)exponent * wide[i];
     y = y > 1000.0 ? 1000.0 : y;
     y = y < -1000.0 ? -1000.0 : y;
-    made[i] = (float)exp2_wide_f32(y);
+    const float power = (float)exp2_wide_f32(y);
+    made[i] = ((a[left ? 0 : i] == 0) & (exponent != 0)) ? of_zero : power;
   }
   if (negative < 0) {
     CPU_INDEPENDENT
@@ -109,7 +109,7 @@ CPU_INLINE void pow_part(int64_t count, float *r, const float *a, const float *b
       const bool whole = (size >= 0x1p23f) | (math_rint_f32(size) == size);
       const bool odd = (size < 0x1p24f) & whole & (math_rint_f32(half) != half);
       const float power = odd ? math_copysign_f32(made[i], x) : made[i];
-      made[i] = (x < 0) & !whole ? NAN_f32 : power;
+      made[i] = ((x < 0) & !whole) ? NAN_f32 : power;
     }
   }
   memcpy(r, made, (size_t)count * sizeof *r);
