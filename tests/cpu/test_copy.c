@@ -143,6 +143,33 @@ static void every_arrangement_moves_the_same_elements(void **state) {
     }
 }
 
+/* Dense and strided rows of every short length, between other elements, which stay. */
+static void short_rows_of_every_length(void **state) {
+  static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_U8};
+  (void)state;
+  for (int32_t threads = 1; threads <= 3; threads += 2) {
+    fixture f;
+    assert_true(fixture_open(&f, threads, NULL));
+    for (int d = 0; d < 4; d++)
+      for (int64_t length = 1; length <= 70; length++)
+        for (int way = 0; way < 4; way++) {
+          const int64_t size[] = {2, length % 5 ? 37 : 3, length};
+          const int64_t from = way & 1 ? 2 : 1, to = way & 2 ? 3 : 1;
+          const int64_t in_row = length * from + way, out_row = length * to + 3;
+          const int64_t in_stride[] = {size[1] * in_row + 5, in_row, from};
+          const int64_t out_stride[] = {size[1] * out_row + 1, out_row, to};
+          test_random random = {(uint64_t)(length * 4 + way)};
+          block in = block_create(dtypes[d], 3, size, in_stride);
+          block out = block_create(dtypes[d], 3, size, out_stride);
+          random_bytes(&in, &random);
+          run_case(&f, &in, &out);
+          block_release(&in);
+          block_release(&out);
+        }
+    fixture_close(&f);
+  }
+}
+
 static void large_transposes_are_shared_among_threads(void **state) {
   static const int64_t sizes[][3] = {{1, 1031, 517}, {3, 64, 2048}, {517, 3, 201}};
   (void)state;
@@ -232,6 +259,7 @@ int main(void) {
       cmocka_unit_test(every_pair_of_dtypes_converts),
       cmocka_unit_test(small_floats_convert_bit_by_bit),
       cmocka_unit_test(every_arrangement_moves_the_same_elements),
+      cmocka_unit_test(short_rows_of_every_length),
       cmocka_unit_test(large_transposes_are_shared_among_threads),
       cmocka_unit_test(an_empty_space_moves_nothing),
       cmocka_unit_test(dense_bytes_may_overlap_and_be_unaligned),

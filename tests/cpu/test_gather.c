@@ -250,6 +250,36 @@ static void large_launches_agree(void **state) {
   }
 }
 
+/* Lines that share their indices: runs of every length, forward and backward, over more than one
+ * block of indices. */
+static void lines_share_their_indices(void **state) {
+  (void)state;
+  for (int32_t threads = 1; threads <= 3; threads += 2) {
+    fixture f;
+    test_random random = {.state = 107};
+    assert_true(fixture_open(&f, threads, NULL));
+    for (int trial = 0; trial < 4 * TYPES; trial++) {
+      const compute_dtype index = trial & 1 ? COMPUTE_I64 : COMPUTE_I32;
+      const sample s = {all_types[trial / 4], index, 3, {3, 2500, 1 + trial % 4}, 2, 2, 2600};
+      kernel_blocks b = create_blocks(&s, &random);
+      int64_t run = 0, at = 0, step = 1;
+      for (int64_t point[COMPUTE_MAX_RANK] = {0}; point[1] < s.size[1]; point[1]++, at += step) {
+        if (run-- == 0) {
+          run = test_random_integer(&random, 0, trial & 2 ? 90 : 5);
+          at = test_random_integer(&random, 100, 2499);
+          step = test_random_integer(&random, 0, 3) ? 1 : -1;
+        }
+        block_set(&b.index, block_at(&b.index, point),
+                  (double)(at - (test_random_bits(&random) & 1 ? 2600 : 0)));
+      }
+      block_fill(&b.axis, 0, s.dtype == COMPUTE_BOOL ? 2 : 99, &random);
+      check_gather(&f, &s, &b);
+      release_blocks(&b);
+    }
+    fixture_close(&f);
+  }
+}
+
 /* Sums of f16 and bf16 must not be rounded at every update: 4096 ones sum to 4096. */
 static void many_small_updates_do_not_vanish(void **state) {
   (void)state;
@@ -371,6 +401,7 @@ int main(void) {
       cmocka_unit_test(gather_takes_the_chosen_elements),
       cmocka_unit_test(scatter_adds_in_order_and_rounds_once),
       cmocka_unit_test(large_launches_agree),
+      cmocka_unit_test(lines_share_their_indices),
       cmocka_unit_test(many_small_updates_do_not_vanish),
       cmocka_unit_test(an_index_outside_names_itself_and_writes_nothing),
       cmocka_unit_test(empty_spaces_touch_nothing),

@@ -3,12 +3,15 @@
  *
  * If the index is constant along some dimension, the innermost loop runs along that dimension and
  * copies whole slices, for example the rows of an embedding. Otherwise it runs along a dimension of
- * varying indices and copies single elements. Elements are only copied, so only their size
+ * varying indices and copies single elements. Several such lines may share their indices: then
+ * these are read and checked once for all of them, and neighbours are copied together. Elements are only copied, so only their size
  * matters. Indices outside the axis are skipped and reported after the launch. */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/move.h"
 #include "core/nest.h"
 #include "index.h"
 
@@ -22,6 +25,9 @@ enum {
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
   AHEAD = 8,           /* rows */
+  BLOCK = 1024,        /* indices that are read at once for several lines */
+  LEAST_LINES = 2,     /* fewer lines do not repay that */
+  LEAST_RUN = 8,       /* elements: shorter runs are copied by element */
   LINE = 64,           /* bytes of a cache line */
   AXIS_BYTES = 1 << 16 /* size of an axis that stays in the caches while a line of elements is
                         * selected */
@@ -35,9 +41,10 @@ typedef struct gather_kernel {
   bool wide_index;                      /* I64 */
   bool slices;                          /* the index stays the same along the last dimension */
   bool dense;                           /* slices are contiguous */
+  bool shared;                          /* lines of single elements share their indices */
 
-  /* Slices: the second to last dimension, with `rows` of them; otherwise one row, without a step.
-   * The dimensions before it are the outer ones. */
+  /* Slices and shared indices: the second to last dimension, with `rows` of them; otherwise one
+   * row, without a step. The dimensions before it are the outer ones. */
   int64_t rows, row_step[POSITION + 1];
   int32_t outer;
 
@@ -129,6 +136,91 @@ static void copy_line(const launch *l, const int64_t *at, int64_t count,
 #undef CASE
 }
 
+/* ---- Lines that share their indices -------------------------------------------------------- */
+
+/* The elements of a block, as offsets in the source, and as runs of neighbours. */
+typedef struct block {
+  int64_t count, runs;
+  int32_t places[BLOCK];
+  int32_t ends[BLOCK]; /* of each run */
+} block;
+
+/* Returns false if an index is outside. */
+static bool read_block(const gather_kernel *kernel, const void *indices, int64_t first,
+                       int64_t count, block *b) {
+  const int64_t step = cpu_nest_step(&kernel->nest, INDEX);
+  const int64_t source_step = cpu_nest_step(&kernel->nest, SOURCE);
+  bool inside = true;
+  b->count = count;
+  b->runs = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t index = cpu_index_read(indices, first + i * step, kernel->wide_index);
+    const int64_t place = cpu_index_resolve(index, kernel->wrap);
+    inside = inside && cpu_index_inside(place, kernel->axis_size);
+    b->places[i] = (int32_t)(inside ? place * kernel->axis_stride + i * source_step : 0);
+    if (i > 0 && b->places[i] != b->places[i - 1] + 1) b->ends[b->runs++] = (int32_t)i;
+  }
+  b->ends[b->runs++] = (int32_t)count;
+  return inside;
+}
+
+static inline void copy_places(const block *b, unsigned char *to, int64_t to_step,
+                               const unsigned char *from, size_t bytes) {
+  for (int64_t i = 0; i < b->count; i++)
+    copy_element(to + i * to_step * (int64_t)bytes, from + b->places[i] * (int64_t)bytes, bytes);
+}
+
+static void copy_runs(const block *b, unsigned char *to, const unsigned char *from, size_t bytes) {
+  for (int64_t r = 0, first = 0; r < b->runs; first = b->ends[r++]) {
+    const size_t run = (size_t)(b->ends[r] - first) * bytes;
+    const unsigned char *source = from + b->places[first] * (int64_t)bytes;
+    if (run <= CPU_MOVE_MOST)
+      cpu_move(to + first * (int64_t)bytes, source, run);
+    else
+      memcpy(to + first * (int64_t)bytes, source, run);
+  }
+}
+
+static void copy_block(const gather_kernel *kernel, const block *b, unsigned char *to,
+                       const unsigned char *from) {
+  const int64_t step = cpu_nest_step(&kernel->nest, OUTPUT);
+  if (step == 1 && b->runs * LEAST_RUN <= b->count) {
+    copy_runs(b, to, from, kernel->bytes);
+    return;
+  }
+  switch (kernel->bytes) {
+  case 1: copy_places(b, to, step, from, 1); break;
+  case 2: copy_places(b, to, step, from, 2); break;
+  case 4: copy_places(b, to, step, from, 4); break;
+  default: copy_places(b, to, step, from, 8); break;
+  }
+}
+
+/* Lines of `rows` neighbouring rows; the first is at these offsets. */
+static void copy_shared(const launch *l, const int64_t *at, int64_t rows, int64_t count,
+                        cpu_index_failure *failure) {
+  const gather_kernel *kernel = l->kernel;
+  const int64_t bytes = (int64_t)kernel->bytes;
+  block b;
+  b.count = b.runs = 0;
+  for (int64_t first = 0; first < count; first += BLOCK) {
+    int64_t from[POSITION + 1];
+    const int64_t part = cpu_min(BLOCK, count - first);
+    for (int32_t k = 0; k <= POSITION; k++)
+      from[k] = at[k] + first * cpu_nest_step(&kernel->nest, k);
+    const bool fine =
+        rows >= LEAST_LINES && read_block(kernel, l->pointers[INDEX], from[INDEX], part, &b);
+    for (int64_t r = 0; r < rows; r++) {
+      if (fine)
+        copy_block(kernel, &b, (unsigned char *)l->pointers[OUTPUT] + from[OUTPUT] * bytes,
+                   (const unsigned char *)l->pointers[SOURCE] + from[SOURCE] * bytes);
+      else
+        copy_line(l, from, part, failure);
+      for (int32_t k = 0; k <= POSITION; k++) from[k] += kernel->row_step[k];
+    }
+  }
+}
+
 /* ---- Launching ----------------------------------------------------------------------------- */
 
 /* Slices of `rows` neighbouring rows; the first is at these offsets. The loop is short, and
@@ -161,7 +253,9 @@ static void copy_rows(const launch *l, const int64_t *at, int64_t rows, int64_t 
       continue;
     }
     const unsigned char *from = source + r * source_step + place * axis_step;
-    if (dense)
+    if (dense && count * bytes <= CPU_MOVE_MOST)
+      cpu_move(output + r * output_step, from, (size_t)(count * bytes));
+    else if (dense)
       memcpy(output + r * output_step, from, (size_t)(count * bytes));
     else
       copy_slice(kernel, output + r * output_step, from, count);
@@ -188,6 +282,8 @@ static void gather_task(void *argument, int64_t task, int32_t worker) {
       at[k] = walk.offset[k] + row * kernel->row_step[k] + first * cpu_nest_step(&kernel->nest, k);
     if (kernel->slices)
       copy_rows(l, at, rows, count, &failure);
+    else if (kernel->shared)
+      copy_shared(l, at, rows, count, &failure);
     else
       copy_line(l, at, count, &failure);
     p += rows;
@@ -221,6 +317,19 @@ static int64_t cost_along(const cpu_nest *nest, int32_t d) {
   return from == 1 && to == 1 ? line : line + (from <= 8 && to <= 8 ? 2 : 8) * 64;
 }
 
+/* Moves a dimension along which the indices stay the same to the second to last place. */
+static void find_shared(gather_kernel *kernel) {
+  cpu_nest *nest = &kernel->nest;
+  int32_t d = nest->rank - 2;
+  while (d >= 0 && nest->stride[INDEX][d] != 0) d--;
+  const double reach = (double)kernel->axis_size * fabs((double)kernel->axis_stride) +
+                       BLOCK * fabs((double)cpu_nest_step(nest, SOURCE));
+  kernel->shared = d >= 0 && nest->size[d] >= LEAST_LINES && reach < INT32_MAX;
+  if (!kernel->shared) return;
+  cpu_nest_make_last(nest, d);
+  cpu_nest_make_last(nest, nest->rank - 2);
+}
+
 static void choose_order(gather_kernel *kernel) {
   cpu_nest *nest = &kernel->nest;
   int32_t best = nest->rank - 1;
@@ -231,7 +340,8 @@ static void choose_order(gather_kernel *kernel) {
   kernel->dense = cpu_nest_step(nest, SOURCE) == 1 && cpu_nest_step(nest, OUTPUT) == 1;
   kernel->outer = nest->rank - 1;
   kernel->rows = 1;
-  if (!kernel->slices || nest->rank == 1) return;
+  if (!kernel->slices) find_shared(kernel);
+  if ((!kernel->slices && !kernel->shared) || nest->rank == 1) return;
   kernel->outer--;
   kernel->rows = nest->size[kernel->outer];
   for (int32_t k = 0; k <= POSITION; k++) kernel->row_step[k] = nest->stride[k][kernel->outer];
@@ -255,7 +365,8 @@ static void describe(gather_kernel *kernel) {
     snprintf(text, sizeof kernel->head.description, "gather slices of %lld elements",
              (long long)cpu_nest_length(&kernel->nest));
   else
-    snprintf(text, sizeof kernel->head.description, "gather single elements");
+    snprintf(text, sizeof kernel->head.description, "gather single elements%s",
+             kernel->shared ? ", with shared indices" : "");
 }
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {

@@ -13,11 +13,12 @@
 #include <string.h>
 
 #include "core/cpu.h"
+#include "core/move.h"
 #include "program/program.h"
 #include "program/isa/tile_table.h"
 #include "core/nest.h"
 
-enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS = 64, SHORT = 64 };
+enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS = 64 };
 
 /* A block of a transpose: contiguous bytes in the output, and the number of such runs. Runs in the
  * input are about as long, so that memory accesses span several lines. */
@@ -218,16 +219,10 @@ static void rows_task(void *argument, int64_t task, int32_t worker) {
 /* Rows of contiguous bytes: two moves for each, of a size of at least half of the row. They may
  * overlap. */
 #define MOVE_ROWS(name, size)                                                                      \
-  static void name(int64_t rows, int64_t bytes, unsigned char *to, int64_t to_step,                \
+  static void name(int64_t rows, size_t bytes, unsigned char *to, int64_t to_step,                 \
                    const unsigned char *from, int64_t from_step) {                                 \
-    const int64_t second = bytes - (size);                                                         \
-    for (int64_t i = 0; i < rows; i++, to += to_step, from += from_step) {                         \
-      unsigned char head[size], tail[size];                                                        \
-      memcpy(head, from, size);                                                                    \
-      memcpy(tail, from + second, size);                                                           \
-      memcpy(to, head, size);                                                                      \
-      memcpy(to + second, tail, size);                                                             \
-    }                                                                                              \
+    for (int64_t i = 0; i < rows; i++, to += to_step, from += from_step)                           \
+      cpu_move_two(to, from, bytes, size);                                                         \
   }
 
 MOVE_ROWS(move_rows_1, 1)
@@ -237,7 +232,7 @@ MOVE_ROWS(move_rows_8, 8)
 MOVE_ROWS(move_rows_16, 16)
 MOVE_ROWS(move_rows_32, 32)
 
-static void move_rows(int64_t rows, int64_t bytes, unsigned char *to, int64_t to_step,
+static void move_rows(int64_t rows, size_t bytes, unsigned char *to, int64_t to_step,
                       const unsigned char *from, int64_t from_step) {
   if (bytes >= 32)
     move_rows_32(rows, bytes, to, to_step, from, from_step);
@@ -265,7 +260,7 @@ static void copy_short(const copy_run *run, const cpu_walk *walk, int64_t row, i
   unsigned char *to = run->destination + (walk->offset[1] + row * to_row) * bytes;
   const copy_strided loop = strided[copy->size_index];
   if (from_step == 1 && to_step == 1)
-    move_rows(rows, length * bytes, to, to_row * bytes, from, from_row * bytes);
+    move_rows(rows, (size_t)(length * bytes), to, to_row * bytes, from, from_row * bytes);
   else if (rows < length)
     for (int64_t i = 0; i < rows; i++)
       loop(length, to + i * to_row * bytes, to_step, from + i * from_row * bytes, from_step);
@@ -418,7 +413,7 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
   if (turn >= 0)
     plan_transposed(copy, turn);
   else if (copy->repeats == 1 && copy->nest.rank > 1 &&
-           cpu_nest_length(&copy->nest) * (int64_t)copy->bytes <= SHORT) {
+           cpu_nest_length(&copy->nest) * (int64_t)copy->bytes <= CPU_MOVE_MOST) {
     copy->way = COPY_SHORT;
     copy->units = copy->elements / cpu_nest_length(&copy->nest);
   }

@@ -165,7 +165,7 @@ typedef struct kernel_work {
   double flops;             /* operations of the product */
   double simple, functions; /* operations of the programs: additions, exponentials */
   double runs, rows;        /* numbers of them */
-  double singles;           /* bytes that are read or written at single places */
+  double singles, reach;    /* bytes at single places, and the bytes that these lie in */
 } kernel_work;
 
 kernel_work kernel_work_of(const compute_kernel_descriptor *d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A value between elements is a weighted sum of its neighbours. x becomes rows of channels. Each
- * choice of one neighbour per axis gathers one row for each point. */
+/* A value between elements is a weighted sum of its neighbours. Each choice of one neighbour per
+ * axis gathers one element of each channel for each point, with the same places in all channels. */
 #include "model/operators/sample.h"
 
 #include "core/type/shape.h"
@@ -10,7 +10,7 @@ enum { MOST_AXES = COMPUTE_MAX_RANK - 2, MOST_TAPS = 4 };
 
 /* One neighbour along an axis, for all points. */
 typedef struct tap {
-  compute_node place;  /* i64: position · stride of the axis, in rows */
+  compute_node place;  /* of dtype `places`: position · stride of the axis */
   compute_node weight; /* {0}: 1 */
   compute_node inside; /* bool; {0}: true */
 } tap;
@@ -24,7 +24,8 @@ typedef struct sampler {
   model_call *call;
   compute_graph *graph;
   const sample_options *options;
-  compute_shape shape; /* of x */
+  compute_shape shape;  /* of x */
+  compute_dtype places; /* I32 if it has room for a plane */
   int32_t axes;
   axis_taps taps[MOST_AXES];
 } sampler;
@@ -57,9 +58,9 @@ static tap make_tap(const sampler *s, int32_t axis, compute_node at, compute_nod
   if (s->options->border == SAMPLE_ZEROS)
     made.inside = compute_logical_and(graph, compute_greater_equal(graph, at, number(s, at, 0)),
                                       compute_less_equal(graph, at, number(s, at, last)));
-  at = compute_cast(graph, compute_clamp(graph, at, 0, last), COMPUTE_I64);
+  at = compute_cast(graph, compute_clamp(graph, at, 0, last), s->places);
   const int64_t distance = op_count(s->shape, 3 + axis, s->shape.rank);
-  made.place = compute_mul(graph, at, compute_scalar_i64(graph, COMPUTE_I64, distance));
+  made.place = compute_mul(graph, at, compute_scalar_i64(graph, s->places, distance));
   return made;
 }
 
@@ -117,32 +118,33 @@ static tap join_taps(const sampler *s, int64_t choice) {
   return all;
 }
 
-static compute_node as_column(const sampler *s, compute_node x) {
+/* [n, points] → [n, 1, points] */
+static compute_node for_channels(const sampler *s, compute_node x) {
   const compute_shape shape = compute_node_shape(s->graph, x);
-  return compute_reshape(s->graph, x, COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1));
+  return compute_reshape(s->graph, x, COMPUTE_SHAPE(shape_at(shape, 0), 1, shape_at(shape, 1)));
 }
 
-/* rows[n · spatial, c] → [n, points, c]. With a border of zeros, points outside read an extra row
- * of zeros. */
-static compute_node read_taps(const sampler *s, compute_node rows, const tap *t,
+/* planes [n, c, spatial] → [n, c, points]. With a border of zeros, points outside read an extra
+ * element of zero. */
+static compute_node read_taps(const sampler *s, compute_node planes, const tap *t,
                               compute_dtype dtype) {
   compute_graph *graph = s->graph;
-  const int64_t spatial = op_count(s->shape, 2, s->shape.rank);
   const compute_shape shape = compute_node_shape(graph, t->place);
-  const compute_node image = compute_mul(graph, compute_index(graph, COMPUTE_I64, shape, 0),
-                                         compute_scalar_i64(graph, COMPUTE_I64, spatial));
-  compute_node place = compute_add(graph, image, t->place), weight = t->weight;
+  const compute_shape all =
+      COMPUTE_SHAPE(shape_at(shape, 0), shape_at(s->shape, 1), shape_at(shape, 1));
+  compute_node place = t->place, weight = t->weight;
   if (compute_node_is_valid(t->inside)) {
     const compute_node last =
-        compute_scalar_i64(graph, COMPUTE_I64, shape_at(s->shape, 0) * spatial);
+        compute_scalar_i64(graph, s->places, op_count(s->shape, 2, s->shape.rank));
     place = compute_select(graph, t->inside, place, last);
     if (compute_node_is_valid(weight)) /* the weight of a NaN position is NaN */
       weight = compute_select(graph, t->inside, weight, number(s, weight, 0));
   }
-  const compute_node read = compute_gather(graph, rows, place, 0);
+  place = compute_broadcast(graph, for_channels(s, place), all);
+  const compute_node read = compute_gather_elements(graph, planes, place, 2);
   if (!compute_node_is_valid(weight)) return read;
   return compute_mul(graph, op_cast(s->call, read, dtype),
-                     as_column(s, op_cast(s->call, weight, dtype)));
+                     for_channels(s, op_cast(s->call, weight, dtype)));
 }
 
 compute_node sample_points(model_call *call, compute_node x, const compute_node *at,
@@ -152,21 +154,21 @@ compute_node sample_points(model_call *call, compute_node x, const compute_node 
       .call = call, .graph = graph, .options = options, .shape = compute_node_shape(graph, x)};
   const compute_dtype dtype = compute_node_dtype(graph, x);
   const compute_dtype work = op_is_float(dtype) ? op_wide_dtype(dtype) : COMPUTE_F32;
+  const int64_t spatial = op_count(s.shape, 2, s.shape.rank);
+  s.places = spatial < INT32_MAX ? COMPUTE_I32 : COMPUTE_I64;
   s.axes = s.shape.rank - 2;
   int64_t choices = 1;
   for (int32_t axis = 0; axis < s.axes; axis++) {
     find_taps(&s, axis, at[axis]);
     choices *= s.taps[axis].count;
   }
-  const int64_t channels = shape_at(s.shape, 1);
-  compute_node rows = compute_reshape(
-      graph, op_move_axis(call, x, 1, s.shape.rank - 1),
-      COMPUTE_SHAPE(shape_at(s.shape, 0) * op_count(s.shape, 2, s.shape.rank), channels));
-  if (options->border == SAMPLE_ZEROS) rows = op_pad(call, rows, 0, 0, 1, 0);
+  compute_node planes =
+      compute_reshape(graph, x, COMPUTE_SHAPE(shape_at(s.shape, 0), shape_at(s.shape, 1), spatial));
+  if (options->border == SAMPLE_ZEROS) planes = op_pad(call, planes, 2, 0, 1, 0);
   compute_node sum = {0};
   for (int64_t i = 0; i < choices; i++) {
     const tap one = join_taps(&s, i);
-    sum = both(graph, sum, read_taps(&s, rows, &one, work), compute_add);
+    sum = both(graph, sum, read_taps(&s, planes, &one, work), compute_add);
   }
-  return op_cast(call, op_move_axis(call, sum, 2, 1), dtype);
+  return op_cast(call, sum, dtype);
 }

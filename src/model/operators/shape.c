@@ -510,20 +510,28 @@ static compute_status range(model_call *call) {
 
 /* ---- Diagonals ------------------------------------------------------------------------------- */
 
-/* The index of each element's diagonal: column minus row. */
-static compute_node diagonals(model_call *call, int64_t rows, int64_t columns) {
-  const compute_shape shape = COMPUTE_SHAPE(rows, columns);
-  return compute_sub(call->graph, compute_index(call->graph, COMPUTE_I64, shape, 1),
-                     compute_index(call->graph, COMPUTE_I64, shape, 0));
+/* The two sides of comparisons of an element's diagonal (column minus row) with k: the column, and
+ * row plus k. They are vectors of i32, so that comparing them is all that is done for each
+ * element. */
+static void diagonal_sides(model_call *call, int64_t rows, int64_t columns, compute_node k,
+                           compute_node *column, compute_node *limit) {
+  compute_graph *graph = call->graph;
+  const compute_dtype dtype = rows + columns < INT32_MAX ? COMPUTE_I32 : COMPUTE_I64;
+  k = compute_minimum(graph, compute_maximum(graph, k, number_i64(call, -rows)),
+                      number_i64(call, columns)); /* so that the sum is small */
+  *column = compute_index(graph, dtype, COMPUTE_SHAPE(1, columns), 1);
+  *limit = compute_add(graph, compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(rows, 1), 0), k);
+  *limit = op_cast(call, *limit, dtype);
 }
 
 static compute_status eye_like(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   const int32_t type = (int32_t)call_attribute_i(call, "dtype", call_type(call, 0));
   if (shape.rank != 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is not a matrix");
-  const compute_node on =
-      compute_equal(call->graph, diagonals(call, shape_at(shape, 0), shape_at(shape, 1)),
-                    number_i64(call, call_attribute_i(call, "k", 0)));
+  compute_node column, limit;
+  diagonal_sides(call, shape_at(shape, 0), shape_at(shape, 1),
+                 number_i64(call, call_attribute_i(call, "k", 0)), &column, &limit);
+  const compute_node on = compute_equal(call->graph, column, limit);
   return call_output_as(call, 0, type, op_cast(call, on, onnx_dtype(type)));
 }
 
@@ -532,13 +540,13 @@ static compute_status trilu(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   if (shape.rank < 2)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its input has fewer than two axes");
-  compute_node k = number_i64(call, 0);
+  compute_node k = number_i64(call, 0), column, limit;
   if (call_has(call, 1)) k = compute_reshape(graph, call_input(call, 1), COMPUTE_SCALAR);
-  const compute_node d =
-      diagonals(call, shape_at(shape, shape.rank - 2), shape_at(shape, shape.rank - 1));
+  diagonal_sides(call, shape_at(shape, shape.rank - 2), shape_at(shape, shape.rank - 1), k, &column,
+                 &limit);
   const compute_node kept = call_attribute_i(call, "upper", 1) != 0
-                                ? compute_greater_equal(graph, d, k)
-                                : compute_less_equal(graph, d, k);
+                                ? compute_greater_equal(graph, column, limit)
+                                : compute_less_equal(graph, column, limit);
   const compute_node x = call_input(call, 0);
   return output_like(call, 0, compute_select(graph, kept, x, call_scalar_like(call, x, 0)));
 }
@@ -557,11 +565,16 @@ static compute_status reverse_sequence(model_call *call) {
   if (status) return status;
   const compute_node lengths =
       op_along(call, op_cast(call, call_input(call, 1), COMPUTE_I64), batch, shape.rank);
-  const compute_node t = compute_index(graph, COMPUTE_I64, shape, time);
+  compute_shape line = shape; /* the place depends on the time and the item only */
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (i != time) shape_set(&line, i, 1);
+  const compute_node t = compute_index(graph, COMPUTE_I64, line, time);
   const compute_node mirrored =
       compute_sub(graph, compute_sub(graph, lengths, number_i64(call, 1)), t);
   const compute_node at = compute_select(graph, compute_less(graph, t, lengths), mirrored, t);
-  return output_like(call, 0, compute_gather_elements(graph, call_input(call, 0), at, time));
+  return output_like(call, 0,
+                     compute_gather_elements(graph, call_input(call, 0),
+                                             compute_broadcast(graph, at, shape), time));
 }
 
 /* Element i of a vector, as a scalar. */

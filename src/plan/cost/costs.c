@@ -54,6 +54,14 @@ static double beyond_launch(const device_costs *costs, work_class class, double 
   return max_f64(seconds, 0);
 }
 
+/* An access costs as much as one of the probe that reads as large an array: its time depends on the
+ * cache that the array fits into. */
+static double single_seconds(const device_costs *costs, const kernel_work *work) {
+  enum { WORK_OF_BYTE = 3 }; /* the probe reads an index, and reads and writes an element */
+  const double typical = max_f64(WORK_OF_BYTE * work->reach, 1);
+  return work->singles * beyond_launch(costs, WORK_GATHER, typical) / typical;
+}
+
 /* Memory traffic and arithmetic overlap, so the slower of the two counts. Programs in a reduction,
  * row or product kernel are additional work. */
 double costs_kernel_seconds(const device_costs *costs, const kernel_work *work) {
@@ -61,8 +69,7 @@ double costs_kernel_seconds(const device_costs *costs, const kernel_work *work) 
   double programs = beyond_launch(costs, WORK_SIMPLE, work->simple) +
                     beyond_launch(costs, WORK_FUNCTION, work->functions) +
                     beyond_launch(costs, WORK_RUN, work->runs) +
-                    beyond_launch(costs, WORK_SHORT_ROW, work->rows) +
-                    beyond_launch(costs, WORK_GATHER, work->singles);
+                    beyond_launch(costs, WORK_SHORT_ROW, work->rows) + single_seconds(costs, work);
   if (work->product != WORK_CLASSES) {
     double product = beyond_launch(costs, work->product, work->flops);
     return costs->launch + max_f64(product, moved) + programs;

@@ -70,6 +70,8 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
   const double element = 2 * (double)compute_dtype_size(d->inputs[0].dtype);
   const double places = all / elements_of_index(d);
   (void)cost;
+  work->reach = (double)compute_index_of(d)->axis_size * (double)compute_index_of(d)->axis_stride *
+                element / 2;
   work->bytes = all * element;
   work->singles = places * (element + (double)compute_dtype_size(d->inputs[1].dtype));
 }
