@@ -59,7 +59,7 @@ if command -v meson >/dev/null; then meson_project; else missing Meson "meson (D
 # zlib and libmd are the system's: Conan's servers are not asked.
 conan_package() {
   export CONAN_HOME=$scratch/conan
-  quietly conan profile detect
+  quietly env -u CC conan profile detect # it knows compilers by their names
   cat >>"$CONAN_HOME/profiles/default" <<'CONAN'
 [platform_requires]
 zlib/1.3.1
