@@ -41,7 +41,7 @@ SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-openc
 # For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
 # the documentation site, the README in a minimal Debian, onnx from PyPI, and a search for defects.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross qemu-user doxygen debootstrap python3-venv clang-tidy)
+  libc6-dev-arm64-cross qemu-user doxygen debootstrap python3-venv clang-tidy meson ruby)
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_MORE_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")
