@@ -42,6 +42,7 @@ mkdir "$recipes"
 for manager in meson vcpkg conan homebrew nix; do
   cp -r "$work/$name/src/packaging/$manager" "$recipes/"
 done
+cp "$work/$name/docs/examples/hello.c" "$recipes/conan/test_package/program.c"
 find "$recipes" -name '*.in' | while read -r file; do
   sed -e "s|@version@|$version|g" -e "s|@url@|$(cat "$work/$name/src/packaging/url")|g" \
     -e "s|@sha256@|$(cut -d' ' -f1 "$folder/$name.tar.xz.sha256")|g" \

@@ -26,6 +26,7 @@ enum {
 };
 
 #define GEMM_BY_AMX(rows) ((rows) >= AMX_LEAST)
+#define GEMM_HEIGHT(rows) ((rows) < AMX_LEAST ? (rows) : AMX_LEAST)
 _Static_assert(GEMM_MOST_ABREAST == 1, "there are two registers of sums");
 
 /* The operand of LDTILECFG: for each register the bytes in a row and the number of rows. */
@@ -100,11 +101,11 @@ static void gemm_amx_configure(int64_t rows, int64_t k, int64_t *shape) {
   } while (0)
 
 /* Adds the products of k words, from A's rows or sliver at `a` and a panel at `b`. */
-GEMM_INLINE void gemm_amx_add(const int rows, const int vectors, const cpu_gemm_block *block,
+GEMM_INLINE void gemm_amx_add(const int vectors, const cpu_gemm_block *block,
                               const gemm_element_at *a, const GEMM_ELEMENT *b) {
   const int64_t rest = block->k % AMX_WORDS;
   const int64_t a_step = block->slivers ? AMX_ROW : block->a_row * (int64_t)sizeof *a;
-  const int64_t next = block->slivers ? rows * AMX_WORDS : AMX_WORDS;
+  const int64_t next = block->slivers ? block->m * AMX_WORDS : AMX_WORDS;
   for (int64_t p = block->k / AMX_WORDS; p > 0; p--) {
     AMX_STEP(AMX_A, AMX_B, vectors, a, a_step, b);
     a += next;
@@ -113,20 +114,85 @@ GEMM_INLINE void gemm_amx_add(const int rows, const int vectors, const cpu_gemm_
   if (rest > 0) AMX_STEP(AMX_REST_A, AMX_REST_B, vectors, a, block->slivers ? rest * 4 : a_step, b);
 }
 
-GEMM_INLINE void gemm_amx_clear(const int vectors) {
-  AMX_ZERO(AMX_SUMS(0));
-  if (vectors > 1) AMX_ZERO(AMX_SUMS(1));
+/* The terms of a tile: of columns, and of rows. */
+typedef struct amx_terms {
+  gemm_vector column[2];
+  GEMM_ELEMENT row[GEMM_ROWS];
+} amx_terms;
+
+/* Adds the products of all runs of k to the registers' sums, and the terms after each run. */
+GEMM_INLINE void gemm_amx_multiply(const int vectors, const cpu_gemm_block *tile,
+                                   amx_terms *terms) {
+  const gemm_element_at *a = tile->a;
+  const GEMM_ELEMENT *b = tile->b;
+  int64_t rest = gemm_length(tile);
+  do {
+    gemm_amx_add(vectors, tile, a, b);
+    a += tile->k * tile->a_k;
+    b += tile->k * tile->b_k;
+    for (int v = 0; GEMM_TERMS && v < vectors; v++)
+      terms->column[v] += *(const gemm_vector_at *)(b + v * GEMM_LANES);
+    for (int64_t i = 0; GEMM_TERMS && tile->slivers && i < tile->m; i++)
+      terms->row[i] += (GEMM_ELEMENT)a[i * tile->a_row];
+    rest -= tile->k;
+    a += tile->a_run - tile->k;
+    b += GEMM_TERMS * GEMM_COLUMNS;
+  } while (rest > 0);
 }
 
-/* Adds the registers' sums to the terms of rows. */
-GEMM_INLINE void gemm_amx_take(const int rows, const int vectors, gemm_sums sum) {
-  gemm_vector tile[GEMM_ROWS][2];
-  AMX_STORE(AMX_SUMS(0), &tile[0][0], sizeof tile[0]);
-  if (vectors > 1) AMX_STORE(AMX_SUMS(1), &tile[0][1], sizeof tile[0]);
+/* Delivers some rows of a tile, from `first` on. Their number is a constant. */
+GEMM_INLINE void gemm_amx_deliver(const int rows, const int vectors, const cpu_gemm_block *tile,
+                                  int64_t first, bool begun, const amx_terms *terms,
+                                  const gemm_vector *from) {
+  gemm_sums sum;
+  cpu_gemm_block part = *tile;
+  part.m = rows;
+  part.row += first;
+  part.c = (GEMM_ELEMENT *)tile->c + first * tile->c_row;
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) sum[i][v] = GEMM_TERMS ? sum[i][v] + tile[i][v] : tile[i][v];
+    for (int v = 0; v < vectors; v++) {
+      sum[i][v] = from[(first + i) * vectors + v];
+      if (GEMM_TERMS) sum[i][v] += terms->column[v] + terms->row[first + i];
+    }
+  }
+  if (!gemm_deliver(rows, vectors, &part, begun, sum)) gemm_store_tile(rows, vectors, &part, sum);
+}
+
+/* Computes a tile of any number of rows. The registers' sums reach vectors through memory anyway,
+ * so a few rows at a time are enough: one code serves all heights. */
+GEMM_INLINE void gemm_amx_tile(const int vectors, const cpu_gemm_block *tile) {
+  const int64_t rows = tile->m;
+  gemm_vector sums[GEMM_ROWS * 2];
+  amx_terms terms = {.row = {0}};
+  for (int64_t i = 0; i < rows; i++) {
+    cpu_gemm_block part = *tile;
+    part.row += i;
+    part.c = (GEMM_ELEMENT *)tile->c + i * tile->c_row;
+    gemm_prefetch_target(1, vectors, &part);
+  }
+  const bool begun = gemm_begin(vectors, tile, terms.column);
+  AMX_ZERO(AMX_SUMS(0));
+  if (vectors > 1) AMX_ZERO(AMX_SUMS(1));
+  gemm_amx_multiply(vectors, tile, &terms);
+  AMX_STORE(AMX_SUMS(0), sums, vectors * AMX_ROW);
+  if (vectors > 1) AMX_STORE(AMX_SUMS(1), sums + 1, vectors * AMX_ROW);
+  if (tile->n < vectors * GEMM_LANES || !gemm_stays(tile, begun)) {
+    for (int64_t i = 0; GEMM_TERMS && i < rows; i++)
+      for (int v = 0; v < vectors; v++) sums[i * vectors + v] += terms.column[v] + terms.row[i];
+    GEMM_ELEMENT *x = (GEMM_ELEMENT *)sums;
+    if (!gemm_deliver_stored(tile, x, vectors * GEMM_LANES))
+      gemm_store_edge(tile, x, vectors * GEMM_LANES);
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += 4) {
+    switch (rows - i) {
+    case 1: gemm_amx_deliver(1, vectors, tile, i, begun, &terms, sums); break;
+    case 2: gemm_amx_deliver(2, vectors, tile, i, begun, &terms, sums); break;
+    case 3: gemm_amx_deliver(3, vectors, tile, i, begun, &terms, sums); break;
+    default: gemm_amx_deliver(4, vectors, tile, i, begun, &terms, sums); break;
+    }
   }
 }
 

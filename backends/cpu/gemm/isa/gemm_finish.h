@@ -325,14 +325,25 @@ GEMM_INLINE bool gemm_deliver(const int rows, const int vectors, const cpu_gemm_
       gemm_finish_tile(rows, vectors, f, tile, gemm_has_parts(tile) || tile->accumulate, sum))
     return true;
   gemm_vector x[GEMM_ROWS * GEMM_MAX_VECTORS];
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) x[i * vectors + v] = sum[i][v];
-  }
+  gemm_lay_down(rows, vectors, sum, x);
   gemm_finish_stored(tile, !whole && tile->accumulate, (float *)x, vectors * GEMM_LANES);
   return true;
 }
+
+#ifdef GEMM_AMX
+/* True if the tile is finished in registers; otherwise gemm_deliver_stored finishes all its rows in
+ * memory. */
+GEMM_INLINE bool gemm_stays(const cpu_gemm_block *tile, bool begun) {
+  const cpu_gemm_finish *f = tile->finish;
+  (void)begun;
+  return !f || (!f->apply && (!f->a || f->a_repeats || f->a_row == 0));
+}
+
+GEMM_INLINE bool gemm_deliver_stored(const cpu_gemm_block *tile, float *x, int64_t x_row) {
+  if (tile->finish) gemm_finish_stored(tile, tile->accumulate, x, x_row);
+  return tile->finish != NULL;
+}
+#endif
 
 /* Applies the epilogue's last function to a finished tile, in place. */
 GEMM_INLINE void gemm_delivered(const cpu_gemm_block *tile) {

@@ -80,14 +80,17 @@ GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
 }
 #endif
 
-/* Requantizes a tile's sums through memory. */
-static void gemm_requantize_stored(const cpu_gemm_block *block, int64_t rows, int64_t columns,
-                                   const GEMM_ELEMENT *x) {
+/* Requantizes a tile's sums through memory. With `adds`, C is added to them before. */
+static void gemm_requantize_stored(const cpu_gemm_block *block, bool adds, GEMM_ELEMENT *x,
+                                   int64_t x_row) {
+  const GEMM_ELEMENT *c = block->c;
+  for (int64_t i = 0; adds && i < block->m; i++)
+    for (int64_t j = 0; j < block->n; j++) x[i * x_row + j] += c[i * block->c_row + j];
   cpu_requantize_lines l = block->requantize->lines;
-  l.rows = rows;
-  l.count = columns;
+  l.rows = block->m;
+  l.count = block->n;
   l.x = (const int32_t *)x;
-  l.x_row = GEMM_MAX_VECTORS * GEMM_LANES;
+  l.x_row = x_row;
   l.offset += block->row * l.offset_row + (l.offset_along ? block->column : 0);
   l.scale += block->row * l.scale_row + (l.scale_along ? block->column : 0);
   l.bias += block->row * l.bias_row + (l.bias_along ? block->column : 0);
@@ -98,10 +101,8 @@ static void gemm_requantize_stored(const cpu_gemm_block *block, int64_t rows, in
 /* Requantizes a tile's sums, after adding the terms of rows. `begun`: the sums started from the
  * offsets. */
 GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
-                                 const GEMM_ELEMENT *c, int64_t columns, bool begun,
-                                 gemm_sums sum) {
-  enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
-  const bool whole = columns == vectors * GEMM_LANES;
+                                 bool begun, gemm_sums sum) {
+  const bool whole = block->n == vectors * GEMM_LANES;
   if (block->requantize->rows) {
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
@@ -109,20 +110,18 @@ GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_ge
       for (int v = 0; v < vectors; v++) sum[i][v] += block->requantize->rows[block->row + i];
     }
   }
-  if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, block->c_row);
+  if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, block->c, block->c_row);
   if (begun && gemm_requantize_tile(rows, vectors, block, sum)) return;
-  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS], offset[GEMM_MAX_VECTORS];
+  gemm_vector x[GEMM_ROWS * GEMM_MAX_VECTORS], offset[GEMM_MAX_VECTORS];
   GEMM_UNROLL
   for (int v = 0; v < vectors; v++) offset[v] = begun ? gemm_offset(block, v) : (gemm_vector){0};
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v] - offset[v];
+    for (int v = 0; v < vectors; v++) x[i * vectors + v] = sum[i][v] - offset[v];
   }
-  GEMM_ELEMENT *from = (GEMM_ELEMENT *)x;
-  for (int64_t i = 0; !whole && block->accumulate && i < rows; i++)
-    for (int64_t j = 0; j < columns; j++) from[i * ROW + j] += c[i * block->c_row + j];
-  gemm_requantize_stored(block, rows, columns, from);
+  gemm_requantize_stored(block, !whole && block->accumulate, (GEMM_ELEMENT *)x,
+                         vectors * GEMM_LANES);
 }
 
 GEMM_INLINE void gemm_prefetch_target(const int rows, const int vectors,
@@ -150,9 +149,25 @@ GEMM_INLINE bool gemm_begin(const int vectors, const cpu_gemm_block *tile, gemm_
 GEMM_INLINE bool gemm_deliver(const int rows, const int vectors, const cpu_gemm_block *tile,
                               bool begun, gemm_sums sum) {
   if (!tile->requantize) return false;
-  gemm_requantize(rows, vectors, tile, tile->c, tile->n, begun, sum);
+  gemm_requantize(rows, vectors, tile, begun, sum);
   return true;
 }
+
+#ifdef GEMM_AMX
+/* True if the tile is requantized in registers; otherwise gemm_deliver_stored requantizes all its
+ * rows in memory. */
+GEMM_INLINE bool gemm_stays(const cpu_gemm_block *tile, bool begun) {
+  return !tile->requantize || begun;
+}
+
+GEMM_INLINE bool gemm_deliver_stored(const cpu_gemm_block *tile, GEMM_ELEMENT *x, int64_t x_row) {
+  if (!tile->requantize) return false;
+  for (int64_t i = 0; tile->requantize->rows && i < tile->m; i++)
+    for (int64_t j = 0; j < x_row; j++) x[i * x_row + j] += tile->requantize->rows[tile->row + i];
+  gemm_requantize_stored(tile, tile->accumulate, x, x_row);
+  return true;
+}
+#endif
 
 GEMM_INLINE void gemm_delivered(const cpu_gemm_block *tile) {
   (void)tile;

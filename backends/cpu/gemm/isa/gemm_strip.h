@@ -82,7 +82,7 @@ static void gemm_strip(const gemm_tile_function *functions, gemm_layout layout,
     tile.m = rows;
     tile.a = a;
     tile.c = c;
-    functions[rows - 1](gemm_layout_of(layout, &tile), &tile);
+    functions[GEMM_HEIGHT(rows) - 1](gemm_layout_of(layout, &tile), &tile);
     if (tile.copy) {
       tile.b = tile.copy;
       tile.b_k = GEMM_COLUMNS;

@@ -70,16 +70,38 @@ GEMM_INLINE bool gemm_any(const int vectors, const gemm_vector *terms) {
 #endif
 }
 
-/* Stores the first `columns` columns of a tile that extends past the edge of C. */
-GEMM_INLINE void gemm_store_edge(const int rows, const int vectors, gemm_sums sum, GEMM_ELEMENT *c,
-                                 int64_t c_row, int64_t columns, bool accumulate) {
-  GEMM_ELEMENT line[GEMM_MAX_VECTORS * GEMM_LANES];
+/* Stores `count` sums, a constant, or adds them. */
+GEMM_INLINE void gemm_store_few(const int count, bool adds, const GEMM_ELEMENT *restrict x,
+                                GEMM_ELEMENT *restrict c) {
+  GEMM_UNROLL
+  for (int j = 0; j < count; j++) c[j] = adds ? c[j] + x[j] : x[j];
+}
+
+/* Stores the sums of a tile that extends past the edge of C, or adds them to C. They are at `x`, in
+ * rows `x_row` apart. One code serves all shapes of tiles. */
+static __attribute__((noinline)) void gemm_store_edge(const cpu_gemm_block *tile,
+                                                      const GEMM_ELEMENT *x, int64_t x_row) {
+  enum { FEW = 4 };
+  const bool adds = tile->accumulate;
+  GEMM_ELEMENT *c = tile->c;
+  for (int64_t i = tile->m; i > 0; i--, x += x_row, c += tile->c_row) {
+    int64_t j = 0;
+    for (; j + FEW <= tile->n; j += FEW) {
+      if (adds)
+        gemm_store_few(FEW, true, x + j, c + j);
+      else
+        gemm_store_few(FEW, false, x + j, c + j);
+    }
+    for (; j < tile->n; j++) gemm_store_few(1, adds, x + j, c + j);
+  }
+}
+
+/* Moves the sums of a tile to memory. */
+GEMM_INLINE void gemm_lay_down(const int rows, const int vectors, gemm_sums sum, gemm_vector *x) {
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(line + v * GEMM_LANES) = sum[i][v];
-    for (int64_t j = 0; j < columns; j++)
-      c[i * c_row + j] = accumulate ? c[i * c_row + j] + line[j] : line[j];
+    for (int v = 0; v < vectors; v++) x[i * vectors + v] = sum[i][v];
   }
 }
 

@@ -150,22 +150,6 @@ GEMM_INLINE void gemm_add_products(const int rows, const int vectors, const gemm
 #undef GEMM_CASE
 }
 
-#ifdef GEMM_AMX
-#include "gemm_amx.h"
-#else
-#define GEMM_BY_AMX(rows) false
-GEMM_INLINE void gemm_amx_clear(const int vectors) {
-  (void)vectors;
-}
-GEMM_INLINE void gemm_amx_add(const int rows, const int vectors, const cpu_gemm_block *tile,
-                              const gemm_element_at *a, const GEMM_ELEMENT *b) {
-  (void)rows, (void)vectors, (void)tile, (void)a, (void)b;
-}
-GEMM_INLINE void gemm_amx_take(const int rows, const int vectors, gemm_sums sum) {
-  (void)rows, (void)vectors, (void)sum;
-}
-#endif
-
 /* Adds the terms after a run of k: row terms to the sums, column terms to `terms`. */
 GEMM_INLINE void gemm_take_terms(const int rows, const int vectors, const gemm_layout layout,
                                  const cpu_gemm_block *tile, const gemm_cursor *at, gemm_sums sum,
@@ -194,13 +178,9 @@ GEMM_INLINE void gemm_multiply_tile(const int rows, const int vectors, const gem
   gemm_vector(*before)[GEMM_MAX_VECTORS] = room; /* the sums of earlier parts of k */
   GEMM_FORGET(before); /* in memory: compilers would keep them on the stack and in registers */
   if (folds) gemm_clear(rows, vectors, before);
-  if (GEMM_BY_AMX(rows)) gemm_amx_clear(vectors);
   do {
     const int64_t steps = folds && run > GEMM_PART ? GEMM_PART : run;
-    if (GEMM_BY_AMX(rows))
-      gemm_amx_add(rows, vectors, tile, at.a, at.b);
-    else
-      gemm_add_products(rows, vectors, layout, tile, at, steps, sum);
+    gemm_add_products(rows, vectors, layout, tile, at, steps, sum);
     at.a += steps * tile->a_k;
     at.b += steps * tile->b_k;
     at.p += steps;
@@ -220,7 +200,6 @@ GEMM_INLINE void gemm_multiply_tile(const int rows, const int vectors, const gem
     }
   } while (rest > 0);
   if (folds) gemm_add_sums(rows, vectors, sum, before);
-  if (GEMM_BY_AMX(rows)) gemm_amx_take(rows, vectors, sum);
 }
 
 /* Stores the sums in C. The tile may end inside its last vector. */
@@ -229,7 +208,9 @@ GEMM_INLINE void gemm_store_tile(const int rows, const int vectors, const cpu_ge
   GEMM_ELEMENT *c = tile->c;
   const int64_t c_row = tile->c_row;
   if (tile->n < vectors * GEMM_LANES) {
-    gemm_store_edge(rows, vectors, sum, c, c_row, tile->n, tile->accumulate);
+    gemm_vector x[GEMM_ROWS * GEMM_MAX_VECTORS];
+    gemm_lay_down(rows, vectors, sum, x);
+    gemm_store_edge(tile, (GEMM_ELEMENT *)x, vectors * GEMM_LANES);
     return;
   }
   if (tile->accumulate) gemm_add_stored(rows, vectors, sum, c, c_row);
@@ -275,13 +256,30 @@ typedef void (*gemm_tile_function)(gemm_layout layout, const cpu_gemm_block *til
     gemm_tile(rows, vectors, layout, tile);                                                        \
   }
 #define GEMM_TILE_PAIR(rows) GEMM_TILE(rows, 1) GEMM_TILE(rows, 2)
-GEMM_TILE_PAIR(1)
-GEMM_TILE_PAIR(2)
-GEMM_TILE_PAIR(3)
+#if defined(GEMM_AMX)
+#include "gemm_amx.h"
+#define GEMM_AMX_TILE(vectors)                                                                     \
+  static void gemm_amx_tile_##vectors(gemm_layout layout, const cpu_gemm_block *tile) {            \
+    (void)layout;                                                                                  \
+    gemm_amx_tile(vectors, tile);                                                                  \
+  }
+GEMM_AMX_TILE(1)
+GEMM_AMX_TILE(2)
+#else
+#define GEMM_BY_AMX(rows) false
+#define GEMM_HEIGHT(rows) (rows) /* which tile of a list below */
+GEMM_TILE(1, 4)
+GEMM_TILE(2, 4)
 GEMM_TILE_PAIR(4)
 GEMM_TILE_PAIR(5)
 GEMM_TILE_PAIR(6)
-#if GEMM_ROWS > 6
+#endif
+#if !defined(GEMM_AMX) || GEMM_TERMS
+GEMM_TILE_PAIR(1)
+GEMM_TILE_PAIR(2)
+GEMM_TILE_PAIR(3)
+#endif
+#if GEMM_ROWS > 6 && !defined(GEMM_AMX)
 GEMM_TILE_PAIR(7)
 GEMM_TILE_PAIR(8)
 GEMM_TILE_PAIR(9)
@@ -289,17 +287,9 @@ GEMM_TILE_PAIR(10)
 GEMM_TILE_PAIR(11)
 GEMM_TILE_PAIR(12)
 #endif
-#if GEMM_ROWS > 12
+#if GEMM_ROWS > 12 && !defined(GEMM_AMX)
 GEMM_TILE_PAIR(13)
 GEMM_TILE_PAIR(14)
-#endif
-#if GEMM_ROWS > 14
-GEMM_TILE_PAIR(15)
-GEMM_TILE_PAIR(16)
-#endif
-#ifndef GEMM_AMX
-GEMM_TILE(1, 4)
-GEMM_TILE(2, 4)
 #endif
 #if GEMM_MOST_ABREAST > 1
 GEMM_TILE(1, 8)
@@ -312,10 +302,12 @@ GEMM_TILE(1, 8)
 #define GEMM_LIST_12(v)                                                                            \
   GEMM_LIST_6(v), gemm_tile_7x##v, gemm_tile_8x##v, gemm_tile_9x##v, gemm_tile_10x##v,             \
       gemm_tile_11x##v, gemm_tile_12x##v
-#define GEMM_LIST_14(v) GEMM_LIST_12(v), gemm_tile_13x##v, gemm_tile_14x##v
-#define GEMM_LIST_16(v) GEMM_LIST_14(v), gemm_tile_15x##v, gemm_tile_16x##v
-#if GEMM_ROWS > 14
-#define GEMM_LIST GEMM_LIST_16
+#define GEMM_LIST_14(v)  GEMM_LIST_12(v), gemm_tile_13x##v, gemm_tile_14x##v
+#define GEMM_LIST_AMX(v) gemm_tile_1x##v, gemm_tile_2x##v, gemm_tile_3x##v, gemm_amx_tile_##v
+#if defined(GEMM_AMX) && GEMM_TERMS
+#define GEMM_LIST GEMM_LIST_AMX
+#elif defined(GEMM_AMX)
+#define GEMM_LIST(v) gemm_amx_tile_##v
 #elif GEMM_ROWS > 12
 #define GEMM_LIST GEMM_LIST_14
 #elif GEMM_ROWS > 6
