@@ -244,13 +244,16 @@ static bool run_all(suite *s) {
 static void judge(suite *s) {
   for (size_t i = 0; i < s->count; i++) {
     const node_test *test = &s->tests[i];
-    const bool passed = test->result >= NODE_PASSES;
     expectation *expected = find_expectation(s, test);
+    const bool draws = expected && strcmp(expected->proof, "draws") == 0;
+    /* Ten other numbers, each 0 or 1, are the expected ones now and then. */
+    const bool by_chance = draws && test->result >= NODE_PASSES;
+    const bool passed = test->result >= NODE_PASSES && !by_chance;
     s->passed += passed;
-    s->rewritten += test->result == NODE_PASSES_REWRITTEN;
+    s->rewritten += passed && test->result == NODE_PASSES_REWRITTEN;
     if (expected) expected->used = true;
     if (expected && !passed) expected->count++;
-    if (expected ? !passed && is_proven(expected, test) : passed) continue;
+    if (expected ? by_chance || (!passed && is_proven(expected, test)) : passed) continue;
     s->unexpected++;
     if (passed)
       printf("PASSES  %s, though expected to fail: %s\n", test->name, expected->reason);
