@@ -84,9 +84,10 @@ static void fold_columns(const cpu_window *kernel, const window_unit *unit,
 /* ---- All rows of a unit at once -------------------------------------------------------------- */
 
 enum {
-  STAGED = 2048,     /* elements of padded lines, which stay in the level-1 cache */
-  SPARSE = 2,        /* strides of more than so many windows: a line would be read in vain */
-  MOST_PADDING = 64, /* elements besides three times the data */
+  STAGED = 2048,       /* elements of padded lines, which stay in the level-1 cache */
+  SPARSE = 2,          /* strides of more than so many windows: a line would be read in vain */
+  MOST_PADDING = 64,   /* elements besides three times the data */
+  MOST_WINDOWS = 65536 /* along a dimension: each row has an entry in a table */
 };
 
 /* `true` if every window of dimension d contains data. */
@@ -102,6 +103,7 @@ static bool has_data(const compute_window_attributes *w, int d, int64_t results)
 static bool may_pad(const cpu_window *kernel, int64_t positions) {
   const compute_window_attributes *w = &kernel->shape;
   return kernel->loops->fold_maxima && !w->by_data && w->operation != COMPUTE_WINDOW_ARGMAX &&
+         (kernel->merged || kernel->size[2] <= MOST_WINDOWS) && kernel->size[3] <= MOST_WINDOWS &&
          !kernel->halves_short && positions <= 4 * w->data_size[1] + MOST_PADDING &&
          (kernel->columns == 1 || w->stride[1] == 1 ||
           (kernel->lanes == 1 && w->stride[1] <= SPARSE * w->size[1])) &&
