@@ -74,9 +74,9 @@ COMPUTE_API void *compute_tensor_data(const compute_tensor *tensor);
 /** Promises that the elements in this tensor's memory, views included, never change again. Plans
  * compiled from then on may keep copies of them in the layout that their kernels read fastest, and
  * results of operations on frozen tensors and constants alone, one for all plans, until the memory
- * is released. This is worthwhile for the weights of a network that is run many times. Writing to them fails with COMPUTE_ERROR_INVALID_ARGUMENT or _BINDING; writing
- * through compute_tensor_data or wrapped memory makes results undefined. Cannot be undone.
- * Thread-safe. NULL is allowed. */
+ * is released. This is worthwhile for the weights of a network that is run many times. Writing to
+ * them fails with COMPUTE_ERROR_INVALID_ARGUMENT or _BINDING; writing through compute_tensor_data or
+ * wrapped memory makes results undefined. Cannot be undone. Thread-safe. NULL is allowed. */
 COMPUTE_API void compute_tensor_freeze(compute_tensor *tensor);
 COMPUTE_API bool compute_tensor_is_frozen(const compute_tensor *tensor);
 

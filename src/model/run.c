@@ -245,11 +245,14 @@ static compute_status follow_values(model_run *run, model_stage *stage, model_st
   return status;
 }
 
-/* The elements of a value for a host function: in its tensor's memory, or a copy. */
+/* The elements of a value for a host function: in its tensor's memory if the device computes in host
+ * memory, or a copy. Another device may have newer elements than memory that it shares. */
 static compute_status lend_tensor(const model_run *run, const host_input *input,
                                   host_tensor *lent) {
   compute_tensor *tensor = run->table[input->id];
-  void *data = compute_tensor_data(tensor);
+  const compute_device *device = compute_tensor_device(tensor);
+  const bool is_host = (device->info.capabilities & COMPUTE_CAPABILITY_HOST) != 0;
+  void *data = is_host ? compute_tensor_data(tensor) : NULL;
   *lent = (host_tensor){NULL, input->dtype, input->shape, NULL};
   if (!data || !compute_tensor_is_dense(tensor) ||
       (uintptr_t)data % compute_dtype_size(input->dtype) != 0)
