@@ -13,7 +13,7 @@
 /* ---- Keys ----------------------------------------------------------------------------------- */
 
 /* Maps a float to an integer in the same order. −0 equals 0; all NaN are equal, and the largest.
- * `infinity` has the bits of infinity, `sign` those of −0. */
+ * `infinity` has the bits of infinity, `sign` the bits of −0. */
 static inline uint64_t float_key(uint64_t bits, uint64_t infinity, uint64_t sign) {
   const uint64_t magnitude = bits & (sign - 1);
   if (magnitude > infinity) return UINT64_MAX;
