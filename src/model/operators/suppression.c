@@ -32,13 +32,17 @@ static inline lanes all(float value) {
   return (lanes){value, value, value, value};
 }
 
+static inline mask is_nan(lanes x) {
+  return ((mask)x & INT32_MAX) > 0x7f800000;
+}
+
 /* As fminf and fmaxf: of a NaN and a number, the number. */
 static inline lanes least(lanes a, lanes b) {
-  return choose((a < b) | (b != b), a, b);
+  return choose((a < b) | is_nan(b), a, b);
 }
 
 static inline lanes most(lanes a, lanes b) {
-  return choose((a > b) | (b != b), a, b);
+  return choose((a > b) | is_nan(b), a, b);
 }
 
 static box box_at(const float *four, bool center) {

@@ -68,7 +68,7 @@ CPU_INLINE void fold_line_elements(fold_kind kind, bool scattered, const window_
   }
 }
 
-CPU_INLINE void fold_lines_by(fold_kind kind, bool scattered, const window_lines_fold *f) {
+CPU_INLINE void fold_lines_as(fold_kind kind, bool scattered, const window_lines_fold *f) {
   int64_t line = 0;
   if (f->count >= 4 * pack_lanes) {
     for (; line < f->lines; line++) pack_lines_windows(kind, scattered, f, line, 1);
@@ -84,12 +84,39 @@ CPU_INLINE void fold_lines_by(fold_kind kind, bool scattered, const window_lines
   }
 }
 
+/* One function for each kind and form of the taps: their loops are long once inlined. */
+typedef void (*lines_loop)(const window_lines_fold *f);
+
+#define FOLD_LINES(name, kind)                                                                     \
+  static __attribute__((noinline)) void name##_near(const window_lines_fold *f) {                  \
+    fold_lines_as(kind, false, f);                                                                 \
+  }                                                                                                \
+  static __attribute__((noinline)) void name##_scattered(const window_lines_fold *f) {             \
+    fold_lines_as(kind, true, f);                                                                  \
+  }
+FOLD_LINES(numbers, FOLD_NUMBERS)
+#if IS_FLOAT
+FOLD_LINES(sum, FOLD_SUM)
+FOLD_LINES(maximum, FOLD_MAXIMUM)
+#endif
+#undef FOLD_LINES
+
+static lines_loop lines_loop_of(fold_kind kind, bool scattered) {
+#if IS_FLOAT
+  if (kind == FOLD_SUM) return scattered ? sum_scattered : sum_near;
+  if (kind == FOLD_MAXIMUM) return scattered ? maximum_scattered : maximum_near;
+#endif
+  (void)kind;
+  return scattered ? numbers_scattered : numbers_near;
+}
+
 /* Folds rows first … first + count − 1 over the rows of their windows, into lines at `to`;
  * `divides`: into averages. Neighbouring rows with the same taps are folded together, or the same
  * row of all planes. */
-CPU_INLINE void fold_rows(fold_kind kind, const cpu_window_fold *w, int64_t first, int64_t count,
-                          ELEMENT *to, int64_t to_pitch, int64_t to_plane, bool divides) {
+static void fold_rows(fold_kind kind, const cpu_window_fold *w, int64_t first, int64_t count,
+                      ELEMENT *to, int64_t to_pitch, int64_t to_plane, bool divides) {
   const bool across = w->planes > 1;
+  const lines_loop loop = lines_loop_of(kind, false);
   int64_t same = 1;
   for (int64_t i = 0; i < count; i += same) {
     const cpu_window_row *row = w->rows + (first + i) * w->row_step;
@@ -109,13 +136,13 @@ CPU_INLINE void fold_rows(fold_kind kind, const cpu_window_fold *w, int64_t firs
                                  .rows = divides ? row : NULL,
                                  .row_step = across ? 0 : w->row_step,
                                  .divisors = w->divisors};
-    fold_lines_by(kind, false, &f);
+    loop(&f);
   }
 }
 
 /* Deals the elements of lines out to `step` arrays, `apart` elements apart, in turn. */
-CPU_INLINE void deal(ELEMENT *restrict to, const ELEMENT *restrict line, int64_t count,
-                     int64_t step, int64_t apart) {
+static void deal(ELEMENT *restrict to, const ELEMENT *restrict line, int64_t count, int64_t step,
+                 int64_t apart) {
   if (step == 2) {
     for (int64_t i = 0; i < count; i++) to[i] = line[2 * i];
     for (int64_t i = 0; i < count; i++) to[apart + i] = line[2 * i + 1];
@@ -131,8 +158,8 @@ CPU_INLINE void deal(ELEMENT *restrict to, const ELEMENT *restrict line, int64_t
 
 /* Folds rows first … first + count − 1, or the same rows of all planes, along the columns of their
  * windows. */
-CPU_INLINE void fold_columns(fold_kind kind, const cpu_window_fold *w, int64_t first, int64_t count,
-                             const ELEMENT *line, ELEMENT *dealt) {
+static void fold_columns(fold_kind kind, const cpu_window_fold *w, int64_t first, int64_t count,
+                         const ELEMENT *line, ELEMENT *dealt) {
   const bool across = w->planes > 1;
   const int64_t step = w->offset ? w->column_stride : 1, pitch = w->line_pitch / step;
   window_lines_fold f = {.to = (ELEMENT *)w->to + first * w->to_pitch,
@@ -147,20 +174,17 @@ CPU_INLINE void fold_columns(fold_kind kind, const cpu_window_fold *w, int64_t f
                          .rows = w->divisors ? w->rows + first * w->row_step : NULL,
                          .row_step = across ? 0 : w->row_step,
                          .divisors = w->divisors};
+  const lines_loop loop = lines_loop_of(kind, w->offset != NULL);
   if (w->offset) deal(dealt, line, w->planes * count * pitch, step, w->block * pitch);
   for (int64_t i = 0; i < (across ? count : 1); i++) {
-    if (w->offset)
-      fold_lines_by(kind, true, &f);
-    else
-      fold_lines_by(kind, false, &f);
+    loop(&f);
     f.to += w->to_pitch;
     f.from += pitch;
     f.rows = f.rows ? f.rows + w->row_step : NULL;
   }
 }
 
-CPU_INLINE void fill_padding(fold_kind kind, const cpu_window_fold *w, ELEMENT *line,
-                             int64_t lines) {
+static void fill_padding(fold_kind kind, const cpu_window_fold *w, ELEMENT *line, int64_t lines) {
   const ELEMENT neutral = kind == FOLD_SUM ? (ELEMENT)-0.0 : LOWEST;
   const int64_t data_end = w->before + w->width;
   for (int64_t l = 0; l < lines; l++, line += w->line_pitch) {
@@ -169,7 +193,7 @@ CPU_INLINE void fill_padding(fold_kind kind, const cpu_window_fold *w, ELEMENT *
   }
 }
 
-CPU_INLINE void fold_planes(fold_kind kind, const cpu_window_fold *w) {
+static void fold_planes(fold_kind kind, const cpu_window_fold *w) {
   ELEMENT *line = w->room, *dealt = line + w->block * w->line_pitch;
   const int64_t lines = w->planes * w->row_count;
   const int64_t block = w->planes > 1 ? w->row_count : w->block;
