@@ -90,7 +90,7 @@ static void NAME(rows)(const cpu_scan_lines *lines) {
   }
 }
 
-/* One stack of as many neighbouring rows as `vectors` vectors, the last of which may overlap the one
+/* A stack of neighbouring rows that fill `vectors` vectors. The last vector may overlap the one
  * before it. All elements of a step are read before any is stored. */
 #define SCAN_STACK(vector, lanes)                                                                  \
   CPU_INLINE void NAME(vector##_stack)(const cpu_scan_lines *lines, const ELEMENT *x, ELEMENT *to, \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is logged of the passes of a compilation: their times, for the profile, and their results, as
- * text and for Graphviz, with COMPUTE_DUMP. A call after a pass logs both. The time of a pass is the
+/* The log of a compilation's passes. The profile gets their times. COMPUTE_DUMP writes their results
+ * as text and for Graphviz. A call after a pass logs both. The time of a pass is the
  * time since the last call; writing does not count.
  *
  * Pass 4 of the process's compilation 12 writes plan-0012-04-fuse.txt and .dot. A pass has the same
