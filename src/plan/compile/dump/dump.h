@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The log of a compilation's passes. The profile gets their times. COMPUTE_DUMP writes their results
- * as text and for Graphviz. A call after a pass logs both. The time of a pass is the
- * time since the last call; writing does not count.
+/* The log of a compilation's passes. The profile gets their times. COMPUTE_DUMP writes their
+ * results as text and for Graphviz. A call after a pass logs both. The time of a pass is the time
+ * since the last call; writing does not count.
  *
  * Pass 4 of the process's compilation 12 writes plan-0012-04-fuse.txt and .dot. A pass has the same
  * number in every compilation; passes that do not run write nothing. Without a profile and the
- * variable, each function below is a comparison with NULL. A failed dump never fails a compilation. */
+ * variable, each function below is a comparison with NULL. A failed dump fails no compilation. */
 #ifndef PLAN_DUMP_H
 #define PLAN_DUMP_H
 
@@ -56,8 +56,8 @@ pass_log *pass_log_begin(const compute_plan *plan, pass_log *d);
 /* Adds the time of the pass that ends now to the profile. */
 void pass_log_time(const pass_log *d, plan_pass pass);
 
-/* Adds the times since the last pass ("finish") and of the whole compilation to the profile. `d` may
- * be NULL. */
+/* Adds the times since the last pass ("finish") and of the whole compilation to the profile. `d`
+ * may be NULL. */
 void pass_log_finish(const pass_log *d);
 
 /* ---- nodes.c, steps.c: for a log that is not NULL ------------------------------------------- */
