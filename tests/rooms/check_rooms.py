@@ -23,7 +23,8 @@ room's header. Public functions are no exception. These fail:
   - a subscript of a shape's sizes in a file that reads the shapes of nodes: a node from a failed builder has rank 0, so
     `size[rank - 1]` is out of bounds. shape_at and shape_set check the axis;
   - a folder with sources without a row, and a row without a folder;
-  - a folder of rooms without a README.md, or with one of more than README_LINES lines.
+  - a folder of rooms without a README.md, or with one of more than README_LINES lines;
+  - an external name that two files of libcompute.a define: the archive has one object of the core and the CPU backend.
 
 For an undeclared arrow, the first uses are listed; --all lists every use. --since prints the lines that each room
 gained or lost since a commit. --write-budgets writes the present counts, rounded up, into the table.
@@ -151,9 +152,21 @@ def nearness(a, b):
     return count
 
 
-def calls_of(source, build):
+def defined_twice(defined):
+    """Lists names that the core and the CPU backend define more than once. Returns how many."""
+    where = {}
+    for path, names in sorted(defined.items()):
+        if path.startswith(("src/", "backends/cpu/", "kernels/")) and not path.startswith("src/programs/"):
+            for name in names:
+                where.setdefault(name, []).append(path)
+    twice = {name: paths for name, paths in where.items() if len(paths) > 1}
+    for name, paths in sorted(twice.items()):
+        print("libcompute.a has %s twice: %s" % (name, ", ".join(paths)))
+    return len(twice)
+
+
+def calls_of(defined, undefined):
     """(calling file, defining file, symbol)"""
-    defined, undefined = symbols_of(list(objects_of(source, build)))
     where = {}
     for path, names in defined.items():
         for name in names:
@@ -380,9 +393,10 @@ def write_budgets(tree, path, counts):
 
 def check(tree, source, build, everything):
     rooms = tree.rooms
-    calls = list(calls_of(source, build))
+    defined, undefined = symbols_of(list(objects_of(source, build)))
+    calls = list(calls_of(defined, undefined))
     arrows, homeless = group_arrows(tree, calls + list(includes_of(source)))
-    failures = 0
+    failures = defined_twice(defined)
 
     for folder in sorted({os.path.dirname(path) for path in files_of(source) if not tree.room_of(path)} | homeless):
         print("no row of the table is for %s" % folder)

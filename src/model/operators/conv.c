@@ -217,7 +217,7 @@ static compute_status fused_conv(model_call *call) {
 
 /* The size of the whole result, before padding crops it. */
 static int64_t whole_size(const window *w) {
-  return (w->data - 1) * w->stride + window_reach(w);
+  return (w->data - 1) * w->stride + window_dilated_size(w);
 }
 
 /* Chooses the padding for a result of the given size. */

@@ -57,7 +57,7 @@ static compute_status begin(model_call *call, pool_kind kind, pool *p) {
 /* A sum is computed as a mean over whole windows, so their part beyond the padding counts as
  * padding. */
 static int64_t padding_after(const pool *p, const window *w) {
-  const int64_t end = (w->count - 1) * w->stride - w->before + window_reach(w);
+  const int64_t end = (w->count - 1) * w->stride - w->before + window_dilated_size(w);
   return p->kind == POOL_SUM ? max_i64(end - w->data, 0) : w->after;
 }
 

@@ -7,7 +7,7 @@
 #include "core/base/arithmetic.h"
 #include "core/type/shape.h"
 
-int64_t window_reach(const window *w) {
+int64_t window_dilated_size(const window *w) {
   return w->dilation * (w->size - 1) + 1;
 }
 
@@ -52,18 +52,18 @@ compute_status window_read_steps(model_call *call, compute_shape x, const int64_
 /* SAME padding: the number of windows is the data's size over the stride, rounded up. */
 static void pad_same(window *w, bool upper) {
   w->count = divide_up(w->data, w->stride);
-  const int64_t total = max_i64((w->count - 1) * w->stride + window_reach(w) - w->data, 0);
+  const int64_t total = max_i64((w->count - 1) * w->stride + window_dilated_size(w) - w->data, 0);
   w->before = upper ? total / 2 : total - total / 2;
   w->after = total - w->before;
 }
 
 static compute_status count_windows(model_call *call, bool ceiling, window *w) {
-  const int64_t left = w->data + w->before + w->after - window_reach(w);
+  const int64_t left = w->data + w->before + w->after - window_dilated_size(w);
   if (left < 0 && !(ceiling && left + w->stride > 0))
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "a window spans %" PRId64 " elements, more than the %" PRId64
                      " of the data and %" PRId64 " of its padding",
-                     window_reach(w), w->data, w->before + w->after);
+                     window_dilated_size(w), w->data, w->before + w->after);
   w->count = (ceiling ? divide_up(max_i64(left, 0), w->stride) : left / w->stride) + 1;
   if (ceiling && w->count > 1 && (w->count - 1) * w->stride >= w->data + w->before) w->count--;
   return COMPUTE_OK;

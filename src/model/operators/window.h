@@ -21,7 +21,7 @@ typedef struct window {
   { 1, 1, 1, 1, 0, 0, 1 }
 
 /* dilation · (size − 1) + 1 */
-int64_t window_reach(const window *w);
+int64_t window_dilated_size(const window *w);
 
 /* Computes the windows of `sizes` along the spatial axes from strides, dilations, pads and
  * auto_pad. `ceiling`: windows that begin inside count even if they end outside. */
