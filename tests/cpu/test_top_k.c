@@ -104,6 +104,63 @@ static void long_rows_are_right_with_any_number_of_threads(void **state) {
       }
 }
 
+/* Rows of all kinds of memory order, also the last group with few rows. */
+static void short_rows_are_right_with_any_number_of_threads(void **state) {
+  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_F16, COMPUTE_I64,
+                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_BF16};
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++)
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+      fixture f;
+      if (!fixture_open(&f, threads, *isa)) continue;
+      test_random random = {.state = 78};
+      for (int i = 0; i < 140; i++) {
+        sample s = {.dtype = dtypes[i % 7],
+                    .smallest = test_random_integer(&random, 0, 1),
+                    .rank = 3,
+                    .values = (int)test_random_integer(&random, 0, FILLS - 1),
+                    .length = test_random_integer(&random, 1, i % 5 ? 150 : 9)};
+        s.size[0] = test_random_integer(&random, 1, 5);
+        s.size[1] = test_random_integer(&random, 7, 70);
+        s.size[2] = test_random_integer(&random, 1, cpu_min(s.length, i % 2 ? 40 : 4));
+        visit(&f, &s, &random);
+      }
+      fixture_close(&f);
+    }
+}
+
+/* The kernel of `rows` rows of `length` elements, which lie side by side if `columns` is true. */
+static void assert_grouped(int64_t rows, int64_t length, int64_t k, bool columns, bool grouped) {
+  const int64_t lines[] = {rows, length}, size[] = {rows, k};
+  const int64_t in_stride[] = {columns ? 1 : length, columns ? rows : 1};
+  const int64_t stride[] = {columns ? 1 : k, columns ? rows : 1};
+  const sample s = {.dtype = COMPUTE_F32, .rank = 2, .size = {rows, k}, .length = length};
+  fixture f;
+  cpu_kernel *kernel;
+  assert_true(fixture_open(&f, 2, NULL));
+  block input = block_create(COMPUTE_F32, 2, lines, in_stride);
+  block output = block_create(COMPUTE_I64, 2, size, stride);
+  const compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
+  const compute_kernel_descriptor d = describe(&s, &in, &out);
+  assert_int_equal(cpu_kind_prepare(&cpu_top_k_kind, f.device, &d, &kernel), COMPUTE_OK);
+  assert_int_equal(strstr(kernel->description, "rows in groups") != NULL, grouped);
+  cpu_kernel_destroy(kernel);
+  block_release(&input);
+  block_release(&output);
+  fixture_close(&f);
+}
+
+/* Else a row of 4 elements takes 500 instructions. */
+static void many_short_rows_and_columns_are_read_in_groups(void **state) {
+  (void)state;
+  assert_grouped(5000, 4, 2, false, true);
+  assert_grouped(300, 30, 30, false, true);
+  assert_grouped(5000, 7, 5, true, true);
+  assert_grouped(300, 4000, 3, true, true);
+  assert_grouped(3, 4000, 3, false, false);
+  assert_grouped(300, 4000, 100, false, false);
+}
+
 static void no_results_store_nothing(void **state) {
   (void)state;
   fixture f;
@@ -135,6 +192,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_rows_are_right),
       cmocka_unit_test(long_rows_are_right_with_any_number_of_threads),
+      cmocka_unit_test(short_rows_are_right_with_any_number_of_threads),
+      cmocka_unit_test(many_short_rows_and_columns_are_read_in_groups),
       cmocka_unit_test(no_results_store_nothing),
       cmocka_unit_test(a_failing_allocation_is_reported),
   };

@@ -37,7 +37,7 @@ extern const select_functions select_32, select_64;
  * the elements, where the key of the first result is the largest, so that one selection serves
  * every type. */
 
-enum { SELECT_LANES = 128, SELECT_RUN = 16 };
+enum { SELECT_LANES = 128, SELECT_RUN = 16, SELECT_GROUP = 16 };
 
 typedef struct cpu_select_loops {
   /* Keys as wide as the elements. Both zeros are equal, and so are all NaNs, which are larger than
@@ -50,6 +50,10 @@ typedef struct cpu_select_loops {
   /* Marks the runs of SELECT_RUN keys that contain a key above the bound: bit i for run i, of at
    * most 64. */
   uint64_t (*above)(const void *keys, int64_t count, const void *bound);
+
+  /* SELECT_GROUP rows side by side, whose keys of one position are neighbours: adds the keys at
+   * positions first … first + count − 1 to the lists of the k largest keys and their places. */
+  void (*group)(void *best, void *place, const void *keys, int64_t first, int64_t count, int64_t k);
 } cpu_select_loops;
 
 struct cpu_select_table {

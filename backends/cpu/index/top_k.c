@@ -4,8 +4,12 @@
  * Elements become integer keys in the same order (select.h). A row is read once. A key is kept if
  * it exceeds a bound: the k-th largest of the keys before it (of equal keys the first wins), or
  * initially a lower bound. From time to time the list is reduced to k entries; finally it is
- * sorted. A few long rows are divided into parts, whose lists are combined. The result is unique,
- * so it does not depend on this division. */
+ * sorted. A few long rows are divided into parts, whose lists are combined.
+ *
+ * Short rows, and rows along another axis than the last one, are read in groups side by side, and
+ * each key is compared with the lists of all rows of a group at once (isa/select_group.h).
+ *
+ * The result is unique, so it does not depend on this division. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +19,9 @@
 
 enum {
   BLOCK = 64 * SELECT_RUN,
-  WORK = 1 << 14, /* with fewer elements, another thread does not pay */
+  DEPTH = BLOCK / SELECT_GROUP, /* positions of a group that are read together */
+  GROUPED_LENGTH = 256,         /* of rows with many results */
+  WORK = 1 << 14,               /* with fewer elements, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -29,7 +35,7 @@ typedef struct top_k_kernel {
   uint32_t value;       /* bytes of a value of the computing type, and of a key */
   int64_t length, step; /* of a row */
   int64_t k, result_step;
-  bool smallest, direct;
+  bool smallest, direct, grouped;
   int64_t row_count, tasks;
   int64_t parts, part; /* parts per row; elements per part */
   int64_t capacity;    /* of a list of kept entries */
@@ -47,6 +53,14 @@ typedef struct launch {
 typedef struct top_k_buffers {
   _Alignas(64) unsigned char elements[BLOCK * 8], keys[BLOCK * 8];
 } top_k_buffers;
+
+/* The rows of a group; the last one is repeated in an incomplete group. */
+typedef struct row_group {
+  int64_t count;
+  const unsigned char *source[SELECT_GROUP];
+  int64_t *positions[SELECT_GROUP];
+  int64_t source_step, position_step; /* from row to row, in elements; 0 if they differ */
+} row_group;
 
 typedef union bound_key {
   int32_t narrow;
@@ -157,6 +171,110 @@ static void row_task(void *argument, int64_t task, int32_t worker) {
   }
 }
 
+/* ---- Rows in groups -------------------------------------------------------------------------- */
+
+static row_group find_group(const launch *l, int64_t first) {
+  const top_k_kernel *kernel = l->kernel;
+  const cpu_nest *rows = &kernel->rows;
+  const int64_t size = (int64_t)kernel->size, along = cpu_nest_length(rows);
+  row_group group = {.count = cpu_min(SELECT_GROUP, kernel->row_count - first)};
+  cpu_walk walk;
+  cpu_walk_start(rows, rows->rank, first, &walk);
+  group.source[0] = (const unsigned char *)l->pointers[0] + walk.offset[0] * size;
+  group.positions[0] = (int64_t *)l->pointers[1] + walk.offset[1];
+  if (group.count == SELECT_GROUP && first % along + SELECT_GROUP <= along) {
+    group.source_step = cpu_nest_step(rows, 0);
+    group.position_step = cpu_nest_step(rows, 1);
+    for (int r = 1; r < SELECT_GROUP; r++) {
+      group.source[r] = group.source[r - 1] + group.source_step * size;
+      group.positions[r] = group.positions[r - 1] + group.position_step;
+    }
+    return group;
+  }
+  for (int r = 1; r < SELECT_GROUP; r++) {
+    if (r < group.count) cpu_walk_next(rows, rows->rank, &walk);
+    group.source[r] = (const unsigned char *)l->pointers[0] + walk.offset[0] * size;
+    group.positions[r] = (int64_t *)l->pointers[1] + walk.offset[1];
+  }
+  return group;
+}
+
+static void make_keys(const top_k_kernel *kernel, const unsigned char *source, int64_t step,
+                      int64_t count, unsigned char *room, unsigned char *keys) {
+  const void *elements = source;
+  if (step != 1 || kernel->size != kernel->value) {
+    kernel->head.device->isa->tile->load[kernel->dtype](count, room, source, step);
+    elements = room;
+  }
+  kernel->loops->keys(keys, elements, count, kernel->smallest);
+}
+
+/* The keys of all rows at positions first … first + count − 1, position by position. */
+static void turn_group(const top_k_kernel *kernel, const row_group *group, int64_t first,
+                       int64_t count, top_k_buffers *b) {
+  const int64_t value = (int64_t)kernel->value, size = (int64_t)kernel->size;
+  const int64_t line = SELECT_GROUP * value, begin = first * kernel->step * size;
+  if (group->source_step == 1) {
+    for (int64_t i = 0; i < count; i++)
+      make_keys(kernel, group->source[0] + begin + i * kernel->step * size, 1, SELECT_GROUP,
+                b->elements, b->keys + i * line);
+    return;
+  }
+  _Alignas(64) unsigned char rows[BLOCK * 8];
+  if (group->source_step && group->source_step == count * kernel->step)
+    make_keys(kernel, group->source[0] + begin, kernel->step, SELECT_GROUP * count, b->elements,
+              rows);
+  else
+    for (int r = 0; r < SELECT_GROUP; r++)
+      make_keys(kernel, group->source[r] + begin, kernel->step, count, b->elements,
+                rows + r * count * value);
+  kernel->head.device->isa->tile->transpose[value == 4 ? 2 : 3](SELECT_GROUP, count, rows,
+                                                                count * value, b->keys, line);
+}
+
+#define STORE_PLACES(type)                                                                         \
+  do {                                                                                             \
+    const type *p = (const type *)(const void *)places;                                            \
+    if (group->position_step == 1)                                                                 \
+      for (int64_t j = 0; j < kernel->k; j++)                                                      \
+        for (int r = 0; r < SELECT_GROUP; r++)                                                     \
+          group->positions[0][j * step + r] = p[j * SELECT_GROUP + r];                             \
+    else                                                                                           \
+      for (int64_t r = 0; r < group->count; r++)                                                   \
+        for (int64_t j = 0; j < kernel->k; j++)                                                    \
+          group->positions[r][j * step] = p[j * SELECT_GROUP + r];                                 \
+  } while (0)
+
+static void store_group(const top_k_kernel *kernel, const row_group *group,
+                        const unsigned char *places) {
+  const int64_t step = kernel->result_step;
+  if (kernel->value == 4)
+    STORE_PLACES(int32_t);
+  else
+    STORE_PLACES(int64_t);
+}
+
+static void group_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const top_k_kernel *kernel = l->kernel;
+  unsigned char *best = l->lists + (uint64_t)worker * 2 * kernel->list_bytes;
+  unsigned char *places = best + kernel->list_bytes;
+  const int64_t groups = cpu_divide_up(kernel->row_count, SELECT_GROUP);
+  const int64_t end = (task + 1) * groups / kernel->tasks;
+  top_k_buffers b;
+  for (int64_t number = task * groups / kernel->tasks; number < end; number++) {
+    const row_group group = find_group(l, number * SELECT_GROUP);
+    for (int64_t at = 0; at < kernel->length; at += DEPTH) {
+      const int64_t count = cpu_min(DEPTH, kernel->length - at);
+      turn_group(kernel, &group, at, count, &b);
+      kernel->loops->group(best, places, b.keys, at, count, kernel->k);
+    }
+    store_group(kernel, &group, places);
+  }
+}
+
+/* ---- A row in parts -------------------------------------------------------------------------- */
+
 static void part_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const top_k_kernel *kernel = l->kernel;
@@ -214,7 +332,7 @@ static compute_status top_k_run(const cpu_kernel *head, void *const *pointers) {
     cpu_parallel(device, pieces, part_task, &l);
     cpu_parallel(device, kernel->row_count, join_task, &l);
   } else {
-    cpu_parallel(device, kernel->tasks, row_task, &l);
+    cpu_parallel(device, kernel->tasks, kernel->grouped ? group_task : row_task, &l);
   }
   cpu_workspace_return(device, memory);
   return COMPUTE_OK;
@@ -222,11 +340,29 @@ static compute_status top_k_run(const cpu_kernel *head, void *const *pointers) {
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
+/* Rows one by one are faster for many results of long rows; too few groups would leave threads
+ * without work. */
+static bool choose_groups(top_k_kernel *kernel, int64_t wanted) {
+  const int64_t groups = cpu_divide_up(kernel->row_count, SELECT_GROUP);
+  const int64_t few = 2 * (int64_t)(kernel->head.device->isa->vector_bytes / kernel->value);
+  const bool is_short =
+      kernel->length <= GROUPED_LENGTH && kernel->length * kernel->k <= 64 * few * few;
+  kernel->grouped = (kernel->k <= few || is_short) && kernel->length <= INT32_MAX &&
+                    kernel->row_count >= SELECT_GROUP / 2 &&
+                    groups >= cpu_min(wanted, kernel->head.device->threads);
+  if (!kernel->grouped) return false;
+  kernel->tasks = cpu_min(groups, wanted);
+  kernel->parts = 1;
+  kernel->list_bytes = (uint64_t)kernel->k * SELECT_GROUP * kernel->value;
+  return true;
+}
+
 static void choose_parts(top_k_kernel *kernel) {
   const int64_t threads = kernel->head.device->threads;
   int64_t total;
   if (__builtin_mul_overflow(kernel->row_count, kernel->length, &total)) total = INT64_MAX;
   const int64_t wanted = cpu_max(1, cpu_min(threads * TASKS_PER_THREAD, total / WORK));
+  if (choose_groups(kernel, wanted)) return;
   kernel->tasks = threads > 1 ? cpu_min(kernel->row_count, wanted) : 1;
   kernel->parts = 1;
   /* A part should be several times as long as its list. */
@@ -272,7 +408,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->row_count > 0 && kernel->k > 0) choose_parts(kernel);
   snprintf(kernel->head.description, sizeof kernel->head.description, "top %lld %s%s",
            (long long)kernel->k, device->isa->name,
-           kernel->parts > 1 ? ", rows in parts" : ", a row at a time");
+           kernel->grouped     ? ", rows in groups"
+           : kernel->parts > 1 ? ", rows in parts"
+                               : ", a row at a time");
   return COMPUTE_OK;
 }
 

@@ -2,8 +2,20 @@
 /* Loops for TOP_K; core/isa.h explains how this file is compiled, select.h defines each loop. */
 #include <string.h>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "program/isa/math_base.h"
 #include "index/select.h"
+
+#if defined(__AVX512F__)
+enum { VECTOR_BYTES = 64 };
+#elif defined(__AVX2__)
+enum { VECTOR_BYTES = 32 };
+#else
+enum { VECTOR_BYTES = 16 };
+#endif
 
 /* The bits of negative floats grow as the number falls, so they are inverted; adding 0 turns −0
  * into 0. */
@@ -58,9 +70,37 @@ KEYS(f64, double, int64_t)
 KEYS(i32, int32_t, int32_t)
 KEYS(i64, int64_t, int64_t)
 
+/* `true` if a bit of a pack is set. */
+CPU_INLINE int any(const void *pack) {
+#if defined(__AVX512F__)
+  const __m512i bits = _mm512_loadu_si512(pack);
+  return _mm512_test_epi64_mask(bits, bits) != 0;
+#elif defined(__AVX2__)
+  const __m256i bits = _mm256_loadu_si256(pack);
+  return !_mm256_testz_si256(bits, bits);
+#else
+  uint64_t half[2];
+  memcpy(half, pack, sizeof half);
+  return (half[0] | half[1]) != 0;
+#endif
+}
+
+#define KEY     int32_t
+#define LOWEST  INT32_MIN
+#define NAME(x) x##_32
+#include "select_group.h"
+#undef KEY
+#undef LOWEST
+#undef NAME
+
+#define KEY     int64_t
+#define LOWEST  INT64_MIN
+#define NAME(x) x##_64
+#include "select_group.h"
+
 const struct cpu_select_table CPU_SYMBOL(cpu_select_table) = {
-    .type = {[CPU_TYPE_F64] = {keys_f64, peaks_f64, above_f64},
-             [CPU_TYPE_F32] = {keys_f32, peaks_f32, above_f32},
-             [CPU_TYPE_I64] = {keys_i64, peaks_i64, above_i64},
-             [CPU_TYPE_I32] = {keys_i32, peaks_i32, above_i32},
-             [CPU_TYPE_BOOL] = {keys_i32, peaks_i32, above_i32}}};
+    .type = {[CPU_TYPE_F64] = {keys_f64, peaks_f64, above_f64, group_64},
+             [CPU_TYPE_F32] = {keys_f32, peaks_f32, above_f32, group_32},
+             [CPU_TYPE_I64] = {keys_i64, peaks_i64, above_i64, group_64},
+             [CPU_TYPE_I32] = {keys_i32, peaks_i32, above_i32, group_32},
+             [CPU_TYPE_BOOL] = {keys_i32, peaks_i32, above_i32, group_32}}};
