@@ -361,7 +361,8 @@ void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_plac
                    bool stream);
 
 /* The same for `lines` such lines of a prologue, each one step further along the last dimension of
- * `across`, if its program is one loop (formulas.h) that supports them; otherwise false. */
+ * `across`, if its program is one loop (formulas.h) that supports them, or only converts elements;
+ * otherwise false. */
 bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cpu_nest *across,
                          const cpu_place *place, void *const *pointers, void *values, int64_t lines,
                          int64_t count);

@@ -65,7 +65,7 @@ static void run_load(const chunk *c, const cpu_step *step, views *v) {
   if (step->in_place && (stride == 1 || stride == 0)) {
     set_view(v, step, source, stride == 0);
   } else {
-    void *place = c->scratch + step->offset;
+    void *place = stride ? result_place(c, step) : c->scratch + step->offset;
     step->load(stride ? c->count : 1, place, source, stride);
     set_view(v, step, place, stride == 0);
   }

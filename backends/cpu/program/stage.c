@@ -117,20 +117,41 @@ void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_plac
   cpu_program_run_line(stage->program, &tile, count, 1, scratch, stream);
 }
 
+/* Lines of a program that only converts its input to the type between the stages. */
+static bool load_lines(const cpu_program *program, const cpu_tile *tile, int64_t across,
+                       int64_t lines, int64_t count) {
+  const cpu_step *step = &program->step[0];
+  if (program->step_count != 1 || step->kind != CPU_STEP_LOAD || !program->output[0].same_type)
+    return false;
+  const int64_t stride = tile->input_stride[step->input];
+  if (stride == 0) return false;
+  const unsigned char *from = tile->input[step->input];
+  unsigned char *to = tile->output[0];
+  for (int64_t l = 0; l < lines; l++) {
+    step->load(count, to, from, stride);
+    from += across * program->input_bytes[step->input];
+    to += count * program->output[0].element_bytes;
+  }
+  return true;
+}
+
 bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cpu_nest *across,
                          const cpu_place *place, void *const *pointers, void *values, int64_t lines,
                          int64_t count) {
   const cpu_formula *formula = &stage->program->formula;
   const int32_t last = cpu_nest_last(across);
   cpu_tile tile;
-  if (!formula->loop || stage->epilogue) return false;
+  if (stage->epilogue || (!formula->loop && stage->program->step_count > 1)) return false;
   make_tile(stage, along, place, pointers, &tile);
-  if (!cpu_formula_suits(formula, &tile)) return false;
+  tile.output[0] = values;
+  if (stage->inputs == 1 &&
+      load_lines(stage->program, &tile, across->stride[stage->first_input][last], lines, count))
+    return true;
+  if (!formula->loop || !cpu_formula_suits(formula, &tile)) return false;
   cpu_line_steps step = {.output = {count}};
   for (int32_t i = 0; i < stage->inputs; i++)
     step.input[i] = across->stride[stage->first_input + i][last];
   tile.count = count;
-  tile.output[0] = values;
   cpu_formula_run_lines(formula, &tile, &step, lines);
   return true;
 }

@@ -126,7 +126,8 @@ static void consume(const job *j, const void *source, int64_t step, int64_t firs
     const int64_t stride = cpu_nest_step(&kernel->reduced, kernel->position);
     const int64_t first = j->reduced_walk.offset[kernel->position] + j->reduced_first * stride;
     if (kernel->columns)
-      kernel->search->columns(source, step, lines, length, first, stride, values, into.positions);
+      kernel->search->columns(source, step, lines, length, first + first_line * stride, stride,
+                              values, into.positions, first_line > 0);
     else
       kernel->search->rows(source, step, lines, length, first, stride, values,
                            into.positions + skipped);
@@ -177,8 +178,7 @@ static void fold_chunk(job *j, slot into) {
             cpu_nest_step(across, 0), 0, lines, into);
     return;
   }
-  /* Columns are summed four lines at a time; a search needs all columns in one panel
-   * (choose_extents). */
+  /* Columns are summed four lines at a time. */
   int64_t fitting = PANEL / length;
   if (kernel->columns && fitting < lines) fitting = fitting / 4 * 4;
   for (int64_t l = 0; l < lines; l += fitting) {
@@ -460,7 +460,7 @@ static void choose_extents(reduce_kernel *kernel) {
     const int64_t few = reduced > 0 ? PANEL / reduced : PANEL; /* columns that fill a panel */
     const int64_t widest = kernel->direct ? WIDEST : cpu_min(cpu_max(few, PANEL_WIDEST), WIDEST);
     kernel->width = even_pieces(kept, cpu_min(widest, tile));
-    const int64_t most = kernel->fold ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
+    const int64_t most = cpu_max(64, (kernel->fold ? 1024 : WORK) / kernel->width);
     kernel->length = cpu_max(1, cpu_min(reduced, most));
   } else {
     kernel->length = even_pieces(reduced, tile);

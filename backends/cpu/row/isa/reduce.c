@@ -397,29 +397,32 @@ ALWAYS_INLINE void search_rows(const void *source, int64_t step, int64_t lines, 
 
 ALWAYS_INLINE void search_columns(const void *source, int64_t step, int64_t lines, int64_t length,
                                   int64_t first, int64_t stride, void *values, int64_t *positions,
-                                  int largest) {
+                                  bool more, int largest) {
   enum { strip = 128 };
   ELEMENT best[strip];
   MASK line[strip]; /* as wide as the elements, so that both share one mask */
   for (int64_t start = 0; start < length; start += strip) {
     const int64_t count = length - start < strip ? length - start : strip;
     const ELEMENT *x = (const ELEMENT *)source + start;
+    const ELEMENT *first_line = more ? (const ELEMENT *)values + start : x;
     for (int64_t i = 0; i < count; i++) {
-      best[i] = x[i];
-      line[i] = 0;
+      best[i] = first_line[i];
+      line[i] = more ? -1 : 0;
     }
-    for (int64_t l = 1; l < lines; l++) {
-      x += step;
+    for (int64_t l = more ? 0 : 1; l < lines; l++) {
+      x = (const ELEMENT *)source + start + l * step;
       for (int64_t i = 0; i < count; i++) {
         const int better = beats(x[i], best[i], largest);
         best[i] = better ? x[i] : best[i];
         line[i] = better ? (MASK)l : line[i];
       }
     }
-    for (int64_t i = 0; i < count; i++) {
-      ((ELEMENT *)values)[start + i] = best[i];
-      positions[start + i] = first + stride * (int64_t)line[i];
-    }
+    for (int64_t i = 0; i < count; i++) ((ELEMENT *)values)[start + i] = best[i];
+    if (!more)
+      for (int64_t i = 0; i < count; i++) positions[start + i] = first + stride * (int64_t)line[i];
+    else
+      for (int64_t i = 0; i < count; i++)
+        if (line[i] >= 0) positions[start + i] = first + stride * (int64_t)line[i];
   }
 }
 
@@ -446,9 +449,14 @@ ALWAYS_INLINE void search_stack(const ELEMENT *x, int64_t step, int64_t lines, i
   }
 }
 
+typedef void (*column_search)(const void *source, int64_t step, int64_t lines, int64_t length,
+                              int64_t first, int64_t stride, void *values, int64_t *positions,
+                              bool more);
+
 ALWAYS_INLINE void search_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,
                                  int64_t lines, int64_t length, int64_t first, int64_t stride,
-                                 void *values, int64_t *positions, int largest) {
+                                 void *values, int64_t *positions, int largest,
+                                 column_search columns) {
   const ELEMENT *x = source;
   ELEMENT *result = values;
   const int64_t whole = packs_fit(apart, length) ? stacks - 1 : 0;
@@ -456,8 +464,8 @@ ALWAYS_INLINE void search_stacks(const void *source, int64_t apart, int64_t stac
     search_stack(x + s * apart, step, lines, length, first, stride, result + s * length,
                  positions + s * length, largest);
   for (int64_t s = whole; s < stacks; s++)
-    search_columns(x + s * apart, step, lines, length, first, stride, result + s * length,
-                   positions + s * length, largest);
+    columns(x + s * apart, step, lines, length, first, stride, result + s * length,
+            positions + s * length, false);
 }
 
 ALWAYS_INLINE void search_merge(void *values, int64_t *positions, const void *other_values,
@@ -479,15 +487,15 @@ ALWAYS_INLINE void search_merge(void *values, int64_t *positions, const void *ot
     search_rows(source, step, lines, length, first, stride, values, positions, largest);           \
   }                                                                                                \
   static void operation##_columns(const void *source, int64_t step, int64_t lines, int64_t length, \
-                                  int64_t first, int64_t stride, void *values,                     \
-                                  int64_t *positions) {                                            \
-    search_columns(source, step, lines, length, first, stride, values, positions, largest);        \
+                                  int64_t first, int64_t stride, void *values, int64_t *positions, \
+                                  bool more) {                                                     \
+    search_columns(source, step, lines, length, first, stride, values, positions, more, largest);  \
   }                                                                                                \
   static void operation##_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,  \
                                  int64_t lines, int64_t length, int64_t first, int64_t stride,     \
                                  void *values, int64_t *positions) {                               \
     search_stacks(source, apart, stacks, step, lines, length, first, stride, values, positions,    \
-                  largest);                                                                        \
+                  largest, operation##_columns);                                                   \
   }                                                                                                \
   static void operation##_merge(void *values, int64_t *positions, const void *other_values,        \
                                 const int64_t *other_positions, int64_t length) {                  \

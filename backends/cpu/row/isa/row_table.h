@@ -43,9 +43,10 @@ typedef struct cpu_search {
                int64_t stride, void *values, int64_t *positions);
 
   /* values[i], positions[i] = extremum over element i of every line; line l has position
-   * first + l·stride. `lines` is at least 1. */
+   * first + l·stride. `lines` is at least 1. With `more`, the lines follow those of the present
+   * values. */
   void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, int64_t first,
-                  int64_t stride, void *values, int64_t *positions);
+                  int64_t stride, void *values, int64_t *positions, bool more);
 
   /* The same for each of `stacks` stacks of lines, `apart` elements apart. */
   void (*stacks)(const void *source, int64_t apart, int64_t stacks, int64_t step, int64_t lines,
