@@ -205,6 +205,10 @@ static void store_output(const chunk *c, uint32_t index, const views *v) {
   void *destination = output_at(c, index), *stage = c->scratch + c->program->stage_offset;
   if (destination == source) return; /* already written in place */
   const bool uniform = v->uniform[output->value];
+  if (uniform && stride == 1 && output->same_type) {
+    table->fill(c->count, destination, source, output->value_bytes);
+    return;
+  }
   if (uniform) {
     table->fill(c->count, stage, source, output->value_bytes);
     source = stage;

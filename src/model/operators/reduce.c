@@ -293,8 +293,9 @@ static compute_node hard_max(compute_graph *graph, compute_node x, int32_t axis)
   const compute_shape shape = compute_node_shape(graph, x);
   if (op_count(shape, 0, shape.rank) == 0) return x;
   const compute_node most = compute_argmax(graph, x, axis, true);
-  const compute_node at = compute_index(graph, COMPUTE_I64, shape, axis);
-  return compute_cast(graph, compute_equal(graph, at, most), compute_node_dtype(graph, x));
+  const compute_node ones =
+      compute_full(graph, compute_node_dtype(graph, x), compute_node_shape(graph, most), 1);
+  return compute_scatter_add_elements(graph, ones, most, axis, shape);
 }
 
 /* Before opset 13, the axes from `axis` on count as one. */
