@@ -239,6 +239,56 @@ static void dense_bytes_may_overlap_and_be_unaligned(void **state) {
   fixture_close(&f);
 }
 
+/* As blocks of a transpose they would take 12 times as long. */
+static void repeated_elements_are_rows(void **state) {
+  (void)state;
+  const int64_t size[] = {7, 4001}, in_stride[] = {1, 0}, out_stride[] = {4001, 1};
+  fixture f;
+  cpu_kernel *kernel;
+  test_random random = {.state = 3};
+  assert_true(fixture_open(&f, 3, NULL));
+  for (int type = COMPUTE_F64; type < COMPUTE_DTYPE_COUNT; type++) {
+    block in = block_create((compute_dtype)type, 2, size, in_stride);
+    block out = block_create((compute_dtype)type, 2, size, out_stride);
+    const compute_operand input = operand_of(&in, 2), output = operand_of(&out, 2);
+    const compute_kernel_descriptor d = describe(2, size, &input, &output);
+    block_fill(&in, 0, 100, &random);
+    run_case(&f, &in, &out);
+    assert_int_equal(cpu_kind_prepare(&cpu_copy_kind, f.device, &d, &kernel), COMPUTE_OK);
+    assert_non_null(strstr(kernel->description, ", rows"));
+    cpu_kernel_destroy(kernel);
+    block_release(&in);
+    block_release(&out);
+  }
+  fixture_close(&f);
+}
+
+/* As pixels move between channels and blocks: with one thread and several, for blocks of every
+ * size of edge. */
+static void blocks_of_a_few_rows_are_transposed(void **state) {
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++)
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+      fixture f;
+      test_random random = {.state = 9};
+      if (!fixture_open(&f, threads, *isa)) continue;
+      for (int64_t rows = 4; rows <= 13; rows++)
+        for (int64_t columns = 4; columns <= 17; columns += 1 + columns % 3) {
+          const int64_t outer = rows == 5 ? 700 : 6;
+          const int64_t size[] = {outer, columns, rows};
+          const int64_t in_stride[] = {columns * rows, 1, columns};
+          const int64_t out_stride[] = {columns * rows, rows, 1};
+          block in = block_create(COMPUTE_F32, 3, size, in_stride);
+          block out = block_create(COMPUTE_F32, 3, size, out_stride);
+          block_fill(&in, -100, 100, &random);
+          run_case(&f, &in, &out);
+          block_release(&in);
+          block_release(&out);
+        }
+      fixture_close(&f);
+    }
+}
+
 static void allocation_failures_are_reported(void **state) {
   (void)state;
   const int64_t size = 10, stride = 1;
@@ -261,6 +311,8 @@ int main(void) {
       cmocka_unit_test(every_arrangement_moves_the_same_elements),
       cmocka_unit_test(short_rows_of_every_length),
       cmocka_unit_test(large_transposes_are_shared_among_threads),
+      cmocka_unit_test(repeated_elements_are_rows),
+      cmocka_unit_test(blocks_of_a_few_rows_are_transposed),
       cmocka_unit_test(an_empty_space_moves_nothing),
       cmocka_unit_test(dense_bytes_may_overlap_and_be_unaligned),
       cmocka_unit_test(allocation_failures_are_reported),

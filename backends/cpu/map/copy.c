@@ -304,6 +304,10 @@ static void transpose_sweep(const copy_kernel *copy, const unsigned char *source
   const int64_t bytes = (int64_t)copy->bytes;
   const int64_t from_stride = copy->nest.stride[0][last] * bytes;
   const int64_t to_stride = copy->nest.stride[1][last - 1] * bytes;
+  if (rows * bytes <= LINE) { /* runs of the output that are no whole lines */
+    table->transpose[copy->size_index](rows, columns, source, from_stride, destination, to_stride);
+    return;
+  }
   for (int64_t c = 0; c < columns; c += copy->block_columns) {
     const int64_t left = columns - c;
     const int64_t count = left < copy->block_columns ? left : copy->block_columns;
@@ -325,11 +329,11 @@ static void transpose_task(void *argument, int64_t task, int32_t worker) {
   int64_t first, end;
   (void)worker;
   share(copy->units, copy->tasks, task, &first, &end);
+  int64_t sweep = first % copy->sweeps, block = first / copy->sweeps % copy->row_blocks;
+  cpu_walk walk;
+  cpu_walk_start(nest, across, first / copy->sweeps / copy->row_blocks, &walk);
   for (int64_t unit = first; unit < end; unit++) {
-    const int64_t column = unit % copy->sweeps * sweep_columns;
-    const int64_t row = unit / copy->sweeps % copy->row_blocks * copy->block_rows;
-    cpu_walk walk;
-    cpu_walk_start(nest, across, unit / copy->sweeps / copy->row_blocks, &walk);
+    const int64_t column = sweep * sweep_columns, row = block * copy->block_rows;
     const int64_t from = walk.offset[0] + row * nest->stride[0][last] + column;
     const int64_t to = walk.offset[1] + row + column * nest->stride[1][across];
     const int64_t rows = nest->size[last] - row, columns = nest->size[across] - column;
@@ -337,6 +341,11 @@ static void transpose_task(void *argument, int64_t task, int32_t worker) {
                     run->destination + to * (int64_t)copy->bytes,
                     rows < copy->block_rows ? rows : copy->block_rows,
                     columns < sweep_columns ? columns : sweep_columns);
+    if (++sweep < copy->sweeps) continue;
+    sweep = 0;
+    if (++block < copy->row_blocks) continue;
+    block = 0;
+    cpu_walk_next(nest, across, &walk);
   }
   if (copy->large) cpu_stream_fence();
 }
@@ -364,6 +373,8 @@ static void clear_copy(cpu_kernel *kernel) {
 static int32_t find_turn(const cpu_nest *nest) {
   const int32_t last = cpu_nest_last(nest);
   if (nest->stride[1][last] != 1 || nest->stride[0][last] == 1 || nest->size[last] < 4) return -1;
+  if (nest->stride[0][last] == 0 && nest->size[last] > MOST_REPEATS)
+    return -1; /* rows are filled */
   for (int32_t d = last - 1; d >= 0; d--)
     if (nest->stride[0][d] == 1 && nest->size[d] >= 4) return d;
   return -1;

@@ -111,8 +111,8 @@ const cpu_tile_loops CPU_SYMBOL(cpu_tile_bool) = {
 
 /* ---- Transposition --------------------------------------------------------------------------- */
 
-/* Transposes small blocks: 8 × 8 of 4 bytes and 4 × 4 of 8 bytes in vector registers, everything
- * else element by element. The caller chooses blocks that fit the L1 cache. */
+/* Transposes small blocks: 8 × 8 and 4 × 4 of 4 bytes and 4 × 4 of 8 bytes in vector registers,
+ * everything else element by element. The caller chooses blocks that fit the L1 cache. */
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -175,6 +175,27 @@ static inline void transpose_4x4(const unsigned char *from, int64_t from_stride,
   }
 }
 
+/* Edges, and blocks of a few rows or columns: four rows of four elements of 4 bytes. */
+static void transpose_edge_4(int64_t rows, int64_t columns, const void *source,
+                             int64_t source_stride, void *destination, int64_t destination_stride) {
+  const unsigned char *from = source;
+  unsigned char *to = destination;
+  const int64_t whole_rows = rows & ~INT64_C(3), whole_columns = columns & ~INT64_C(3);
+  for (int64_t r = 0; r < whole_rows; r += 4)
+    for (int64_t c = 0; c < whole_columns; c += 4) {
+      __m128 row[4];
+      for (int i = 0; i < 4; i++)
+        row[i] = _mm_loadu_ps((const void *)(from + (r + i) * source_stride + c * 4));
+      _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);
+      for (int i = 0; i < 4; i++)
+        _mm_storeu_ps((void *)(to + (c + i) * destination_stride + r * 4), row[i]);
+    }
+  transpose_any_4(rows - whole_rows, whole_columns, from + whole_rows * source_stride,
+                  source_stride, to + whole_rows * 4, destination_stride);
+  transpose_any_4(rows, columns - whole_columns, from + whole_columns * 4, source_stride,
+                  to + whole_columns * destination_stride, destination_stride);
+}
+
 /* Computes whole squares by `square` and the edges by the general loop. It reads everything needed
  * from a source row at once and prefetches the next rows: rows that are a power of two apart share
  * so few cache sets that none would still be cached the next time. */
@@ -198,7 +219,7 @@ static inline void transpose_4x4(const unsigned char *from, int64_t from_stride,
         to + whole_columns * destination_stride, destination_stride);                              \
   }
 
-TRANSPOSE_SQUARES(transpose_4, transpose_8x8, transpose_any_4, 8, 4)
+TRANSPOSE_SQUARES(transpose_4, transpose_8x8, transpose_edge_4, 8, 4)
 TRANSPOSE_SQUARES(transpose_8, transpose_4x4, transpose_any_8, 4, 8)
 
 #else
