@@ -38,6 +38,20 @@ static bool make(sample *s, test_random *random) {
   return true;
 }
 
+static bool make_half(sample *s, test_random *random) {
+  make(s, random);
+  s->accumulate = COMPUTE_F32;
+  s->a = s->b = test_random_integer(random, 0, 1) ? COMPUTE_F16 : COMPUTE_BF16;
+  if (test_random_integer(random, 0, 3) == 0) s->b = COMPUTE_F32;
+  s->output = s->a;
+  return true;
+}
+
+static void narrow_products_of_halves_are_right(void **state) {
+  (void)state;
+  check_samples(make_half, SAMPLES, 2);
+}
+
 static void narrow_products_are_right(void **state) {
   (void)state;
   check_samples(make, SAMPLES, 2);
@@ -103,45 +117,54 @@ static void narrow_kernels_of_bytes_are_chosen(void **state) {
   fixture_close(&f);
 }
 
+static bool is_narrow(const fixture *f, const sample *s, test_random *random) {
+  operands o = make_operands(s, random);
+  description d;
+  cpu_kernel *kernel;
+  describe(s, &o, &d);
+  assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f->device, &d.descriptor, &kernel), COMPUTE_OK);
+  const bool narrow = strstr(kernel->description, "narrow") != NULL;
+  cpu_kernel_destroy(kernel);
+  release_operands(&o);
+  return narrow;
+}
+
 static void narrow_kernels_are_chosen(void **state) {
   (void)state;
   static const struct {
     int64_t m, n, k;
     layout c;
-    bool narrow;
-  } cases[] = {
-      {3000, 4, 4, DENSE, true},   {4, 3000, 4, DENSE, true},    {3000, 4, 40, DENSE, false},
-      {3000, 9, 4, DENSE, true},   {3000, 9, 9, DENSE, false},   {3000, 16, 4, DENSE, false},
-      {16, 3000, 16, DENSE, true}, {16, 3000, 17, DENSE, false}, {17, 3000, 4, DENSE, false},
-      {3000, 8, 32, DENSE, true},  {100, 4, 4, DENSE, false},    {3000, 4, 4, GAPS, false}};
+    bool narrow, half; /* for f32; for f16 */
+  } cases[] = {{3000, 4, 4, DENSE, true, true},     {4, 3000, 4, DENSE, true, true},
+               {3000, 4, 40, DENSE, false, false},  {3000, 9, 4, DENSE, true, true},
+               {3000, 9, 9, DENSE, false, false},   {3000, 16, 4, DENSE, false, true},
+               {16, 3000, 16, DENSE, true, false},  {8, 3000, 16, DENSE, true, true},
+               {16, 3000, 17, DENSE, false, false}, {17, 3000, 4, DENSE, false, false},
+               {3000, 8, 32, DENSE, true, true},    {100, 4, 4, DENSE, false, false},
+               {3000, 4, 4, GAPS, false, true}};
   test_random random = {.state = 9};
   fixture f;
   assert_true(open_device(&f, 2, NULL, "none"));
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    const sample s = {.a = COMPUTE_F32,
-                      .b = COMPUTE_F32,
-                      .accumulate = COMPUTE_F32,
-                      .output = COMPUTE_F32,
-                      .m = cases[i].m,
-                      .n = cases[i].n,
-                      .k = cases[i].k,
-                      .layout_c = cases[i].c};
-    operands o = make_operands(&s, &random);
-    description d;
-    describe(&s, &o, &d);
-    cpu_kernel *kernel;
-    assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &d.descriptor, &kernel),
-                     COMPUTE_OK);
-    assert_int_equal(strstr(kernel->description, "narrow") != NULL, cases[i].narrow);
-    cpu_kernel_destroy(kernel);
-    release_operands(&o);
-  }
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int half = 0; half < 2; half++) {
+      const compute_dtype dtype = half ? COMPUTE_F16 : COMPUTE_F32;
+      const sample s = {.a = dtype,
+                        .b = dtype,
+                        .accumulate = COMPUTE_F32,
+                        .output = dtype,
+                        .m = cases[i].m,
+                        .n = cases[i].n,
+                        .k = cases[i].k,
+                        .layout_c = cases[i].c};
+      assert_int_equal(is_narrow(&f, &s, &random), half ? cases[i].half : cases[i].narrow);
+    }
   fixture_close(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(narrow_products_are_right),
+      cmocka_unit_test(narrow_products_of_halves_are_right),
       cmocka_unit_test(narrow_kernels_are_chosen),
       cmocka_unit_test(narrow_products_of_bytes_are_exact),
       cmocka_unit_test(narrow_kernels_of_bytes_are_chosen),

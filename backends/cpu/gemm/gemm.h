@@ -139,6 +139,10 @@ void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const vo
                        int64_t sums_row, int64_t row, int64_t rows, int64_t column,
                        int64_t columns);
 
+/* The same for sums of all rows that lie column by column. */
+void gemm_epilogue_run_turned(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
+                              int64_t column, int64_t columns);
+
 /* cpu_gemm_kind without OpenBLAS, whose order of summation depends on the number of rows. Needed if
  * a plan computes a product a few rows at a time: the split depends on the number of threads. */
 extern const cpu_kind cpu_even_gemm_kind;

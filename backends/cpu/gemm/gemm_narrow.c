@@ -18,6 +18,13 @@ enum {
   TASK_OPERATIONS = 1 << 16 /* multiply-adds that pay for one more thread */
 };
 
+/* B's values of a block, if its elements have another type; and sums, as rows or as columns. */
+typedef struct narrow_room {
+  _Alignas(64) unsigned char b[CPU_NARROW_DEPTH * CPU_NARROW_BYTES];
+  _Alignas(64) unsigned char sums[CPU_NARROW_ROWS * CPU_NARROW_BYTES];
+  _Alignas(64) unsigned char turned[CPU_NARROW_ROWS * CPU_NARROW_BYTES];
+} narrow_room;
+
 /* A unit is some columns of one batch entry; a task is `chunk` consecutive units. */
 typedef struct narrow_launch {
   const cpu_gemm *gemm;
@@ -49,10 +56,26 @@ static const cpu_finish *finish_of(const cpu_gemm *gemm) {
   return first <= 0 || problem->extra[first - 1].column == 0 ? finish : NULL;
 }
 
-static cpu_narrow_block block_of(const gemm_problem *problem, const gemm_matrix *matrix,
-                                 int64_t column, int64_t count) {
+/* Lines of values one after another: `lines` lines of `count` elements, the first of which are
+ * `step` apart. */
+static void load_lines(const cpu_gemm *gemm, const gemm_operand *from, const unsigned char *source,
+                       int64_t step, int64_t lines, int64_t count, int64_t along, unsigned char *to,
+                       int64_t to_step) {
+  const cpu_load_loop load = gemm->head.device->isa->tile->load[from->dtype];
+  if (along == 1 && step == count && to_step == count) {
+    load(lines * count, to, source, 1);
+    return;
+  }
+  for (int64_t l = 0; l < lines; l++)
+    load(count, to + l * to_step * gemm->problem.size, source + l * step * from->size, along);
+}
+
+/* A has been converted already. */
+static cpu_narrow_block block_of(const cpu_gemm *gemm, const gemm_matrix *matrix, int64_t column,
+                                 int64_t count, narrow_room *room) {
+  const gemm_problem *problem = &gemm->problem;
   const gemm_operand *b = &problem->b;
-  return (cpu_narrow_block){.m = problem->m,
+  cpu_narrow_block block = {.m = problem->m,
                             .n = count,
                             .k = problem->k,
                             .a = matrix->a,
@@ -62,6 +85,20 @@ static cpu_narrow_block block_of(const gemm_problem *problem, const gemm_matrix 
                             .b_k = b->row,
                             .b_column = b->column,
                             .factor = 1};
+  if (problem->a.dtype != problem->accumulate) {
+    block.a_row = problem->k;
+    block.a_k = 1;
+  }
+  if (b->dtype == problem->accumulate) return block;
+  if (b->column == 1) {
+    block.b_k = CPU_NARROW_BYTES / (int64_t)problem->size;
+    load_lines(gemm, b, block.b, b->row, problem->k, count, 1, room->b, block.b_k);
+  } else {
+    block.b_column = problem->k;
+    load_lines(gemm, b, block.b, b->column, count, problem->k, 1, room->b, problem->k);
+  }
+  block.b = room->b;
+  return block;
 }
 
 /* Finishes a block's sums, and stores them in C. */
@@ -91,13 +128,12 @@ static void finish_block(const narrow_launch *launch, const gemm_matrix *matrix,
 
 /* Multiplies up to CPU_NARROW_BYTES of columns. */
 static void multiply_block(const narrow_launch *launch, const gemm_matrix *matrix, int64_t column,
-                           int64_t count) {
+                           int64_t count, narrow_room *room) {
   const cpu_gemm *gemm = launch->gemm;
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *c = &problem->output[0];
   const int64_t most = CPU_NARROW_BYTES / (int64_t)problem->size;
-  _Alignas(64) unsigned char sums[CPU_NARROW_ROWS * CPU_NARROW_BYTES];
-  cpu_narrow_block block = block_of(problem, matrix, column, count);
+  cpu_narrow_block block = block_of(gemm, matrix, column, count, room);
   cpu_narrow_block stored = block;
   stored.c = matrix->output[0] + column * c->column * c->size;
   stored.c_row = c->row;
@@ -107,14 +143,20 @@ static void multiply_block(const narrow_launch *launch, const gemm_matrix *matri
     launch->loops->multiply(&stored);
     return;
   }
-  block.c = sums;
+  block.c = room->sums;
   block.c_row = most;
   block.c_column = 1;
   launch->loops->multiply(&block);
-  if (launch->finish)
-    finish_block(launch, matrix, &stored, (float *)(void *)sums);
-  else
-    gemm_epilogue_run(gemm, matrix, sums, most, 0, problem->m, column, count);
+  if (launch->finish) {
+    finish_block(launch, matrix, &stored, (float *)(void *)room->sums);
+  } else if (c->column != 1 && c->row == 1) {
+    stored.c = room->turned;
+    stored.c_column = problem->m;
+    launch->loops->turn_out(&stored, room->sums);
+    gemm_epilogue_run_turned(gemm, matrix, room->turned, column, count);
+  } else {
+    gemm_epilogue_run(gemm, matrix, room->sums, most, 0, problem->m, column, count);
+  }
 }
 
 static void narrow_task(void *argument, int64_t task, int32_t worker) {
@@ -122,14 +164,21 @@ static void narrow_task(void *argument, int64_t task, int32_t worker) {
   const gemm_problem *problem = &launch->gemm->problem;
   const int64_t most = CPU_NARROW_BYTES / (int64_t)problem->size;
   const int64_t end = cpu_min((task + 1) * launch->chunk, problem->batches * launch->units);
+  _Alignas(64) unsigned char a[CPU_NARROW_ROWS * CPU_NARROW_DEPTH * sizeof(double)];
   gemm_matrix matrix;
+  narrow_room room;
   (void)worker;
   for (int64_t unit = task * launch->chunk; unit < end; unit++) {
     const int64_t first = unit % launch->units * launch->columns;
     const int64_t last = cpu_min(first + launch->columns, problem->n);
     gemm_problem_matrix(problem, launch->pointers, unit / launch->units, &matrix);
+    if (problem->a.dtype != problem->accumulate) {
+      load_lines(launch->gemm, &problem->a, matrix.a, problem->a.row, problem->m, problem->k,
+                 problem->a.column, a, problem->k);
+      matrix.a = a;
+    }
     for (int64_t column = first; column < last; column += most)
-      multiply_block(launch, &matrix, column, cpu_min(most, last - column));
+      multiply_block(launch, &matrix, column, cpu_min(most, last - column), &room);
   }
 }
 
@@ -148,6 +197,11 @@ static compute_status narrow_run(const cpu_kernel *kernel, void *const *pointers
   return COMPUTE_OK;
 }
 
+/* `true` if elements of the operand become values of the accumulating type in registers. */
+static bool is_loaded(const gemm_problem *problem, const gemm_operand *operand) {
+  return cpu_type_of(operand->dtype) == cpu_type_of(problem->accumulate);
+}
+
 static const char *refuse(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *c = &problem->output[0];
@@ -155,9 +209,12 @@ static const char *refuse(const cpu_gemm *gemm) {
       (problem->m > FEW_ROWS && problem->k > FEW_DEPTH))
     return "more than one long side";
   if (problem->n < cpu_divide_up(LEAST_COLUMNS, problem->batches)) return "no long side";
-  if (!loops_of(gemm) || problem->a.dtype != problem->accumulate ||
-      problem->b.dtype != problem->accumulate || gemm->filled || gemm->even)
+  if (!loops_of(gemm) || problem->type->group > 1 || !is_loaded(problem, &problem->a) ||
+      !is_loaded(problem, &problem->b) || gemm->filled || gemm->even)
     return "operands of other types";
+  if (problem->b.dtype != problem->accumulate && problem->b.column == 1 &&
+      (problem->m > FEW_ROWS || problem->k > FEW_DEPTH))
+    return "many lines to convert";
   if (!is_line(&problem->b, problem->k)) return "strides of the long operand";
   if (gemm->factor != 0 && !is_line(c, problem->m)) return "strides of the result";
   return NULL;

@@ -20,47 +20,74 @@ bool gemm_sums_in_place(const cpu_gemm *gemm, void *const *pointers) {
 
 /* ---- The epilogue --------------------------------------------------------------------------- */
 
-/* Returns the byte offset of (row, column) in an operand, and its steps from row to row and column
- * to column. */
-static int64_t block_steps(const gemm_operand *operand, int64_t row, int64_t column,
+/* Returns the byte offset of (row, column) in an operand, and its steps from row to row, which are
+ * dimension r of the box, and from column to column. */
+static int64_t block_steps(const gemm_operand *operand, int64_t row, int64_t column, int r,
                            int64_t step[CPU_BOX_RANK]) {
-  step[0] = operand->row;
-  step[1] = operand->column;
+  step[r] = operand->row;
+  step[1 - r] = operand->column;
   return (row * operand->row + column * operand->column) * operand->size;
+}
+
+/* `true` if short lines run together (box.c): every operand is contiguous along them. */
+static bool lines_are_contiguous(const cpu_box *box) {
+  const cpu_program *program = box->program;
+  if (cpu_program_places(program)) return false;
+  for (uint32_t i = 0; i < program->input_count; i++)
+    if (box->input_step[i][box->rank - 1] != 0 && box->input_step[i][box->rank - 1] != 1)
+      return false;
+  for (uint32_t k = 0; k < program->output_count; k++)
+    if (box->output_step[k][box->rank - 1] != 1) return false;
+  return true;
+}
+
+/* Rows of C are dimension r of the box. */
+static void run_epilogue(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
+                         int64_t sums_line, int64_t row, int64_t rows, int64_t column,
+                         int64_t columns, int r) {
+  const gemm_problem *problem = &gemm->problem;
+  const int c = 1 - r;
+  cpu_box box;
+  if (rows == 0 || columns == 0) return;
+  box.program = gemm->epilogue;
+  box.rank = 2;
+  box.count[r] = rows;
+  box.count[c] = columns;
+  box.dimension[r] = problem->row_dimension;
+  box.dimension[c] = problem->column_dimension;
+  box.pace[0] = box.pace[1] = 1;
+  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++)
+    box.coordinate[d] = problem->coordinates ? matrix->coordinate[d] : 0;
+  box.coordinate[box.dimension[r]] = row;
+  box.coordinate[box.dimension[c]] = column;
+  box.position = matrix->position + row * problem->row_position + column * problem->column_position;
+  box.position_step[r] = problem->row_position;
+  box.position_step[c] = problem->column_position;
+  box.input[0] = sums;
+  box.input_step[0][0] = sums_line;
+  box.input_step[0][1] = 1;
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    box.input[i + 1] =
+        matrix->extra[i] + block_steps(&problem->extra[i], row, column, r, box.input_step[i + 1]);
+  for (uint32_t k = 0; k < problem->output_count; k++)
+    box.output[k] =
+        matrix->output[k] + block_steps(&problem->output[k], row, column, r, box.output_step[k]);
+  /* Whole blocks if every operand is dense; else lines, or across them if they are much shorter. */
+  const bool is_long = box.count[1] >= 32 || box.count[1] >= box.count[0];
+  cpu_box_merge(&box);
+  cpu_box_run(&box, is_long || lines_are_contiguous(&box) ? box.rank - 1 : 0);
 }
 
 void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
                        int64_t sums_row, int64_t row, int64_t rows, int64_t column,
                        int64_t columns) {
-  const gemm_problem *problem = &gemm->problem;
-  cpu_box box;
-  if (rows == 0 || columns == 0) return;
-  box.program = gemm->epilogue;
-  box.rank = 2;
-  box.count[0] = rows;
-  box.count[1] = columns;
-  box.dimension[0] = problem->row_dimension;
-  box.dimension[1] = problem->column_dimension;
-  box.pace[0] = box.pace[1] = 1;
-  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++)
-    box.coordinate[d] = problem->coordinates ? matrix->coordinate[d] : 0;
-  box.coordinate[box.dimension[0]] = row;
-  box.coordinate[box.dimension[1]] = column;
-  box.position = matrix->position + row * problem->row_position + column * problem->column_position;
-  box.position_step[0] = problem->row_position;
-  box.position_step[1] = problem->column_position;
-  box.input[0] = sums;
-  box.input_step[0][0] = sums_row;
-  box.input_step[0][1] = 1;
-  for (uint32_t i = 0; i < problem->extra_count; i++)
-    box.input[i + 1] =
-        matrix->extra[i] + block_steps(&problem->extra[i], row, column, box.input_step[i + 1]);
-  for (uint32_t k = 0; k < problem->output_count; k++)
-    box.output[k] =
-        matrix->output[k] + block_steps(&problem->output[k], row, column, box.output_step[k]);
-  /* Whole blocks if every operand is dense; else rows, or columns if they are much longer. */
-  cpu_box_merge(&box);
-  cpu_box_run(&box, columns >= 32 || columns >= rows ? box.rank - 1 : 0);
+  run_epilogue(gemm, matrix, sums, sums_row, row, rows, column, columns, 0);
+}
+
+void gemm_epilogue_run_turned(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
+                              int64_t column, int64_t columns) {
+  const int64_t rows = gemm->problem.m;
+  run_epilogue(gemm, matrix, sums, rows, 0, rows, column, columns, 1);
 }
 
 /* ---- Reading the descriptor ------------------------------------------------------------------ */
