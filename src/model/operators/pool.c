@@ -315,7 +315,8 @@ static double read_points(bool maximum, const float *plane, const region_point *
   for (int64_t n = 0; n < count; n++) {
     const region_point *p = &points[n];
     double value[4] = {0};
-    for (int k = 0; p->at[0] >= 0 && k < 4; k++) value[k] = p->weight[k] * (double)plane[p->at[k]];
+    if (p->at[0] >= 0)
+      for (int k = 0; k < 4; k++) value[k] = p->weight[k] * (double)plane[p->at[k]];
     if (maximum)
       result = larger(result, larger(larger(value[0], value[1]), larger(value[2], value[3])));
     else
@@ -401,35 +402,53 @@ static bool whole_side(double scale, double from, double to, int64_t bin, int64_
   return true;
 }
 
+/* A part of a plane: rows top … bottom − 1 and columns left … right − 1. */
+typedef struct region_bin {
+  int64_t top, bottom, left, right;
+} region_bin;
+
+/* The largest number of a bin in each channel, or 0 if the bin is empty. Results are `step`
+ * apart. */
+static void pool_bin(const float *planes, const compute_shape *shape, const region_bin *bin,
+                     int64_t channels, float *result, int64_t step) {
+  const int64_t width = shape_at(*shape, 3), plane = shape_at(*shape, 2) * width;
+  for (int64_t c = 0; c < channels; c++, planes += plane, result += step) {
+    float most = bin->top < bin->bottom && bin->left < bin->right ? -INFINITY : 0;
+    for (int64_t row = bin->top; row < bin->bottom; row++)
+      for (int64_t column = bin->left; column < bin->right; column++) {
+        const float x = planes[row * width + column];
+        most = x > most ? x : most;
+      }
+    *result = most;
+  }
+}
+
 /* x [n, c, h, w] and regions [r, 5] → [r, c, rows, columns] */
 static compute_status pool_regions(void *user, const compute_call_arguments *a, int32_t part,
                                    int32_t parts) {
   const region_options *o = user;
   const compute_shape *x = &a->inputs[0].shape, *y = &a->outputs[0].shape;
-  const int64_t bins = shape_at(*y, 2) * shape_at(*y, 3), width = shape_at(*x, 3);
+  const int64_t channels = shape_at(*y, 1), bins = shape_at(*y, 2) * shape_at(*y, 3);
   float *result = a->outputs[0].data;
   int64_t first, end;
-  compute_call_share(shape_at(*y, 0) * shape_at(*y, 1) * bins, part, parts, &first, &end);
+  region_bin bin = {0};
+  compute_call_share(shape_at(*y, 0) * bins, part, parts, &first, &end);
   for (int64_t i = first; i < end; i++) {
-    const int64_t bin = i % bins, c = i / bins % shape_at(*y, 1), r = i / bins / shape_at(*y, 1);
+    const int64_t r = i / bins, number = i % bins, column = number % shape_at(*y, 3);
     const float *region = (const float *)a->inputs[1].data + 5 * r, *planes = NULL;
-    int64_t top, bottom, left, right;
+    const bool is_new = i == first || column == 0; /* else as high as the bin before */
     const double image = (double)region[0];
     const compute_status status = image_of(
         a, r, image >= 0 && image < (double)shape_at(*x, 0) ? (int64_t)image : -1, &planes);
     if (status) return status;
-    if (!whole_side(o->scale, (double)region[2], (double)region[4], bin / shape_at(*y, 3),
-                    shape_at(*y, 2), shape_at(*x, 2), &top, &bottom) ||
-        !whole_side(o->scale, (double)region[1], (double)region[3], bin % shape_at(*y, 3),
-                    shape_at(*y, 3), width, &left, &right))
+    if ((is_new &&
+         !whole_side(o->scale, (double)region[2], (double)region[4], number / shape_at(*y, 3),
+                     shape_at(*y, 2), shape_at(*x, 2), &bin.top, &bin.bottom)) ||
+        !whole_side(o->scale, (double)region[1], (double)region[3], column, shape_at(*y, 3),
+                    shape_at(*x, 3), &bin.left, &bin.right))
       return compute_call_fail(a, COMPUTE_ERROR_INVALID_ARGUMENT,
                                "region %" PRId64 " is not finite", r);
-    const float *plane = planes + c * shape_at(*x, 2) * width;
-    float most = top < bottom && left < right ? -INFINITY : 0;
-    for (int64_t row = top; row < bottom; row++)
-      for (int64_t column = left; column < right; column++)
-        most = fmaxf(most, plane[row * width + column]);
-    result[i] = most;
+    pool_bin(planes, x, &bin, channels, result + r * channels * bins + number, bins);
   }
   return COMPUTE_OK;
 }
