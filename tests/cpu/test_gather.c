@@ -214,6 +214,57 @@ static void scatter_adds_in_order_and_rounds_once(void **state) {
   }
 }
 
+/* Runs of consecutive indices of every length, also from −1 to 0, which are no neighbours. */
+static void scatter_adds_neighbours_as_one_run(void **state) {
+  (void)state;
+  for (int32_t threads = 1; threads <= 3; threads += 2) {
+    fixture f;
+    test_random random = {.state = 80};
+    assert_true(fixture_open(&f, threads, NULL));
+    for (int trial = 0; trial < 8 * (TYPES - 1); trial++) {
+      const int64_t axis = test_random_integer(&random, 40, 90);
+      const sample s = {.dtype = all_types[trial % (TYPES - 1)],
+                        .index_dtype = trial % 2 ? COMPUTE_I64 : COMPUTE_I32,
+                        .rank = 2,
+                        .size = {test_random_integer(&random, 1, 9), 700},
+                        .indexed = 2,
+                        .varying = 2,
+                        .axis_size = axis};
+      kernel_blocks b = create_blocks(&s, &random);
+      for (int64_t e = 0; e < b.index.elements;) {
+        const int64_t start = test_random_integer(&random, -axis, axis - 1);
+        const int64_t end = e + test_random_integer(&random, 1, cpu_min(axis - start, 50));
+        for (int64_t i = e; i < end && i < b.index.elements; i++)
+          block_set(&b.index, i, (double)(start + i - e));
+        e = end;
+      }
+      block_fill(&b.axis, is_unsigned(s.dtype) ? 0 : -1, 3, &random);
+      block_fill(&b.dense, is_unsigned(s.dtype) ? 0 : -1, 3, &random);
+      check_scatter(&f, &s, &b);
+      release_blocks(&b);
+    }
+    fixture_close(&f);
+  }
+}
+
+/* As many tiles as threads are enough: each range would read all indices again. */
+static void ranges_are_for_idle_threads_only(void **state) {
+  (void)state;
+  const sample s = {COMPUTE_F32, COMPUTE_I64, 2, {2, 30000}, 2, 2, 3500};
+  test_random random = {.state = 81};
+  fixture f;
+  cpu_kernel *kernel;
+  compute_operand in[2], out;
+  assert_true(fixture_open(&f, 2, NULL));
+  kernel_blocks b = create_blocks(&s, &random);
+  const compute_kernel_descriptor k = describe(&s, &b, COMPUTE_KERNEL_SCATTER, in, &out);
+  assert_int_equal(cpu_kind_prepare(&cpu_scatter_kind, f.device, &k, &kernel), COMPUTE_OK);
+  assert_non_null(strstr(kernel->description, "2 tiles by 1 ranges"));
+  cpu_kernel_destroy(kernel);
+  release_blocks(&b);
+  fixture_close(&f);
+}
+
 /* Large enough for several tasks: rows of an embedding, single elements, a histogram, few columns,
  * and f16 sums whose axis exceeds one worker's scratch memory. */
 static const sample large_samples[] = {
@@ -400,6 +451,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gather_takes_the_chosen_elements),
       cmocka_unit_test(scatter_adds_in_order_and_rounds_once),
+      cmocka_unit_test(scatter_adds_neighbours_as_one_run),
+      cmocka_unit_test(ranges_are_for_idle_threads_only),
       cmocka_unit_test(large_launches_agree),
       cmocka_unit_test(lines_share_their_indices),
       cmocka_unit_test(many_small_updates_do_not_vanish),

@@ -34,6 +34,33 @@ static inline bool cpu_index_inside(int64_t place, int64_t axis_size) {
   return (uint64_t)place < (uint64_t)axis_size;
 }
 
+/* `true` if eight indices, contiguous from `first` on, are start, start + 1, … . */
+#define CPU_INDEX_EIGHT(name, type)                                                                \
+  static inline bool name(const void *indices, int64_t first, int64_t start) {                     \
+    const type *x = (const type *)indices + first;                                                 \
+    int64_t others = 0;                                                                            \
+    if (x[7] - start != 7) return false; /* most random ones */                                    \
+    for (int i = 0; i < 7; i++) others |= x[i] ^ (start + i);                                      \
+    return others == 0;                                                                            \
+  }
+CPU_INDEX_EIGHT(cpu_index_eight_narrow, int32_t)
+CPU_INDEX_EIGHT(cpu_index_eight_wide, int64_t)
+#undef CPU_INDEX_EIGHT
+
+/* Number of contiguous indices from `first` on, in eights, whose places are neighbours. */
+static inline int64_t cpu_index_neighbours(const void *indices, int64_t first, int64_t count,
+                                           bool wide) {
+  int64_t found = 0;
+  const int64_t start = cpu_index_read(indices, first, wide);
+  /* Negative ones count from the end: −1 and 0 are no neighbours. */
+  const int64_t most = start < 0 ? cpu_min(count, -start) : count;
+  while (found + 8 <= most &&
+         (wide ? cpu_index_eight_wide(indices, first + found, start + found)
+               : cpu_index_eight_narrow(indices, first + found, start + found)))
+    found += 8;
+  return found;
+}
+
 /* Strides of that position over all dimensions of a descriptor whose indices are inputs[1]. */
 void cpu_index_position_strides(const compute_kernel_descriptor *descriptor,
                                 int64_t stride[COMPUTE_MAX_RANK]);

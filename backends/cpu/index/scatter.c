@@ -120,6 +120,33 @@ static bool choose(const run *r, choice *c) {
   return count > 0;
 }
 
+/* `true` if many updates of a run probably have neighbouring destinations. */
+static bool has_neighbours(const run *r) {
+  enum { SHORTEST = 32 };
+  if (r->count < SHORTEST || r->sum_step != 0 || r->axis_step != 1 || r->index_step != 1 ||
+      r->update_step != 1 || r->begin != 0 || r->end != r->axis_size)
+    return false;
+  for (int64_t i = 0; i <= r->count - 8; i += r->count / 4)
+    if (cpu_index_neighbours(r->indices, i, 8, r->wide_index)) return true;
+  return false;
+}
+
+/* Adds such updates: neighbours as slices. */
+static void scatter_neighbours(const run *r, const scatter_loops *loops, int64_t bytes) {
+  for (int64_t done = 0; done < r->count;) {
+    const int64_t alike = cpu_index_neighbours(r->indices, done, r->count - done, r->wide_index);
+    run next = *r;
+    const int64_t place =
+        cpu_index_resolve(cpu_index_read(r->indices, done, r->wide_index), r->wrap);
+    next.sums = (unsigned char *)r->sums + (place - r->origin) * bytes;
+    next.updates = (const unsigned char *)r->updates + done * bytes;
+    next.sum_step = 1;
+    next.count = cpu_max(alike, 1);
+    loops->slice(&next);
+    done += next.count;
+  }
+}
+
 /* The stored result for an element `a` and an update `b`. Integers wrap, so they are added and
  * multiplied as unsigned. */
 #define JOIN_ADD(type, arithmetic, a, b) (type)((arithmetic)(a) + (arithmetic)(b))
@@ -309,6 +336,8 @@ static void scatter_run(const job *j, const cpu_nest *along, const int64_t *at, 
   if (kernel->rounds) widen_run(j, &r, place, column);
   if (slice)
     kernel->loops->slice(&r);
+  else if (has_neighbours(&r))
+    scatter_neighbours(&r, kernel->loops, kernel->rounds ? (int64_t)sizeof(float) : bytes);
   else
     kernel->loops->elements(&r);
 }
@@ -533,12 +562,13 @@ static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
   count_tiles(kernel);
   if (kernel->tiles < wanted) {
     const int64_t width = cpu_divide_up(line, cpu_divide_up(wanted, kernel->free_count / line));
-    kernel->width = cpu_min(kernel->width, cpu_divide_up(width, LINE) * LINE);
+    const bool along = line < SHORT && cpu_nest_length(&kernel->colliding) > line;
+    kernel->width = cpu_min(kernel->width, along ? width : cpu_divide_up(width, LINE) * LINE);
     count_tiles(kernel);
   }
   /* Every range costs a pass over all indices. */
-  if (kernel->tiles < wanted)
-    kernel->ranges = cpu_min(cpu_min(threads, cpu_divide_up(wanted, kernel->tiles)), axis);
+  const int64_t parts = cpu_min(wanted, threads);
+  if (kernel->tiles < parts) kernel->ranges = cpu_min(cpu_divide_up(parts, kernel->tiles), axis);
   if (kernel->rounds && cpu_divide_up(axis, kernel->ranges) > SUMS / kernel->width) {
     kernel->width = cpu_min(kernel->width, cpu_max(RUN / 4, SUMS / axis / LINE * LINE));
     count_tiles(kernel);
