@@ -104,6 +104,63 @@ static void every_layout_agrees_with_the_reference(void **state) {
 }
 
 /* Rows of one block and of several, few and many rows, contiguous and strided. */
+/* Short rows one after another, which pass their stages as one line, and with gaps. */
+static void short_rows_of_every_length_agree(void **state) {
+  (void)state;
+  for (int i = 0; fixture_sets[i]; i++)
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+      fixture f;
+      test_random random = {.state = 18};
+      if (!fixture_open(&f, threads, fixture_sets[i])) continue;
+      for (int64_t length = 1; length < 34; length++)
+        for (int operation = 0; operation < 3; operation++) {
+          const size_t t = (size_t)(length + operation) % (sizeof types / sizeof *types);
+          const sample s = {.operation = (compute_row_operation)operation,
+                            .input = types[t].input,
+                            .accumulate = types[t].accumulate,
+                            .output = types[t].output,
+                            .rank = 2,
+                            .size = {test_random_integer(&random, 1, 2000), length}};
+          const int64_t gaps = test_random_integer(&random, 0, 2) == 0;
+          const int64_t in_strides[] = {length + gaps, 1}, out_strides[] = {length, 1};
+          run_sample(&f, &s, in_strides, out_strides, -3, 3, &random);
+        }
+      fixture_close(&f);
+    }
+}
+
+/* Line by line, a prologue took longer than the rest. */
+static void short_rows_pass_their_stages_together(void **state) {
+  (void)state;
+  static const struct {
+    int64_t length, row;
+    bool turned;
+  } cases[] = {{19, 19, true}, {19, 20, true}, {16, 16, true}, {40, 40, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int64_t length = cases[i].length;
+    const sample s = {.operation = COMPUTE_ROW_SOFTMAX,
+                      .input = COMPUTE_F32,
+                      .accumulate = COMPUTE_F32,
+                      .output = COMPUTE_F32,
+                      .rank = 2,
+                      .size = {300, length}};
+    const int64_t in_strides[] = {cases[i].row, 1}, out_strides[] = {length, 1};
+    fixture f;
+    cpu_kernel *kernel;
+    assert_true(fixture_open(&f, 2, NULL));
+    block input = block_create(s.input, 2, s.size, in_strides);
+    block output = block_create(s.output, 2, s.size, out_strides);
+    const compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
+    const compute_kernel_descriptor k = describe(&s, &in, &out);
+    assert_int_equal(cpu_kind_prepare(&cpu_row_kind, f.device, &k, &kernel), COMPUTE_OK);
+    assert_int_equal(strstr(kernel->description, "turned") != NULL, cases[i].turned);
+    cpu_kernel_destroy(kernel);
+    block_release(&input);
+    block_release(&output);
+    fixture_close(&f);
+  }
+}
+
 static void long_rows_agree_in_both_directions(void **state) {
   (void)state;
   static const int64_t shapes[][2] = {{1, 200003}, {3, 70001}, {40, 9000}, {17, 33000},
@@ -452,6 +509,8 @@ static void failures_are_reported_and_leave_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_layout_agrees_with_the_reference),
+      cmocka_unit_test(short_rows_of_every_length_agree),
+      cmocka_unit_test(short_rows_pass_their_stages_together),
       cmocka_unit_test(long_rows_agree_in_both_directions),
       cmocka_unit_test(outputs_larger_than_the_cache_agree),
       cmocka_unit_test(infinities_and_nans_behave_as_in_the_formulas),

@@ -29,10 +29,11 @@
 #include "core/nest.h"
 
 enum {
-  LONG_ROW = 1024, /* shorter rows do not pay for non-temporal stores, which go row by row */
-  TILE = 1024,     /* results between the row operation and the epilogue */
-  SHORT_ROW = 32,  /* shorter rows are processed in wide groups, however few there are */
-  NARROWEST = 16,  /* minimum rows of a wide group, if there are as many: a cache line */
+  LONG_ROW = 1024,  /* shorter rows do not pay for non-temporal stores, which go row by row */
+  TILE = 1024,      /* results between the row operation and the epilogue */
+  SHORT_ROW = 32,   /* shorter rows are processed in wide groups, however few there are */
+  LEAST_TURNED = 4, /* elements of rows that transposing pays for */
+  NARROWEST = 16,   /* minimum rows of a wide group, if there are as many: a cache line */
   WIDEST = 512,
   GROUP = 1 << 12, /* elements of a single group: with its results it fills an L1 cache */
   BLOCK = 1 << 15, /* maximum elements of a block: with its results it fits an L2 cache */
@@ -58,8 +59,9 @@ typedef struct row_kernel {
   int32_t gain, bias; /* operand numbers if the normalizing loop can multiply rows by gain and add
                        * bias, with no further epilogue; otherwise −1 */
   bool affine_bf16;   /* gain, bias and results are bf16 */
-  bool whole;         /* softmax in one loop, from elements to results */
-  bool split;         /* threads share the blocks of a group, not the groups */
+  bool turns_input, turns_output; /* whole rows pass a stage as one line (run_turned) */
+  bool whole;                     /* softmax in one loop, from elements to results */
+  bool split;                     /* threads share the blocks of a group, not the groups */
   int64_t row_count, length;
   int64_t width, groups_per_line, groups;
   int64_t block, blocks;
@@ -116,7 +118,7 @@ static int64_t dense_step(const row_kernel *kernel, int64_t length) {
 /* `true` if neighbouring rows are contiguous in all operands of a stage, as in contiguous tensors,
  * so that several rows form one long line. */
 static bool rows_continue(const row_kernel *kernel, const cpu_stage *stage) {
-  if (kernel->wide || stage->coordinates) return false;
+  if (stage->coordinates) return false;
   for (int32_t k = 0; k < CPU_NEST_OPERANDS; k++) {
     const bool read = k >= stage->first_input && k < stage->first_input + stage->inputs;
     const bool written = k >= stage->first_output && k < stage->first_output + stage->outputs;
@@ -127,13 +129,34 @@ static bool rows_continue(const row_kernel *kernel, const cpu_stage *stage) {
   return true;
 }
 
+/* Runs a stage over whole short rows of a wide group, as one long line, and turns them from or to
+ * the panel: line by line, each element would be read or written by itself. */
+static void run_turned(job *j, const cpu_stage *stage, int64_t rows, unsigned char *values) {
+  const row_kernel *kernel = j->launch->kernel;
+  const int64_t bytes = (int64_t)kernel->value_bytes, length = kernel->length;
+  const int64_t step = kernel->width * bytes;
+  const int32_t operand = stage->epilogue ? stage->first_output : stage->first_input;
+  const cpu_transpose_block transpose =
+      kernel->head.device->isa->tile->transpose[bytes == sizeof(double) ? 3 : 2];
+  const bool direct = stage->identity && cpu_nest_step(&kernel->along, operand) == 1;
+  set_place(j, 0, 0);
+  unsigned char *lines = direct ? cpu_place_address(stage, &j->place, j->launch->pointers, operand)
+                                : j->buffer + kernel->buffer_bytes / 2;
+  if (stage->epilogue) transpose(length, rows, values, step, lines, length * bytes);
+  if (!direct)
+    cpu_stage_run(stage, &kernel->along, &j->place, j->launch->pointers, lines, rows * length,
+                  j->scratch, false);
+  if (!stage->epilogue) transpose(rows, length, lines, length * bytes, values, step);
+}
+
 /* Runs a stage over `length` positions of `rows` rows, line by line, with values `step` apart. */
 static void run_stage(job *j, const cpu_stage *stage, int64_t row, int64_t rows, int64_t first,
                       int64_t length, unsigned char *values, int64_t step) {
   const row_kernel *kernel = j->launch->kernel;
   const bool stream = stage->epilogue && kernel->stream;
   int64_t lines = kernel->wide ? length : rows;
-  if (lines > 1 && length == kernel->length && length == step && rows_continue(kernel, stage)) {
+  if (!kernel->wide && lines > 1 && length == kernel->length && length == step &&
+      rows_continue(kernel, stage)) {
     length *= lines;
     lines = 1;
   }
@@ -175,8 +198,11 @@ static cpu_row_panel read_block(job *j, int64_t block) {
   } else {
     panel.source = j->buffer;
     panel.source_step = dense_step(kernel, kernel->block);
-    run_stage(j, &kernel->prologue, 0, panel.width, first, panel.length, j->buffer,
-              panel.source_step);
+    if (kernel->turns_input)
+      run_turned(j, &kernel->prologue, panel.width, j->buffer);
+    else
+      run_stage(j, &kernel->prologue, 0, panel.width, first, panel.length, j->buffer,
+                panel.source_step);
   }
   return panel;
 }
@@ -311,6 +337,13 @@ static void store_through_tiles(job *j, int64_t block, const cpu_row_panel *pane
                                 const transform *t) {
   const row_kernel *kernel = j->launch->kernel;
   _Alignas(64) unsigned char tile[TILE * sizeof(double)];
+  if (kernel->turns_output) {
+    cpu_row_panel results = *panel;
+    aim_at_buffer(j, &results);
+    apply(j, &results, 0, t);
+    run_turned(j, &kernel->epilogue, panel->width, j->buffer);
+    return;
+  }
   const int64_t rows = kernel->wide ? panel->width : 1;
   const int64_t whole = kernel->wide ? TILE / kernel->width : TILE;
   const int64_t row_step = kernel->wide ? 1 : panel->source_step;
@@ -622,7 +655,14 @@ static void choose_memory(row_kernel *kernel) {
   const uint64_t vectors = 2 * (uint64_t)kernel->blocks + MERGED;
   const uint64_t vector = (uint64_t)kernel->width * sizeof(double);
   const bool needed = !kernel->direct_input || !kernel->direct_output;
+  const bool may_turn =
+      kernel->wide && kernel->blocks == 1 && kernel->length >= LEAST_TURNED && !kernel->stream;
+  kernel->turns_input =
+      may_turn && !kernel->direct_input && rows_continue(kernel, &kernel->prologue);
+  kernel->turns_output =
+      may_turn && !kernel->direct_output && rows_continue(kernel, &kernel->epilogue);
   kernel->buffer_bytes = needed ? cpu_whole_lines(block) : 0;
+  if (kernel->turns_input || kernel->turns_output) kernel->buffer_bytes *= 2;
   kernel->statistics_bytes = cpu_whole_lines(vectors * vector);
 }
 
@@ -647,7 +687,10 @@ static void describe(row_kernel *kernel) {
     snprintf(passes, sizeof passes, "one pass per row");
   snprintf(kernel->head.description, sizeof kernel->head.description, "row %s %s, %s%s%s",
            names[kernel->operation], kernel->head.device->isa->name,
-           kernel->wide ? "across rows, " : "", passes, kernel->stream ? ", streaming" : "");
+           kernel->turns_input || kernel->turns_output ? "across turned rows, "
+           : kernel->wide                              ? "across rows, "
+                                                       : "",
+           passes, kernel->stream ? ", streaming" : "");
 }
 
 static void row_clear(cpu_kernel *head) {
