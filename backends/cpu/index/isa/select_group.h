@@ -5,9 +5,9 @@
  *   LOWEST   the smallest key
  *   NAME(x)  x with the key's suffix
  *
- * A list has its largest key first. A new key of a row moves the smaller keys of its list down. Every
- * place is compared with the new key before the change, so that no place waits for another one.
- * Equal keys stay above a new one, because their positions are lower. */
+ * A list has its largest key first. A new key of a row moves the smaller keys of its list down.
+ * Every place is compared with the new key before the change, so that no place waits for another
+ * one. Equal keys stay above a new one, because their positions are lower. */
 
 typedef KEY NAME(pack) __attribute__((vector_size(VECTOR_BYTES)));
 
