@@ -18,11 +18,7 @@ root=$folder/root
 if [[ ! -e $root/complete ]]; then
   fetch_sources "$folder" cmocka zlib libmd || skip "the sources of zlib, libmd and cmocka cannot be had"
   export CC=musl-gcc CFLAGS="-O2 -fPIC"
-  (cd "$folder/zlib" && quietly ./configure --static --prefix="$root" && quietly make install)
-  (cd "$folder/libmd" && quietly ./configure --disable-shared --prefix="$root" && quietly make install)
-  quietly cmake -S "$folder/cmocka" -B "$folder/cmocka/build" -DWITH_EXAMPLES=OFF \
-    -DCMAKE_INSTALL_PREFIX="$root"
-  quietly cmake --build "$folder/cmocka/build" --target install
+  quietly build_libraries "$folder" "$root"
   unset CFLAGS
   # The kernel's headers (linux-libc-dev) do not depend on a C library.
   ln -sfn /usr/include/linux /usr/include/asm-generic "$root/include/"

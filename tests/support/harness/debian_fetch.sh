@@ -5,6 +5,8 @@
 #
 #   fetch_packages FOLDER ARCHITECTURE NAME…   unpacks them into FOLDER/root
 #   fetch_sources FOLDER NAME…                 unpacks each into FOLDER/NAME
+#   build_libraries FOLDER PREFIX [HOST]       builds zlib, libmd and cmocka from their sources in
+#                                              FOLDER with $CC and $CFLAGS, and installs them
 
 # Sets `options`, and reads the lists of packages from the machine's own sources, as far as they are
 # Debian's.
@@ -43,4 +45,13 @@ fetch_sources() {
     (cd "$folder/apt/cache" && apt-get "${options[@]}" --download-only source "$name" &&
       dpkg-source --no-check -x "${name}"_*.dsc "$folder/$name") >/dev/null || return 1
   done
+}
+
+build_libraries() {
+  local folder=$1 prefix=$2 system=${3:+-DCMAKE_SYSTEM_NAME=Linux} host=${3:+--host=$3}
+  (cd "$folder/zlib" && ./configure --static --prefix="$prefix" && make install) &&
+    (cd "$folder/libmd" && ./configure $host --disable-shared --prefix="$prefix" && make install) &&
+    cmake -S "$folder/cmocka" -B "$folder/cmocka/build" $system -DWITH_EXAMPLES=OFF \
+      -DCMAKE_C_COMPILER="$CC" -DCMAKE_INSTALL_PREFIX="$prefix" &&
+    cmake --build "$folder/cmocka/build" --target install
 }

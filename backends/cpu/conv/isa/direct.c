@@ -17,6 +17,7 @@
 #endif
 
 #include "conv_table.h"
+#include "pin.h"
 #include "program/isa/element.h"
 
 #if defined(__AVX512F__) && defined(CPU_VARIANT_F32)
@@ -39,18 +40,6 @@
 #define DIRECT_UNROLL _Pragma("unroll")
 #else
 #define DIRECT_UNROLL _Pragma("GCC unroll 32")
-#endif
-
-/* Keeps a vector in a register. Otherwise gcc folds the load into each instruction that uses it,
- * and so loads it repeatedly. */
-#if VECTOR_BYTES == 64
-#define DIRECT_PIN(pack) __asm__("" : "+v"(pack))
-#elif defined(__x86_64__)
-#define DIRECT_PIN(pack) __asm__("" : "+x"(pack))
-#elif defined(__aarch64__)
-#define DIRECT_PIN(pack) __asm__("" : "+w"(pack))
-#else
-#define DIRECT_PIN(pack) ((void)(pack))
 #endif
 
 #if VECTOR_BYTES == 64 || defined(__aarch64__)
@@ -161,7 +150,7 @@ ALWAYS_INLINE void square(const int vectors, const cpu_direct_sweep *s, int64_t 
         DIRECT_UNROLL
         for (int v = 0; v < vectors; v++) {
           pack a = load(x + j + v * apart);
-          DIRECT_PIN(a);
+          PIN(a);
           DIRECT_UNROLL
           for (int r = 0; r < DIRECT_ROWS; r++)
             if (i - r >= 0 && i - r < 3) sum[r][v] = FMA(w[3 * (i - r) + j], a, sum[r][v]);
@@ -254,7 +243,7 @@ ALWAYS_INLINE void step(const int factors, const int taps, const bool squares, c
     const ELEMENT *at = squares ? x + place[t / 3 * 3] + t % 3 : x + place[t];
     pack a = load(at);
     if (masked) a = keep(a, mask);
-    if (factors > 1) DIRECT_PIN(a);
+    if (factors > 1) PIN(a);
     DIRECT_UNROLL
     for (int f = 0; f < factors; f++) sum[f][t] = FMA(factor[f], a, sum[f][t]);
   }

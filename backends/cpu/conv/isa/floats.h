@@ -9,23 +9,20 @@
 #include <arm_neon.h>
 #endif
 
-/* REGISTER is the constraint of a vector in inline assembler. */
+#include "pin.h"
+
 #if defined(__AVX512F__)
 #define VECTOR_BYTES                 64
-#define REGISTER                     "v"
 #define MULTIPLY_ADD_FLOATS(a, b, c) _mm512_fmadd_ps(a, b, c)
 #elif defined(__AVX2__) && defined(__FMA__)
 #define VECTOR_BYTES                 32
-#define REGISTER                     "x"
 #define MULTIPLY_ADD_FLOATS(a, b, c) _mm256_fmadd_ps(a, b, c)
 #else
 #define VECTOR_BYTES 16
 #if defined(__aarch64__)
-#define REGISTER "w"
 #define MULTIPLY_ADD_FLOATS(a, b, c)                                                               \
   ((floats)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
 #else
-#define REGISTER                     "x"
 #define MULTIPLY_ADD_FLOATS(a, b, c) ((a) * (b) + (c))
 #endif
 #endif

@@ -80,11 +80,9 @@ INLINE int loads_of(int size, int stride) {
   return stride == 1 || AHEAD_OF_PAIRS ? size : size + 1;
 }
 
-/* Keeps the vector in a register: otherwise gcc folds the load into each instruction that uses it,
- * and so loads it repeatedly. */
 INLINE floats load(const float *from, bool masked, load_mask mask) {
   floats x = masked ? (floats)LOAD_MASKED(from, mask) : (floats) * (const floats_at *)from;
-  __asm__("" : "+" REGISTER(x));
+  PIN(x);
   return x;
 }
 

@@ -100,13 +100,13 @@ INLINE void add_run(const int blocks, const int top, const int rows, const cpu_p
     UNROLL
     for (int v = 0; v < VECTORS; v++) {
       right[v] = *(const floats_at *)(filter + v * LANES);
-      __asm__("" : "+" REGISTER(right[v]));
+      PIN(right[v]);
     }
     UNROLL
     for (int i = 0; i < 2 * rows * blocks; i++) {
       const int row = top + i / (2 * blocks), column = i % (2 * blocks);
       floats left = from[row][column / TOGETHER][column % TOGETHER * pixel] - (floats){0};
-      __asm__("" : "+" REGISTER(left)); /* one load for all vectors */
+      PIN(left); /* one load for all vectors */
       UNROLL
       for (int v = 0; v < VECTORS; v++) {
         floats *to = &sum[column / 2][v][row][column % 2];
