@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Tests of the Python package with pytest. Started by ctest: TREE BUILD_DIR SCRATCH_DIR. The interpreter is
-# COMPUTE_TEST_PYTHON or Debian's.
+# Tests of the Python package with pytest, and the programs of docs/guide/python.md. Started by ctest: TREE BUILD_DIR SCRATCH_DIR. The
+# interpreter is COMPUTE_TEST_PYTHON or Debian's.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3
 . "$tree/tests/support/harness/environment.sh"
@@ -14,3 +14,4 @@ python=${COMPUTE_TEST_PYTHON:-/usr/bin/python3}
 export PYTHONPATH=$build/python COMPUTE_DEVICE=cpu PYTHONDONTWRITEBYTECODE=1
 cd "$scratch"
 "$python" -m pytest -q -p no:cacheprovider "$tree/tests/python/package"
+"$python" "$tree/tests/python/guide.py" "$tree" "$scratch"

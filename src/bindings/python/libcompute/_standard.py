@@ -58,6 +58,9 @@ def positive(x, /):
     return x
 
 
+conj = positive  # of real numbers
+
+
 def isnan(x, /):
     """Where x is not a number."""
     return _core.is_nan(x) if x.dtype.kind == "real floating" else _core.not_equal(x, x)
@@ -73,18 +76,29 @@ def isinf(x, /):
     return _core.logical_not(_core.logical_or(isfinite(x), isnan(x)))
 
 
-def _logic_or_bits(name, logic, bits):
-    def call(*operands):
-        first = next(x for x in operands if isinstance(x, (_core.Array, _core.Node)))
-        return (logic if first.dtype is bool_ else bits)(*operands)
-    call.__name__, call.__doc__ = name, bits.__doc__
-    return call
+def _by_kind(logic, bits, x1, x2):
+    first = x1 if isinstance(x1, (_core.Array, _core.Node)) else x2
+    return (logic if first.dtype is bool_ else bits)(x1, x2)
 
 
-bitwise_and = _logic_or_bits("bitwise_and", _core.logical_and, _core.bit_and)
-bitwise_or = _logic_or_bits("bitwise_or", _core.logical_or, _core.bit_or)
-bitwise_xor = _logic_or_bits("bitwise_xor", _core.logical_xor, _core.bit_xor)
-bitwise_invert = _logic_or_bits("bitwise_invert", _core.logical_not, _core.bit_not)
+def bitwise_and(x1, x2, /):
+    """Bits set in both; of bool "and"."""
+    return _by_kind(_core.logical_and, _core.bit_and, x1, x2)
+
+
+def bitwise_or(x1, x2, /):
+    """Bits set in either; of bool "or"."""
+    return _by_kind(_core.logical_or, _core.bit_or, x1, x2)
+
+
+def bitwise_xor(x1, x2, /):
+    """Bits set in one, not in both; of bool "either or"."""
+    return _by_kind(_core.logical_xor, _core.bit_xor, x1, x2)
+
+
+def bitwise_invert(x, /):
+    """Every bit inverted; of bool "not"."""
+    return (_core.logical_not if x.dtype is bool_ else _core.bit_not)(x)
 
 
 def _floating(x):
@@ -374,7 +388,7 @@ def moveaxis(x, source, destination, /):
     return _core.transpose(x, order)
 
 
-def expand_dims(x, /, *, axis=0):
+def expand_dims(x, /, axis=0):
     """Axes of size 1 inserted."""
     axes = (axis,) if isinstance(axis, int) else axis
     rank = x.ndim + len(axes)
@@ -470,6 +484,17 @@ def tile(x, repetitions, /):
         if count != 1:
             x = _core.concat([x] * count, axis) if count else x[(slice(None),) * axis + (slice(0, 0),)]
     return x
+
+
+def repeat(x, repeats, /, *, axis=None):
+    """Each element `repeats` times, an integer, along an axis."""
+    if not isinstance(repeats, int):
+        raise TypeError("the result's shape would depend on values: repeats is an integer")
+    if axis is None:
+        x, axis = _core.reshape(x, (-1,)), 0
+    axis = _axis_in(axis, x.ndim)
+    wide = broadcast_to(expand_dims(x, axis + 1), x.shape[:axis + 1] + (repeats,) + x.shape[axis + 1:])
+    return _core.reshape(wide, x.shape[:axis] + (x.shape[axis] * repeats,) + x.shape[axis + 1:])
 
 
 def take(x, indices, /, *, axis=None):
