@@ -153,6 +153,11 @@ def test_views_share_memory(random):
     x[0] = lc.asarray(numpy.arange(6, dtype=numpy.float32))
     n[0] = numpy.arange(6)
     assert numpy.array_equal(x.numpy(), n)
+    x[::-1, 4:1:-1] = lc.asarray(numpy.arange(3, dtype=numpy.float32))
+    n[::-1, 4:1:-1] = numpy.arange(3)
+    assert numpy.array_equal(x.numpy(), n)
+    with pytest.raises(TypeError, match="scatter"):
+        x[lc.asarray([0, 1])] = 1
     x[x > 5] = 0
     n[n > 5] = 0
     assert numpy.array_equal(x.numpy(), n)
@@ -237,6 +242,15 @@ def test_capsules_are_used_once():
     assert y.tolist() == [1, 1, 1]
     for _ in range(3):
         lc.ones((3,)).__dlpack__()  # nobody takes it over
+
+
+def test_sequences():
+    assert numpy.array_equal(lc.eye(3, 4, k=10**20).numpy(), numpy.zeros((3, 4)))
+    assert numpy.array_equal(lc.triu(lc.ones((3, 4)), k=1).numpy(), numpy.triu(numpy.ones((3, 4)), 1))
+    assert float(lc.linspace(3e16, 0.5, 242)[-1]) == 0.5
+    assert lc.arange(5, 0, -2).tolist() == [5, 3, 1] and lc.arange(0, 1, 0.25).tolist() == [0, 0.25, 0.5, 0.75]
+    assert lc.repeat(lc.asarray([1, 2]), 2).tolist() == [1, 1, 2, 2]
+    assert [x.shape for x in lc.meshgrid(lc.zeros((2,)), lc.zeros((3,)))] == [(3, 2), (3, 2)]
 
 
 def test_numbers():

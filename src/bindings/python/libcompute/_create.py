@@ -149,6 +149,8 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     steps = num - 1 if endpoint else num
     places = _core.index((num,), 0, float64, device=device)
     values = places * ((stop - start) / steps) + start if steps > 0 else places * 0.0 + start
+    if endpoint and num > 1:  # exactly
+        values = _core.select(_core.equal(places, float(steps)), float(stop), values)
     return _core.cast(values, kind)
 
 
@@ -156,10 +158,12 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on a diagonal, else zeros."""
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     rows, columns = (_core.index(shape, axis, int64, device=device) for axis in (0, 1))
+    k = max(-shape[0], min(k, shape[1]))
     return _core.cast(_core.equal(rows + k, columns), float32 if dtype is None else dtype)
 
 
 def _triangle(x, k, call):
+    k = max(-x.shape[-2] - 1, min(k, x.shape[-1] + 1))
     rows, columns = (_core.index(x.shape, axis, int64, device=x.device) for axis in (-2, -1))
     return _core.select(call(columns, rows + k), x, zeros_like(x))
 

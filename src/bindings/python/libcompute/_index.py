@@ -75,20 +75,39 @@ def getitem(x, key):
     return x if tuple(shape) == x.shape else _shaped(x, shape)
 
 
+def _forwards(x, key):
+    """The key with positive steps, and the axes of its result that are backwards."""
+    keys, turned, axis, place = [], [], 0, 0
+    for one in _expanded(key, x.ndim):
+        if isinstance(one, slice):
+            start, stop, step = one.indices(x.shape[axis])
+            count = len(range(start, stop, step))
+            if step < 0:
+                last = start + (count - 1) * step
+                one = slice(last, start + 1, -step) if count else slice(0, 0)
+                turned.append(place)
+        elif isinstance(one, _core.Array) and one.ndim:
+            raise TypeError("elements at arrays of positions cannot be set: use scatter")
+        keys.append(one)
+        axis += one is not None
+        place += one is None or isinstance(one, slice)
+    return tuple(keys), turned
+
+
 def setitem(x, key, value):
     """Copies `value` into the elements that the key names."""
     if isinstance(key, _core.Array) and key.dtype is bool_ and key.shape == x.shape:
         x._copy_from(_core.select(key, value, x))
         return
-    keys = key if isinstance(key, tuple) else (key,)
-    if any(isinstance(one, _core.Array) and one.ndim for one in keys) or \
-            any(isinstance(one, slice) and (one.step or 1) < 0 for one in keys):
-        raise TypeError("elements at arrays of positions, or backwards, cannot be set: use scatter")
-    view = getitem(x, key)
+    keys, turned = _forwards(x, key)
+    view = getitem(x, keys)
     if not isinstance(value, _core.Array):
         from libcompute._create import asarray  # pylint: disable=import-outside-toplevel
         value = asarray(value, dtype=x.dtype if isinstance(value, (bool, int, float)) else None)
-    view._copy_from(value.broadcast_view(view.shape))
+    value = value.broadcast_view(view.shape)
+    if turned:
+        value = value[tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in range(value.ndim))]
+    view._copy_from(value)
 
 
 _core.register({"getitem": getitem, "setitem": setitem})
