@@ -84,3 +84,7 @@ OMITTED_FIELDS = {"user", "reserved", "unused", "group", "operators", "operator_
 SHARED_TABLES = ("compute_fit_summary", "compute_fit_run_options", "compute_training_progress",
                  "compute_training_score", "compute_trainer_run_options", "compute_run_options",
                  "compute_plan_options", "compute_model_export_options")
+
+# Operations that the package has under names of the array API standard, or as methods and indices.
+RENAMED = {"sub", "mul", "div", "mod", "neg", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right",
+           "is_nan", "is_finite", "select", "transpose", "broadcast", "slice"}

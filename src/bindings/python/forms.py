@@ -224,13 +224,13 @@ class Module:
                 passed.append("&p_last")
             elif kind["base"] == "compute_node" and kind["pointers"]:
                 lists.append(what)
-                arguments.append(Argument(what, "Sequence[Any]", operand="list"))
+                arguments.append(Argument(what, "Sequence[T]", operand="list"))
                 passed.append(f"o.list[{len(lists) - 1}]")
             elif kind["base"] == "size_t" and what == "count":
                 passed.append("o.list_count[0]")
             elif kind["base"] == "compute_node":
                 optional = what in self.binding.OPTIONAL
-                arguments.append(Argument(what, "Any", default="None" if optional else None,
+                arguments.append(Argument(what, "T | None" if optional else "T | float", default="None" if optional else None,
                                           operand="optional" if optional else "one"))
                 passed.append(f"o.node[{operands}]")
                 operands += 1

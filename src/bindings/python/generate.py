@@ -3,9 +3,9 @@
 
     generate.py INTERFACE FOLDER
 
-FOLDER gets the source of the extension module (functions, methods, options, results), _names.py (enumerations,
-flags, exceptions, named tuples) and _core.pyi (types of the extension module). binding.py says what is bound, and under
-which name.
+FOLDER gets the source of the extension module (functions, methods, options, results), _names.py (enumerations, flags,
+exceptions, named tuples), and the stubs _core.pyi and __init__.pyi. binding.py says what is bound, and under which
+name.
 """
 import json
 import os
@@ -38,6 +38,7 @@ def main():
     write(os.path.join(folder, "functions.c"), module.source())
     write(os.path.join(folder, "_names.py"), stubs.names(module))
     write(os.path.join(folder, "_core.pyi"), stubs.core(module))
+    write(os.path.join(folder, "__init__.pyi"), stubs.package(module))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The Python text of the package's generated part: names of enumerations, flags, exceptions and results; type stubs."""
+import ast
+import os
+
 import forms
 
 # Statuses whose exceptions are also exceptions of Python.
@@ -17,7 +20,7 @@ def exceptions(module):
             continue
         short = member["name"].replace("COMPUTE_ERROR_", "")
         name = forms.camel(short.lower()) + "Error"
-        bases = "Error" + (f", {ALSO[short]}" if short in ALSO else "")
+        bases = "Error" + (f", builtins.{ALSO[short]}" if short in ALSO else "")
         rows.append((member["value"], name, bases, member["text"]))
     return rows
 
@@ -27,7 +30,7 @@ def literal(text):
 
 
 def names(module):
-    lines = [HEAD + '"""Enumerations, flags, exceptions and results of libcompute."""', "import collections", "import enum\n\n",
+    lines = [HEAD + '"""Enumerations, flags, exceptions and results of libcompute."""', "import builtins", "import collections", "import enum\n\n",
              "class Error(Exception):", '    """A failure of the library. Its message is the library\'s."""\n',
              "    status = 0", '    operation = ""', '    remedy = ""', '    source = ""', "    native_code = 0\n\n"]
     table = exceptions(module)
@@ -55,7 +58,7 @@ def names(module):
         if text:
             lines.append(f"{module.struct_class(name)}.__doc__ = {literal(text)}")
     operations = [(python, name, arguments) for python, owner, name, arguments, result, _ in module.functions
-                  if result[0] == "node"]
+                  if result[0] == "node" and python not in module.binding.RENAMED]
     for_nodes = [python for python, name, arguments in operations
                  if f"compute_tensor_{python}" not in module.about["functions"] and python not in ("assign", "group")
                  and not any(a.operand == "list" for a in arguments)]
@@ -73,18 +76,128 @@ def declaration(module, python, arguments, result, method):
     return f"def {python}({', '.join(parts)}) -> {result}: ..."
 
 
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and", "or", "xor")
+# Methods and attributes of glue/ and of the package's Python files.
+COMMON = [f"def __{sign}{name}__(self, other: Any, /) -> Self: ..." for name in BINARY for sign in ("", "r")] + [
+    f"def __{name}__(self) -> Self: ..." for name in ("neg", "pos", "abs", "invert")] + [
+    f"def __{name}__(self, other: Any, /) -> Self: ..." for name in ("lt", "le", "gt", "ge")] + [
+    f"def {name}(self, /, *, axis: int | tuple[int, ...] | None = ..., keepdims: bool = ...) -> Self: ..."
+    for name in ("mean", "max", "min", "all", "any", "argmax", "argmin")] + [
+    f"def {name}(self, /, *, axis: int | tuple[int, ...] | None = ..., dtype: Any = ..., keepdims: bool = ...) -> Self: ..."
+    for name in ("sum", "prod")] + [
+    f"def {name}(self, /, *, axis: int | tuple[int, ...] | None = ..., correction: float = ..., keepdims: bool = ...) -> Self: ..."
+    for name in ("std", "var")] + [
+    "def astype(self, dtype: Any, /, *, copy: bool = ..., device: Any = ...) -> Self: ...",
+    "def reshape(self, shape: int | Sequence[int], /, *, copy: bool | None = ...) -> Self: ...",
+    "def __getitem__(self, key: Any, /) -> Self: ...",
+    *(f"@property\ndef {name}(self) -> {kind}: ..." for name, kind in (
+        ("shape", "tuple[int, ...]"), ("dtype", "DType"), ("ndim", "int"), ("T", "Self"), ("mT", "Self")))]
+CONTEXT = ["@property\ndef context(self) -> Context: ..."]
+HAND = {
+    "Array": COMMON + CONTEXT + [
+        "def __eq__(self, other: Any, /) -> Self: ...  # type: ignore[override]",
+        "def __ne__(self, other: Any, /) -> Self: ...  # type: ignore[override]",
+        "__hash__ = None  # type: ignore[assignment]",
+        "def __setitem__(self, key: Any, value: Any, /) -> None: ...",
+        *(f"def __{name}__(self) -> {name}: ..." for name in ("float", "int", "bool", "complex")),
+        "def __index__(self) -> int: ...", "def __len__(self) -> int: ...", "def __iter__(self) -> Iterator[Self]: ...",
+        "def __buffer__(self, flags: int, /) -> memoryview: ...",
+        "def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...",
+        "def __dlpack__(self, *, stream: Any = ..., max_version: Any = ..., dl_device: Any = ..., copy: bool | None = ...) -> Any: ...",
+        "def __dlpack_device__(self) -> tuple[int, int]: ...", "def __array_namespace__(self, *, api_version: str | None = ...) -> Any: ...",
+        "def item(self) -> Any: ...", "def numpy(self) -> Any: ...", "def tolist(self) -> Any: ...",
+        "def to_device(self, device: Device | str, /, *, stream: Any = ...) -> Array: ...",
+        *(f"@property\ndef {name}(self) -> {kind}: ..." for name, kind in (
+            ("size", "int"), ("device", "Device"), ("nbytes", "int"), ("itemsize", "int")))],
+    "Node": COMMON + ["def named(self, name: str, /) -> Node: ...", "@property\ndef graph(self) -> Graph: ..."],
+    "Context": ["def close(self) -> None: ...", "def devices(self) -> list[Device]: ...", "def __enter__(self) -> Context: ...",
+                "def __exit__(self, *error: Any) -> None: ...", "@property\ndef device(self) -> Device: ..."],
+    "Device": CONTEXT + ["@property\ndef name(self) -> str: ..."],
+    "Graph": CONTEXT + [
+        "def __init__(self, context: Context | None = ...) -> None: ...",
+        "def input(self, shape: int | Sequence[int], dtype: Any = ..., name: str | None = ...) -> Node: ...",
+        "def parameter(self, array: Any, name: str | None = ...) -> Node: ...",
+        "def constant(self, values: Any, dtype: Any = ...) -> Node: ...",
+        "def full(self, shape: int | Sequence[int], value: float, dtype: Any = ...) -> Node: ...",
+        "def index(self, shape: int | Sequence[int], axis: int, dtype: Any = ...) -> Node: ...",
+        "def parameters(self) -> list[Node]: ...", "def array(self, parameter: Node, /) -> Array: ...",
+        "def gradients(self, loss: Node, of: Sequence[Node]) -> list[Node]: ...",
+        "def clip_gradients(self, gradients: Sequence[Node], limit: float) -> tuple[list[Node], Node]: ...",
+        "def compile(self, outputs: Node | Sequence[Node], **options: Any) -> Plan: ...",
+        "def save_onnx(self, path: str | os.PathLike[str], outputs: dict[str, Node], inputs: dict[str, Node] | None = ..., **options: Any) -> None: ..."],
+    "Plan": CONTEXT + [
+        "def run(self, inputs: dict[Node, Any] | None = ..., *, out: Any = ..., **options: Any) -> Any: ...",
+        "@property\ndef outputs(self) -> tuple[Node, ...]: ...", "@property\ndef device(self) -> Device: ..."],
+    "Model": CONTEXT + [
+        "def run(self, inputs: dict[str, Any], outputs: Any = ...) -> dict[str, Array]: ...",
+        "def record(self, graph: Graph, inputs: dict[str, Node], outputs: Sequence[str]) -> dict[str, Node]: ...",
+        "def metadata(self) -> list[tuple[str, str]]: ...",
+        "@property\ndef inputs(self) -> list[ModelPort]: ...", "@property\ndef outputs(self) -> list[ModelPort]: ..."],
+    "Layer": CONTEXT + [
+        "def named(self, name: str, /) -> Layer: ...",
+        "def apply(self, x: Node, training: bool = ..., seed: Node | None = ..., precision: Any = ...) -> Any: ...",
+        "def nodes(self, graph: Graph, /) -> list[Node]: ...", "def parameters(self) -> list[LayerParameter]: ..."],
+    "Dataset": CONTEXT, "Fitter": CONTEXT, "TensorFile": CONTEXT,
+    "Trainer": CONTEXT + ["def run(self, dataset: Dataset, progress: Callable[[TrainingProgress], Any] | None = ..., "
+                          "**options: Any) -> TrainingScore: ..."],
+}
+
+
+def indented(line):
+    return "\n".join("    " + part for part in line.split("\n"))
+
+
 def core(module):
-    lines = [HEAD + "import os", "from collections.abc import Sequence", "from typing import Any\n",
-             "from libcompute._names import *\n", "class Node: ..."]
-    for kind in list(dict.fromkeys(module.binding.CLASSES.values())):
-        methods = [(python, name, arguments, result) for python, owner, name, arguments, result, _ in module.functions
-                   if owner == kind]
-        lines.append(f"class {kind}:")
-        for python, name, arguments, result in methods:
-            lines.append("    " + declaration(module, python, arguments, result[1], True))
-        lines.append("    ..." if not methods else "")
+    """The stub of the extension module."""
+    lines = [HEAD + "import os", "from collections.abc import Callable, Iterator, Sequence",
+             "from typing import Any, Self, TypeVar\n", "from libcompute._dtypes import DType",
+             "from libcompute._names import *\n"]
+    for kind in (*dict.fromkeys(module.binding.CLASSES.values()), "Node"):
+        methods = [declaration(module, python, arguments, "int" if name in module.binding.LENGTHS else result[1], True)
+                   for python, owner, name, arguments, result, _ in module.functions if owner == kind]
+        lines += [f"class {kind}:", *map(indented, methods + HAND[kind]), ""]
+    lines.append('T = TypeVar("T", Array, Node)\n')
     for python, owner, name, arguments, result, _ in module.functions:
         if owner is None:
-            kind = result[1] if result[0] == "outputs" else ("Any" if result[1] == 0 else "tuple[Any, ...]")
-            lines.append(declaration(module, python, arguments, kind, False))
+            lines.append(declaration(module, python, arguments, result[1] if result[0] == "outputs" else
+                                     "T" if result[1] == 0 else "tuple[Any, ...]", False))
+    lines += ["def context() -> Context: ...", "def set_context(context: Context | None, /) -> None: ...",
+              "def register(objects: dict[str, Any], /) -> None: ...",
+              "def from_buffer(buffer: Any, context: Context | None = ...) -> Array: ...",
+              "def from_capsule(capsule: Any, context: Context | None = ...) -> Array: ...",
+              "def fit_parameter_names(model: int, /) -> list[str]: ...",
+              "def save_tensors(path: str | os.PathLike[str], arrays: dict[str, Array]) -> None: ...",
+              "def Residual(body: Layer, shortcut: Layer) -> Layer: ...",
+              "def _sequential(layers: Sequence[Layer], /) -> Layer: ..."]
     return "\n".join(lines) + "\n"
+
+
+def names_of(path):
+    """The names that a file in Python defines."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), path), encoding="utf-8") as file:
+        for line in ast.parse(file.read()).body:
+            if isinstance(line, (ast.FunctionDef, ast.ClassDef)):
+                yield line.name
+            elif isinstance(line, ast.Assign):
+                yield from (one.id for target in line.targets for one in getattr(target, "elts", [target]))
+
+
+def package(module):
+    """The stub of the package: its names that a type checker does not see."""
+    standard = set(names_of("libcompute/_standard.py"))
+    operations = [python for python, _, _, _, result, _ in module.functions if result[0] == "node"
+                  and python not in standard | module.binding.RENAMED]
+    classes = ", ".join((*dict.fromkeys(module.binding.CLASSES.values()), "Node"))
+    return "\n".join([
+        HEAD + "from libcompute._core import (" + ", ".join(f"{name} as {name}" for name in operations) + ")",
+        f"from libcompute._core import ({', '.join(f'{name} as {name}' for name in classes.split(', '))})",
+        "from libcompute._names import *",
+        "from libcompute._dtypes import (DType as DType, bfloat16 as bfloat16, bool_ as bool, float16 as float16, "
+        "float32 as float32, float64 as float64, int8 as int8, int16 as int16, int32 as int32, int64 as int64, "
+        "uint8 as uint8, uint16 as uint16, uint32 as uint32, uint64 as uint64)",
+        "from libcompute._create import *", "from libcompute._standard import *", "from libcompute._objects import *",
+        "from libcompute._fit import fit as fit, fitter as fitter\n",
+        "e: float", "inf: float", "nan: float", "pi: float", "newaxis: None", "__version__: str", "__array_api_version__: str",
+        "def open(*, device: str | None = ..., threads: int = ..., backends: str | None = ..., backend_path: str | None = ...) "
+        "-> Context: ...", "def context() -> Context: ...", "def set_context(new: Context | None) -> None: ...",
+        "def devices() -> list[Device]: ...", "def device(name: str | None = ...) -> Device: ..."]) + "\n"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Arrays: values as NumPy computes them, memory shared in both directions, failures, threads."""
+import ast
 import gc
 import operator
+import os
 import threading
 import weakref
 
@@ -353,3 +355,35 @@ def test_documentation():
     assert "NumPy" in lc._core.matmul.__doc__ and lc._core.add.__text_signature__ == "(a, b)"
     assert "filter" in lc.conv2d.__doc__
     assert lc.LossKind.CROSS_ENTROPY == 0
+
+
+def stub_names(path):
+    """{class or None: names} of a stub."""
+    with open(os.path.join(os.path.dirname(lc.__file__), path), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    found = {None: set()}
+    for line in tree.body:
+        if isinstance(line, ast.ClassDef):
+            found[line.name] = {one.name for one in line.body if isinstance(one, ast.FunctionDef)}
+        elif isinstance(line, ast.FunctionDef):
+            found[None].add(line.name)
+        elif isinstance(line, ast.ImportFrom):
+            found[None] |= {one.asname for one in line.names if one.asname}
+    return found
+
+
+def test_stubs_and_the_package_have_the_same_names():
+    core = stub_names("_core.pyi")
+    for name in core[None]:
+        assert callable(getattr(lc._core, name))
+    functions = {name for name in vars(lc._core) if not name.startswith("__") and not isinstance(getattr(lc._core, name), type)}
+    assert functions == core[None]
+    inherited = set(dir(object)) | {"__buffer__"}
+    for kind, names in core.items():
+        if kind:
+            present = {name for name in dir(getattr(lc._core, kind))}
+            assert not names - present - {"__buffer__", "__init__"}, kind
+            public = {name for name in present if not name.startswith("_")}
+            assert not public - names - inherited, kind
+    for name in stub_names("__init__.pyi")[None]:
+        assert hasattr(lc, name), name

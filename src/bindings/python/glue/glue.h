@@ -227,6 +227,7 @@ extern const struct_form compute_fit_run_options_form, compute_fit_summary_form,
 /* ---- Types and functions of this folder ---------------------------------------------------- */
 
 int types_make(PyObject *module);
+PyObject *object_context(PyObject *self, void *unused);
 void object_dealloc(PyObject *self);
 void node_dealloc(PyObject *self);
 PyObject *registers(PyObject *self, PyObject *objects);

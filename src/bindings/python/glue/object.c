@@ -122,3 +122,9 @@ void context_replace(PyObject *context) {
   default_context = Py_XNewRef(context);
   Py_XDECREF(old);
 }
+
+PyObject *object_context(PyObject *self, void *unused) {
+  (void)unused;
+  PyObject *context = context_of(self);
+  return Py_NewRef(context ? context : Py_None);
+}

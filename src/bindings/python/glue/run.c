@@ -67,14 +67,16 @@ static compute_status run_watched(const compute_plan *plan, const compute_bindin
   if (status) return status;
   bool done = false;
   while (!done) {
-    Py_BEGIN_ALLOW_THREADS status = compute_job_wait(job, *interrupted ? 0 : 0.05);
-    Py_END_ALLOW_THREADS if (compute_job_poll(job, &done) || done) break;
-    if (!*interrupted && PyErr_CheckSignals()) {
+    Py_BEGIN_ALLOW_THREADS(void) compute_job_wait(job, 0.05);
+    Py_END_ALLOW_THREADS if (compute_job_poll(job, &done)) break;
+    if (!done && !*interrupted && PyErr_CheckSignals()) {
       *interrupted = true;
       compute_job_cancel(job);
     }
   }
-  compute_job_release(job);
+  Py_BEGIN_ALLOW_THREADS status =
+      compute_job_wait(job, 0); /* its status, and its error for this thread */
+  Py_END_ALLOW_THREADS compute_job_release(job);
   return status;
 }
 
@@ -125,6 +127,7 @@ static PyObject *plan_outputs(PyObject *self, void *unused) {
 }
 
 PyGetSetDef plan_members[] = {{"outputs", plan_outputs, NULL, "the nodes that it computes", NULL},
+                              {"context", object_context, NULL, "the context", NULL},
                               {NULL, NULL, NULL, NULL, NULL}};
 
 /* ---- Models -------------------------------------------------------------------------------- */

@@ -11,12 +11,6 @@ typedef struct type_row {
 
 /* ---- Devices and contexts ------------------------------------------------------------------ */
 
-static PyObject *object_context(PyObject *self, void *unused) {
-  (void)unused;
-  PyObject *context = context_of(self);
-  return Py_NewRef(context ? context : Py_None);
-}
-
 static PyObject *device_name(PyObject *self, void *unused) {
   (void)unused;
   compute_device_info info;

@@ -27,10 +27,8 @@ __version__ = _core.version_text()
 newaxis = None
 
 # The library's other operations, under its names: relu, softmax, conv2d, cross_entropy, adam_step, …
-_STANDARD = {"sub", "mul", "div", "mod", "neg", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right",
-             "is_nan", "is_finite", "select", "transpose", "broadcast", "slice"}
 for _name in _names.OPERATIONS:
-    if _name not in globals() and _name not in _STANDARD:
+    if _name not in globals():
         globals()[_name] = _through.both(_name) if _name in _names.FOR_NODES else getattr(_core, _name)
 
 

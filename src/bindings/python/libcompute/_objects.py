@@ -63,8 +63,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
 def _array(self, dtype=None, copy=None):
     if self.dtype is bfloat16:
         return self.astype(float32).__array__(dtype, copy)
-    values = numpy.frombuffer(self.to_device("cpu"), dtype=self.dtype.name).reshape(self.shape) if self.size and \
-        self.is_dense() else numpy.asarray(memoryview(self.to_device("cpu")))
+    values = numpy.asarray(memoryview(self.to_device("cpu")))
     return numpy.array(values, dtype=dtype, copy=True) if copy else values.astype(dtype or values.dtype, copy=False)
 
 
