@@ -71,7 +71,7 @@ class Reader:
         with open(path, encoding="utf-8") as file:
             text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", file.read(), flags=re.S | re.M)
         self.tokens = [(found.lastgroup, found.group()) for found in TOKEN.finditer(text) if found.lastgroup != "space"]
-        self.at, self.doc, self.section = 0, "", ""
+        self.at, self.section = 0, ""
 
     def fail(self, message):
         near = " ".join(word for _, word in self.tokens[max(0, self.at - 6):self.at + 6])
@@ -495,6 +495,7 @@ def main():
     if len(sys.argv) == 3:
         sys.stdout.write(text)
         return
+    os.makedirs(os.path.dirname(os.path.abspath(sys.argv[3])), exist_ok=True)
     with open(sys.argv[3], "w", encoding="utf-8") as file:
         file.write(text)
 

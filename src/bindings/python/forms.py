@@ -181,7 +181,7 @@ class Module:
             return Argument(what, "int | Sequence[int] | None", f"compute_axes {c} = {{0}};",
                             f"to_axes({value}, &{c})", default="None")
         if self.is_enum(base):
-            return Argument(what, f"int | str", f"int {c} = 0;", f"to_enum({value}, &{self.enum(base)}, &{c})",
+            return Argument(what, "int | str", f"int {c} = 0;", f"to_enum({value}, &{self.enum(base)}, &{c})",
                             [f"({base}){c}"])
         if base == "char" and kind["const"] and kind["pointers"] == 1:
             function = "to_path" if what in ("path", "inputs", "targets") else "to_text"
@@ -325,10 +325,9 @@ class Module:
                 outputs.append(parameter)
             else:
                 arguments.append(self.argument(name, parameter, "@"))
-        results = outputs or ([] if one["result"]["base"] == "compute_status" and not one["result"]["pointers"] else [])
         self.functions.append((python, kind, name, self.ordered([a for a in arguments if a.name != "self"]),
                                ("outputs", self.result_type(one, outputs)),
-                               self.function_source(name, python, kind, arguments, results, one)))
+                               self.function_source(name, python, kind, arguments, outputs, one)))
 
     def value_of(self, kind, what, owner):
         """(declaration, value for Python, type) of an output."""

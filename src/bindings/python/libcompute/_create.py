@@ -10,7 +10,6 @@ from libcompute._dtypes import (bfloat16, bool_, find_dtype, float32, float64, i
 
 __all__ = ["arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid",
            "ones", "ones_like", "random", "tril", "triu", "zeros", "zeros_like"]
-HOST = 1  # DLPack's number
 
 
 def _device(device):
