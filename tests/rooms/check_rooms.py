@@ -117,6 +117,8 @@ def objects_of(source, build):
             continue
         if os.path.basename(path) == "kernel_texts.c":
             path = "kernels/kernel_texts.c"
+        if path.endswith("generated/python/functions.c"):
+            path = "src/bindings/python/glue/functions.c"
         if path.split("/")[0] in TREES:
             yield path, os.path.join(build, output)
 
@@ -156,7 +158,8 @@ def defined_twice(defined):
     """Lists names that the core and the CPU backend define more than once. Returns how many."""
     where = {}
     for path, names in sorted(defined.items()):
-        if path.startswith(("src/", "backends/cpu/", "kernels/")) and not path.startswith("src/programs/"):
+        if path.startswith(("src/", "backends/cpu/", "kernels/")) \
+                and not path.startswith(("src/programs/", "src/bindings/")):
             for name in names:
                 where.setdefault(name, []).append(path)
     twice = {name: paths for name, paths in where.items() if len(paths) > 1}
@@ -261,6 +264,7 @@ ASKS = re.compile(r"\b(?:compute_node_shape|call_shape)\(")
 # Variables with sizes that are no shapes.
 NOT_SHAPES = {"src/graph/builders/conv.c": {"w", "o"}, "src/graph/builders/volume.c": {"o", "to", "depths"},
               "src/graph/gradient/network.c": {"w"}, "src/model/operators/pool.c": {"o", "all"},
+              "src/bindings/python/glue/array.c": {"shape"},
               "src/model/operators/control.c": {"info"}, "src/model/export/network.c": {"w"}}
 
 

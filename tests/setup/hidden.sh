@@ -155,7 +155,8 @@ groups=(libtiff-dev libhdf5-dev libyaml-dev libpng-dev libdnnl-dev libtorch-dev 
   ocl-icd-opencl-dev,opencl-c-headers,opencl-clhpp-headers pocl-opencl-icd,libpocl2 oclgrind libclblast1
   libgfortran5,libopenblas0-pthread,libopenblas-dev,libopenblas-pthread-dev
   clang,"$(printf '%s\n' "${SETUP_MORE_TEST_PACKAGES[@]}" | grep libclang)" valgrind
-  python3-h5py python3-tifffile python3-yaml python3-cffi,python3-numpy,python3-cffi-backend
+  python3-h5py python3-tifffile python3-yaml python3-numpy python3-pytest
+  python3-dev,python3.11-dev,libpython3-dev,libpython3.11-dev,python3.13-dev,libpython3.13-dev
   libtiff-tools hdf5-tools graphviz libonnx-testdata
   openmpi-bin,libopenmpi-dev,libopenmpi3 mpich,libmpich-dev,libmpich12)
 mapfile -t packages < <(printf '%s\n' "${SETUP_FIT_PACKAGES[@]}" "${SETUP_BENCH_PACKAGES[@]}" \

@@ -36,7 +36,8 @@ SETUP_TEST_PACKAGES=(libcmocka-dev)
 # check the files that compute-fit reads and writes; Graphviz reads the graphs of COMPUTE_DUMP;
 # ONNX's test data are models. Transports are built for the installed MPIs.
 SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-opencl-icd
-  oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml python3-cffi
+  oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml
+  python3-dev python3-numpy python3-pytest
   libtiff-tools hdf5-tools graphviz libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev)
 # For tests/run.sh --full: packages of libcompute, builds for another C library and other processors,
 # the documentation site, the README in a minimal Debian, onnx from PyPI, and a search for defects.

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""The time of a call from Python: the package, NumPy, and ctypes for one element.
+
+    calls.py LIBRARY [OUTPUT]
+
+PYTHONPATH has the package, LIBRARY is libcompute.so for ctypes. The ways alternate, and each time is the median of
+ROUNDS rounds, in microseconds. OUTPUT gets them as JSON; the table for docs/guide/python.md is printed.
+"""
+import ctypes
+import json
+import platform
+import statistics
+import sys
+import time
+
+import numpy
+
+import libcompute as lc
+
+ROUNDS, SECONDS = 21, 0.02
+SIZES = (1, 1000, 1000000)
+
+
+def ctypes_add(path, x):
+    """x + x through ctypes, with the same checks as a careful program has."""
+    library = ctypes.CDLL(path)
+    add, release = library.compute_tensor_add, library.compute_tensor_release
+    add.argtypes, add.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)], ctypes.c_int
+    release.argtypes, release.restype = [ctypes.c_void_p], None
+    capsule = x.__dlpack__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    wrap = library.compute_tensor_from_dlpack
+    wrap.argtypes, wrap.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)], ctypes.c_int
+    context, tensor = ctypes.c_void_p(), ctypes.c_void_p()
+    if library.compute_open(ctypes.byref(context), None) or wrap(context, get(capsule, b"dltensor"), ctypes.byref(tensor)):
+        sys.exit("ctypes cannot make a tensor")
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    rename(capsule, ctypes_add.used)
+
+    def call():
+        made = ctypes.c_void_p()
+        if add(tensor, tensor, ctypes.byref(made)):
+            raise RuntimeError("add failed")
+        release(made)
+    return call
+
+
+ctypes_add.used = ctypes.c_char_p(b"used_dltensor")
+
+
+def ways(library, size):
+    """{operation: {way: function}}"""
+    n = numpy.random.default_rng(0).random(size).astype(numpy.float32)
+    x = lc.asarray(n)
+    g = lc.Graph()
+    node = g.input((size,))
+    plan, out = g.compile(lc.exp(node * 2.0 + 1.0)), lc.empty((size,))
+    found = {
+        "x + x": {"libcompute": lambda: x + x, "NumPy": lambda: n + n},
+        "exp(x)": {"libcompute": lambda: lc.exp(x), "NumPy": lambda: numpy.exp(n)},
+        "sum(x)": {"libcompute": lambda: lc.sum(x), "NumPy": lambda: numpy.sum(n)},
+        "exp(2 x + 1), a plan": {"libcompute": lambda: plan.run({node: x}, out=out),
+                                 "NumPy": lambda: numpy.exp(2 * n + 1)},
+        "asarray(n)": {"libcompute": lambda: lc.asarray(n), "NumPy": lambda: numpy.asarray(n)}}
+    if size == 1:
+        found["x + x"]["ctypes"] = ctypes_add(library, x)
+    return found
+
+
+def measure(calls):
+    """{way: median in microseconds}"""
+    counts, times = {}, {way: [] for way in calls}
+    for way, call in calls.items():
+        call()
+        begin = time.perf_counter()
+        for _ in range(3):
+            call()
+        counts[way] = max(3, int(SECONDS * 3 / (time.perf_counter() - begin)))
+    for _ in range(ROUNDS):
+        for way, call in calls.items():
+            begin = time.perf_counter()
+            for _ in range(counts[way]):
+                call()
+            times[way].append((time.perf_counter() - begin) / counts[way] * 1e6)
+    return {way: round(statistics.median(values), 3) for way, values in times.items()}
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    rows = {}
+    for size in SIZES:
+        for operation, calls in ways(sys.argv[1], size).items():
+            rows.setdefault(operation, {})[str(size)] = measure(calls)
+    print("| operation | 1 element | NumPy | 1,000 | NumPy | 1,000,000 | NumPy |\n|---|---|---|---|---|---|---|")
+    for operation, sizes in rows.items():
+        cells = (f"{sizes[str(size)][way]:.3g}" for size in SIZES for way in ("libcompute", "NumPy"))
+        print(f"| `{operation}` | {' | '.join(cells)} |")
+    print("ctypes, x + x, 1 element:", rows["x + x"]["1"]["ctypes"])
+    if len(sys.argv) == 3:
+        about = {"libcompute": lc.__version__, "numpy": numpy.__version__, "python": platform.python_version(),
+                 "device": lc.device().describe().model, "threads": lc.device().describe().compute_units,
+                 "microseconds": rows}
+        with open(sys.argv[2], "w", encoding="utf-8") as file:
+            json.dump(about, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
