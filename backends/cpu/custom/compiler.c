@@ -21,6 +21,7 @@
 
 #include "common/loading.h"
 #include "custom.h"
+#include "core/platform/names.h"
 
 enum { PATH_BYTES = 4096, MOST_WORDS = 64, LOG_BYTES = 320, MOST_OBJECT = 64 << 20 };
 
@@ -66,6 +67,9 @@ static compute_status find_compiler(const cpu_device *device, const char *entry,
   if (getauxval(AT_SECURE))
     return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, entry,
                 "a program with elevated privileges does not start a compiler", "");
+  if (PLATFORM_NAME(false, true))
+    return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, entry,
+                "kernels of your own do not run on the CPU under Windows", "");
   const char *named = services->variable(services->host, "COMPUTE_CC");
   const char *folders = services->variable(services->host, "PATH");
   if (named && strcmp(named, "none") == 0)

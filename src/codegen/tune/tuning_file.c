@@ -15,6 +15,7 @@
 
 #include "core/base/alloc.h"
 #include "core/base/file.h"
+#include "core/platform/names.h"
 
 static const char line_start[] = "tuning ";
 
@@ -172,7 +173,7 @@ compute_status tuning_file_drop_replaced(tuning_contents *contents, char *reason
 static int open_append(const char *path) {
   const int flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
   int file = open(path, flags, 0644);
-  const char *slash = strrchr(path, '/');
+  const char *slash = path_last_separator(path);
   if (file >= 0 || errno != ENOENT || !slash || slash == path) return file;
   char *folder = base_duplicate(path);
   if (!folder) {
