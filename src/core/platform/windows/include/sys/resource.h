@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Windows sets no such limits. */
+#ifndef PLATFORM_SYS_RESOURCE_H
+#define PLATFORM_SYS_RESOURCE_H
+
+#include <stdint.h>
+
+#define RLIMIT_FSIZE  1
+#define RLIM_INFINITY UINT64_MAX
+struct rlimit {
+  uint64_t rlim_cur, rlim_max;
+};
+static inline int getrlimit(int which, struct rlimit *limit) {
+  (void)which;
+  *limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+  return 0;
+}
+
+#endif
