@@ -111,7 +111,7 @@ static compute_status read_open(int file, const char *path, tuning_contents *con
   if (!contents->data) return memory_problem(reason);
   size_t got = 0;
   while (got < bytes) {
-    ssize_t n = read(file, contents->data + got, bytes - got);
+    ssize_t n = read(file, contents->data + got, file_part(bytes - got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return file_problem(reason, "read", path, errno);
     if (n == 0) break;
@@ -209,7 +209,7 @@ static compute_status append_open(int file, const char *path, const char *lines,
   length += bytes;
   ssize_t written;
   do {
-    written = write(file, text, length);
+    written = write(file, text, file_part(length));
   } while (written < 0 && errno == EINTR);
   base_release(text);
   if (written < 0) return file_problem(reason, "write", path, errno);

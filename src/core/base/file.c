@@ -14,16 +14,10 @@
 #include "core/base/variable.h"
 #include "core/platform/names.h"
 
-/* Windows counts the bytes of a call in 32 bits; Linux ends calls of 2 GiB early. */
-static unsigned part_of(size_t bytes) {
-  const unsigned most = 1u << 30;
-  return bytes < most ? (unsigned)bytes : most;
-}
-
 int file_read(int descriptor, void *data, size_t bytes) {
   char *next = data;
   while (bytes > 0) {
-    ssize_t got = read(descriptor, next, part_of(bytes));
+    ssize_t got = read(descriptor, next, file_part(bytes));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno;
     if (got == 0) return FILE_ENDED;
@@ -51,7 +45,7 @@ int file_read_at(int descriptor, uint64_t offset, void *data, size_t bytes) {
 int file_write(int descriptor, const void *data, size_t bytes) {
   const char *next = data;
   while (bytes > 0) {
-    ssize_t put = write(descriptor, next, part_of(bytes));
+    ssize_t put = write(descriptor, next, file_part(bytes));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return errno;
     if (put == 0) return EIO;

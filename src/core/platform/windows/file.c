@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "native.h"
@@ -334,4 +336,70 @@ int ftruncate(int file, int64_t bytes) {
   const errno_t problem = _chsize_s(file, bytes);
   if (problem) errno = problem;
   return problem ? -1 : 0;
+}
+
+/* ---- Links, locks and volumes ---------------------------------------------------------------- */
+
+static int not_supported(void) {
+  errno = ENOSYS;
+  return -1;
+}
+
+pid_t fork(void) {
+  return not_supported();
+}
+
+int pipe(int ends[2]) {
+  (void)ends;
+  return not_supported();
+}
+
+int symlink(const char *target, const char *path) {
+  (void)target;
+  (void)path;
+  return not_supported();
+}
+
+int link(const char *from, const char *to) {
+  (void)from;
+  (void)to;
+  return not_supported();
+}
+
+ssize_t readlink(const char *path, char *target, size_t bytes) {
+  (void)path;
+  (void)target;
+  (void)bytes;
+  return not_supported();
+}
+
+/* One byte far behind the end stands for the file, whose content stays readable. */
+int flock(int file, int operation) {
+  HANDLE handle = (HANDLE)_get_osfhandle(file);
+  OVERLAPPED place = place_of(INT64_MAX - 1);
+  if (operation & LOCK_UN) return UnlockFileEx(handle, 0, 1, 0, &place) ? 0 : native_failed();
+  const DWORD flags = (operation & LOCK_EX ? LOCKFILE_EXCLUSIVE_LOCK : 0u) |
+                      (operation & LOCK_NB ? LOCKFILE_FAIL_IMMEDIATELY : 0u);
+  if (LockFileEx(handle, flags, 0, 1, 0, &place)) return 0;
+  if (GetLastError() != ERROR_LOCK_VIOLATION && GetLastError() != ERROR_IO_PENDING)
+    return native_failed();
+  errno = EWOULDBLOCK;
+  return -1;
+}
+
+int fstatvfs(int file, struct statvfs *disk) {
+  char *path = malloc(NATIVE_PATH);
+  wchar_t *wide = NULL;
+  ULARGE_INTEGER room;
+  if (path && native_path_of((HANDLE)_get_osfhandle(file), path, NATIVE_PATH)) {
+    char *slash = strrchr(path, '/');
+    if (slash) slash[1] = '\0';
+    wide = native_wide_path(path);
+  }
+  const bool known = wide && GetDiskFreeSpaceExW(wide, &room, NULL, NULL);
+  free(wide);
+  free(path);
+  if (!known) return -1;
+  *disk = (struct statvfs){.f_bavail = room.QuadPart, .f_frsize = 1};
+  return 0;
 }

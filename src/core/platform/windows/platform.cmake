@@ -13,6 +13,13 @@ target_include_directories(compute_platform PUBLIC
   ${platform_windows}/../../..)
 # Headers with the standard names come before the toolchain's, which they include.
 target_include_directories(compute_platform SYSTEM BEFORE PUBLIC ${platform_windows}/include)
+
+# compute_windows_program(<target>): its main gets UTF-8 arguments.
+function(compute_windows_program target)
+  target_sources(${target} PRIVATE ${platform_windows}/main.c)
+  target_link_options(${target} PRIVATE -municode) # the runtime calls wmain
+endfunction()
+
 # Everything of the toolchain's runtime is linked in: users need no further DLL.
 target_link_options(compute_platform INTERFACE -static)
 target_link_libraries(compute_platform INTERFACE synchronization)

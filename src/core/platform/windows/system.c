@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* The machine, processors, waits on words of memory, and what other systems know of users. */
+#include <io.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/platform/futex.h"
 #include "core/platform/processors.h"
 #include "native.h"
+
+#include <psapi.h>
 
 /* ---- Waits ----------------------------------------------------------------------------------- */
 
@@ -93,6 +98,24 @@ int gethostname(char *name, size_t bytes) {
   DWORD count = 256;
   if (!GetComputerNameExW(ComputerNameDnsHostname, wide, &count)) return native_failed();
   return native_narrow(wide, name, bytes) ? 0 : -1;
+}
+
+int getrusage(int who, struct rusage *usage) {
+  PROCESS_MEMORY_COUNTERS counters = {.cb = sizeof counters};
+  (void)who;
+  if (!GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters))
+    return native_failed();
+  *usage = (struct rusage){(int64_t)(counters.PeakWorkingSetSize >> 10)};
+  return 0;
+}
+
+int ioctl(int file, int request, struct winsize *size) {
+  CONSOLE_SCREEN_BUFFER_INFO screen;
+  (void)request;
+  if (!GetConsoleScreenBufferInfo((HANDLE)_get_osfhandle(file), &screen)) return native_failed();
+  size->ws_col = (unsigned short)(screen.srWindow.Right - screen.srWindow.Left + 1);
+  size->ws_row = (unsigned short)(screen.srWindow.Bottom - screen.srWindow.Top + 1);
+  return 0;
 }
 
 /* ---- Users ----------------------------------------------------------------------------------- */

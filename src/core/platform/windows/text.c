@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Texts between UTF-8 and UTF-16, errors as errno, and functions for text that the C library lacks. */
+#include <fnmatch.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,35 @@ char *stpcpy(char *to, const char *from) {
   const size_t length = strlen(from);
   memcpy(to, from, length + 1);
   return to + length;
+}
+
+int fnmatch(const char *pattern, const char *text, int flags) {
+  (void)flags;
+  for (; *pattern; pattern++, text++) {
+    if (*pattern == '*') {
+      while (pattern[1] == '*') pattern++;
+      for (;; text++) {
+        if (!fnmatch(pattern + 1, text, 0)) return 0;
+        if (!*text) return FNM_NOMATCH;
+      }
+    }
+    if (!*text || (*pattern != '?' && *pattern != *text)) return FNM_NOMATCH;
+  }
+  return *text ? FNM_NOMATCH : 0;
+}
+
+void *reallocarray(void *memory, size_t count, size_t bytes) {
+  size_t all;
+  if (__builtin_mul_overflow(count, bytes, &all)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return realloc(memory, all);
+}
+
+int rand_r(unsigned *state) {
+  *state = *state * 1103515245u + 12345u;
+  return (int)(*state >> 16 & RAND_MAX);
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */

@@ -90,6 +90,11 @@ int pthread_attr_setstacksize(pthread_attr_t *attributes, size_t bytes) {
   return 0;
 }
 
+int pthread_attr_setstack(pthread_attr_t *attributes, void *place, size_t bytes) {
+  (void)place;
+  return pthread_attr_setstacksize(attributes, bytes);
+}
+
 /* ---- Locks ----------------------------------------------------------------------------------- */
 
 static PSRWLOCK native(void **lock) {

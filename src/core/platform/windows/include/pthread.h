@@ -58,6 +58,7 @@ typedef unsigned long pthread_key_t;
 #define pthread_attr_init         platform_attributes_init
 #define pthread_attr_destroy      platform_attributes_destroy
 #define pthread_attr_setstacksize platform_attributes_stack
+#define pthread_attr_setstack     platform_attributes_place
 #define pthread_mutex_init        platform_mutex_init
 #define pthread_mutex_destroy     platform_mutex_destroy
 #define pthread_mutex_lock        platform_mutex_lock
@@ -97,6 +98,8 @@ int pthread_setname_np(pthread_t thread, const char *name);
 int pthread_attr_init(pthread_attr_t *attributes);
 int pthread_attr_destroy(pthread_attr_t *attributes);
 int pthread_attr_setstacksize(pthread_attr_t *attributes, size_t bytes);
+/* Takes the size only: Windows chooses the place. */
+int pthread_attr_setstack(pthread_attr_t *attributes, void *place, size_t bytes);
 
 int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int pthread_mutex_destroy(pthread_mutex_t *mutex);

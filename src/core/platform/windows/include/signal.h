@@ -12,15 +12,21 @@
 typedef _sigset_t sigset_t;
 #endif
 
-#define SIGKILL 9
-#define SIGBUS  10
-#define SIGSYS  12
-#define SIGPIPE 13
-#define SIGALRM 14
-#define SIGTRAP 5
-#define SIGHUP  1
-#define SIGUSR1 30
-#define SIGUSR2 31
+#define SIGKILL  9
+#define SIGBUS   10
+#define SIGSYS   12
+#define SIGPIPE  13
+#define SIGALRM  14
+#define SIGTRAP  5
+#define SIGHUP   1
+#define SIGSTOP  19
+#define SIGCONT  18
+#define SIGPROF  27
+#define SIGXFSZ  25
+#define SIGRTMIN 30
+#define SIGRTMAX 31
+#define SIGUSR1  28
+#define SIGUSR2  29
 
 #define SIG_BLOCK    0
 #define SIG_UNBLOCK  1

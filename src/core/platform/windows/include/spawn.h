@@ -18,8 +18,9 @@ typedef struct posix_spawnattr {
 #define POSIX_SPAWN_SETSIGMASK 1
 #define POSIX_SPAWN_SETSIGDEF  2
 
-#define posix_spawn_file_actions_init(actions)          ((void)(actions), ENOSYS)
-#define posix_spawn_file_actions_addopen(actions, ...)  ((void)(actions), ENOSYS)
+#define posix_spawn_file_actions_init(actions) ((void)(actions), ENOSYS)
+#define posix_spawn_file_actions_addopen(actions, number, path, flags, mode)                       \
+  ((void)(actions), (void)(path), ENOSYS)
 #define posix_spawn_file_actions_adddup2(actions, a, b) ((void)(actions), ENOSYS)
 #define posix_spawn_file_actions_destroy(actions)       ((void)(actions))
 #define posix_spawnattr_init(how)                       ((void)(how), ENOSYS)

@@ -41,6 +41,12 @@ int unlinkat(int folder, const char *path, int flags);
 int64_t pread(int file, void *data, size_t bytes, int64_t offset);
 int64_t pwrite(int file, const void *data, size_t bytes, int64_t offset);
 int fsync(int file);
+/* Not supported: these fail with ENOSYS. */
+pid_t fork(void);
+int pipe(int ends[2]);
+int symlink(const char *target, const char *path);
+int link(const char *from, const char *to);
+ssize_t readlink(const char *path, char *target, size_t bytes);
 int ftruncate(int file, int64_t bytes);
 unsigned geteuid(void); /* 0: files have no owner here */
 int gethostname(char *name, size_t bytes);
