@@ -44,9 +44,13 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja "${toolchain[@]}" -DCMAKE_B
   -DCMAKE_C_FLAGS_RELEASE=-O1 -DCOMPUTE_CPU_OPTIMISATION=-O1 -DCOMPUTE_CPU_VECTORS=OFF \
   -DCOMPUTE_MPI=OFF -DCOMPUTE_BENCH=OFF -DCOMPUTE_DOCS=OFF -DCOMPUTE_OPENCL_INCLUDE= \
   -DCOMPUTE_TESTS=ON -DCMAKE_INSTALL_PREFIX="$folder/prefix"
-tests=(@TESTS@)
-quietly cmake --build "$folder/build" --target compute compute-cpu compute-null compute-run \
-  compute-info "${tests[@]}"
+tests=(base_alloc base_error base_json base_variable type_shape type_dtype kernel_program device_pool
+  device_transfer device_kernel_cache tensor_tensor tensor_dlpack graph_builders graph_gradients
+  io_npz context_context cpu_fit cpu_interpreter operations_cast operations_volume plan_run plan_call
+  plan_pools eager_eager fit_run fit_spots batch_batch group_collectives model_run model_operators
+  nn_layers train_trainer threads_plans)
+quietly cmake --build "$folder/build" --target compute compute-cpu compute-null compute-cuda \
+  compute-run compute-info compute-tune compute-conformance "${tests[@]}"
 (cd "$folder/build" && ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
   --tests-regex "^($(IFS='|'; echo "${tests[*]}"))\$")
 

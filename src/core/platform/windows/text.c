@@ -218,7 +218,7 @@ float strtof_l(const char *text, char **end, locale_t c_locale) {
   return value;
 }
 
-ssize_t getline(char **line, size_t *capacity, FILE *file) {
+ssize_t getdelim(char **line, size_t *capacity, int end, FILE *file) {
   size_t length = 0;
   for (int c; (c = getc(file)) != EOF;) {
     if (!*line || length + 2 > *capacity) {
@@ -230,7 +230,11 @@ ssize_t getline(char **line, size_t *capacity, FILE *file) {
     }
     (*line)[length++] = (char)c;
     (*line)[length] = '\0';
-    if (c == '\n') break;
+    if (c == end) break;
   }
   return length ? (ssize_t)length : -1;
+}
+
+ssize_t getline(char **line, size_t *capacity, FILE *file) {
+  return getdelim(line, capacity, '\n', file);
 }

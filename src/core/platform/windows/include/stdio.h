@@ -16,7 +16,9 @@ int rename(const char *from, const char *to) __asm__("platform_rename");
 
 #define renameat platform_renameat
 #define getline  platform_getline
+#define getdelim platform_getdelim
 int renameat(int from_folder, const char *from, int to_folder, const char *to);
+ssize_t getdelim(char **line, size_t *capacity, int end, FILE *file);
 ssize_t getline(char **line, size_t *capacity, FILE *file);
 
 #endif

@@ -27,6 +27,7 @@ char *getcwd(char *path, int bytes) __asm__("platform_getcwd");
 #define pread       platform_pread
 #define pwrite      platform_pwrite
 #define fsync       platform_fsync
+#define fdatasync   platform_fsync
 #define geteuid     platform_geteuid
 #define getuid      platform_geteuid
 #define gethostname platform_gethostname
