@@ -11,7 +11,7 @@ source "$tree/tests/support/harness/share.sh"
 quietly() { "$@" >"$folder/log" 2>&1 || { tail -50 "$folder/log"; echo "failed: $*"; exit 1; }; }
 
 target=x86_64-w64-mingw32
-needs $target-gcc gcc-mingw-w64-x86-64-posix
+needs $target-gcc gcc-mingw-w64
 needs wine wine64
 needs make make
 [[ -e /usr/$target/lib/libz.a ]] || skip "no zlib for Windows (Debian: libz-mingw-w64-dev)"

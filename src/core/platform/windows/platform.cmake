@@ -22,7 +22,7 @@ endfunction()
 
 # Everything of the toolchain's runtime is linked in: users need no further DLL.
 target_link_options(compute_platform INTERFACE -static)
-target_link_libraries(compute_platform INTERFACE synchronization)
+target_link_libraries(compute_platform INTERFACE synchronization winpthread)
 # The stack of Windows is aligned to 16 bytes, and gcc does not align it further for vectors of 32 and
 # 64 bytes (GCC bug 54412): moves that need no alignment are as fast, and always right.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
