@@ -17,7 +17,8 @@ endfunction()
 function(compute_add_backend name)
   set(target compute-${name})
   add_library(${target} MODULE ${ARGN})
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_SOURCE_DIR}/src) # for core/platform
   target_link_libraries(${target} PRIVATE compute_flags)
   target_compile_definitions(${target} PRIVATE COMPUTE_VERSION_TEXT="${PROJECT_VERSION}")
   set_target_properties(${target} PROPERTIES
@@ -88,7 +89,10 @@ endfunction()
 
 # The end of cmake's output: what will be built, and what will not and why.
 function(compute_print_summary)
-  set(form "libcompute.so.${compute_soversion}")
+  set(form "libcompute${CMAKE_SHARED_LIBRARY_SUFFIX}.${compute_soversion}")
+  if(WIN32)
+    set(form "libcompute.dll")
+  endif()
   if(NOT BUILD_SHARED_LIBS)
     set(form "libcompute.a with the CPU backend")
   endif()

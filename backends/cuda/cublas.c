@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "core/platform/names.h"
 
 enum {
   ALIGNED = 16, /* in bytes: the widest loads of kernels */
@@ -42,7 +43,9 @@ CUDA_LIBRARY(cublas_functions, CUBLAS_FUNCTIONS)
 const cuda_library_kind cublas_kind = {
     .title = "cuBLASLt",
     .choice = "cublas",
-    .names = {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13", "libcublasLt.so.12",
+    .names = {PLATFORM_NAME("libcublasLt.so.13", "cublasLt64_13.dll"),
+              "/usr/local/cuda/lib64/libcublasLt.so.13",
+              PLATFORM_NAME("libcublasLt.so.12", "cublasLt64_12.dll"),
               "/usr/local/cuda/lib64/libcublasLt.so.12"},
     .oldest = 120000,
     CUDA_LIBRARY_FIELDS,

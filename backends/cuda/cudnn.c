@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "core/platform/names.h"
 
 enum {
   ALIGNED = 16,
@@ -39,7 +40,8 @@ CUDA_LIBRARY(cudnn_functions, CUDNN_FUNCTIONS)
 const cuda_library_kind cudnn_kind = {
     .title = "cuDNN",
     .choice = "cudnn",
-    .names = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"},
+    .names = {PLATFORM_NAME("libcudnn.so.9", "cudnn64_9.dll"),
+              "/usr/local/cuda/lib64/libcudnn.so.9"},
     .oldest = 90000,
     CUDA_LIBRARY_FIELDS,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "driver.h"
+#include "core/platform/names.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DRIVER_NAME    "libcuda.so.1"
+#define DRIVER_NAME    PLATFORM_NAME("libcuda.so.1", "nvcuda.dll")
 #define OLDEST_VERSION 11030 /* the first version with cuGetProcAddress */
 
 typedef struct function_row {

@@ -12,12 +12,13 @@
 #include "common/builder.h"
 #include "common/loading.h"
 #include "driver.h"
+#include "core/platform/names.h"
 
 /* Newest first. The toolkit's installer puts the library into this folder and does not register it
  * with the loader. */
 static const char *const names[][2] = {
-    {"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13"},
-    {"libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"},
+    {PLATFORM_NAME("libnvrtc.so.13", "nvrtc64_130_0.dll"), "/usr/local/cuda/lib64/libnvrtc.so.13"},
+    {PLATFORM_NAME("libnvrtc.so.12", "nvrtc64_120_0.dll"), "/usr/local/cuda/lib64/libnvrtc.so.12"},
 };
 
 enum { VERSIONS = sizeof names / sizeof *names, PATH_BYTES = 512 };
@@ -137,7 +138,7 @@ static bool has_cache(const compute_services *services) {
 /* The file's current identity; false if there is none. */
 static bool describe_file(const char *path, record *r) {
   struct stat file;
-  if (path[0] != '/' || stat(path, &file) != 0) return false;
+  if (!path_is_absolute(path) || stat(path, &file) != 0) return false;
   snprintf(r->path, sizeof r->path, "%s", path);
   r->bytes = (int64_t)file.st_size;
   r->changed_seconds = (int64_t)file.st_mtim.tv_sec;

@@ -79,8 +79,8 @@ static compute_status null_device_describe(void *device, compute_device_info *in
   snprintf(info->driver, sizeof info->driver, "%s", COMPUTE_VERSION_TEXT);
   snprintf(info->isa, sizeof info->isa, "none");
   info->type = COMPUTE_DEVICE_NULL;
-  long page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES);
-  long available = sysconf(_SC_AVPHYS_PAGES);
+  int64_t page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES);
+  int64_t available = sysconf(_SC_AVPHYS_PAGES);
   if (page > 0 && total > 0 && available > 0) {
     info->memory_total = (uint64_t)total * (uint64_t)page;
     info->memory_free = (uint64_t)available * (uint64_t)page;

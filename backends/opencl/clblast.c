@@ -13,8 +13,9 @@
 #include <string.h>
 
 #include "common/loading.h"
+#include "core/platform/names.h"
 
-#define LIBRARY_NAME   "libclblast.so.1"
+#define LIBRARY_NAME   PLATFORM_NAME("libclblast.so.1", "clblast.dll")
 #define WARM_UP_BYTES  ((uint64_t)256 << 20) /* larger problems are not warmed up */
 #define LARGEST_EXTENT ((int64_t)1 << 31)    /* its kernels count in 32 bits */
 

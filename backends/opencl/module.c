@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The OpenCL module's vtable, and its start. */
 #include "opencl.h"
+#include "core/platform/names.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 /* ---- The library --------------------------------------------------------------------------- */
 
-#define LOADER_NAME "libOpenCL.so.1"
+#define LOADER_NAME PLATFORM_NAME("libOpenCL.so.1", "OpenCL.dll")
 
 #define OPENCL_ROW(function) {#function, offsetof(opencl_library, function)},
 

@@ -12,6 +12,8 @@
 #include "core/base/process.h"
 #include "core/base/variable.h"
 #include "core/device/registry.h"
+#include "core/platform/library.h"
+#include "core/platform/names.h"
 #include "group/group.h"
 
 static const char operation[] = "compute_group_open";
@@ -81,9 +83,9 @@ static compute_status load(compute_context *context, const char *name, const cha
                            const compute_transport **transport) {
   char reason[256];
   int problem;
-  if (!module_loader_works())
+  if (!library_loader_works())
     return no_module(context, name, "the program is linked statically and cannot load modules");
-  if (!module_file_check(path, reason, sizeof reason, &problem))
+  if (!library_file_check(path, reason, sizeof reason, &problem))
     return no_module(context, name, reason);
   process_load_begin();
   void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
@@ -123,7 +125,7 @@ compute_status group_find_transport(compute_context *context, const char *name,
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "invalid transport '%.40s': a name has lower-case letters, digits and '_'",
                      name);
-  snprintf(file, sizeof file, "libcompute-transport-%s.so", name);
+  snprintf(file, sizeof file, "libcompute-transport-%s" PLATFORM_MODULE_SUFFIX, name);
   if (!module_find_file(context, file, path, sizeof path)) {
     char why[160];
     snprintf(why, sizeof why, "%s is in none of the folders for modules", file);

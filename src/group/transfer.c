@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Waits for other ranks, and the end of a failed group. */
-#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "core/base/alloc.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/platform/processors.h"
 #include "group/group.h"
 
 compute_status group_break(compute_process_group *group, compute_status status) {
@@ -56,7 +56,7 @@ static compute_status transport_failed(compute_process_group *group, const char 
 static void pause_after(int64_t waited) {
   const int64_t spin = 1000000, longest = 1000000; /* nanoseconds */
   if (waited < spin) {
-    sched_yield();
+    processor_yield();
     return;
   }
   const int64_t pause = waited / 32 < longest ? waited / 32 : longest;

@@ -7,6 +7,7 @@
 
 #include "backend/conformance.h"
 #include "core/kernel/common/program.h"
+#include "core/platform/aligned.h"
 
 enum { QUEUE, MEMORY, KERNEL, EVENT, TIMER, HOST_MEMORY, RECORDING, BUFFER };
 
@@ -144,7 +145,7 @@ void *case_recording(run *r, void *recording) {
 }
 
 void *case_buffer(run *r, size_t bytes) {
-  void *data = aligned_alloc(64, (bytes + 64) / 64 * 64);
+  void *data = aligned_take(64, (bytes + 64) / 64 * 64);
   EXPECT(r, data, "out of memory for the test's own data");
   memset(data, 0, bytes);
   keep(r, BUFFER, data);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/conformance.h"
+#include "core/platform/aligned.h"
 
 enum { BYTES = 3 << 20, PAGE = 4096 };
 
@@ -189,7 +190,7 @@ static void the_callers_is_registered_once_at_a_time(run *r, const void *user) {
   (void)user;
   NEEDS(r, host_register);
   const compute_backend *b = r->backend;
-  unsigned char *mine = aligned_alloc(PAGE, BYTES), *plain = case_buffer(r, BYTES);
+  unsigned char *mine = aligned_take(PAGE, BYTES), *plain = case_buffer(r, BYTES);
   const compute_memory *memory = case_memory(r, BYTES + 512);
   void *queue = case_queue(r);
   EXPECT(r, mine, "out of memory for the test's own data");
@@ -198,7 +199,7 @@ static void the_callers_is_registered_once_at_a_time(run *r, const void *user) {
   if (status == COMPUTE_ERROR_UNSUPPORTED) {
     char words[SERVICES_WORDS];
     services_said(&r->services, words);
-    free(mine);
+    aligned_give(mine);
     case_status(r, "host_register", status, COMPUTE_ERROR_UNSUPPORTED);
     case_refuse(r, "%s", words);
   }
@@ -210,7 +211,7 @@ static void the_callers_is_registered_once_at_a_time(run *r, const void *user) {
   round_trip(r, queue, memory, mine, plain, 7);
   EXPECT_OK(r, b->host_register(r->device, mine, BYTES));
   b->host_unregister(r->device, mine);
-  free(mine);
+  aligned_give(mine);
 }
 
 /* A busy machine may finish the copies before the query, but not every time. */

@@ -4,6 +4,7 @@
 #include "gemm_samples.h"
 
 #include "amx_emulated.h"
+#include "core/platform/aligned.h"
 
 extern const cpu_gemm_type cpu_gemm_f32_high; /* gemm_high.c */
 static const cpu_gemm_table high_table = {.f32 = &cpu_gemm_f32_high};
@@ -221,7 +222,7 @@ static bool run_packed(fixture *f, description *d) {
   uint64_t form;
   const uint64_t bytes = cpu_gemm_kind.packed_bytes(kernel, 1, &form);
   if (bytes > 0) {
-    void *packed = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    void *packed = aligned_take(64, (size_t)(bytes + 63) / 64 * 64);
     void *pointers[COMPUTE_MAX_OPERANDS];
     assert_non_null(packed);
     for (uint32_t i = 0; i < d->descriptor.input_count + d->descriptor.output_count; i++)
@@ -229,7 +230,7 @@ static bool run_packed(fixture *f, description *d) {
     assert_int_equal(cpu_gemm_kind.pack(kernel, 1, pointers[1], packed), COMPUTE_OK);
     pointers[1] = packed;
     assert_int_equal(kernel->run(kernel, pointers), COMPUTE_OK);
-    free(packed);
+    aligned_give(packed);
   }
   cpu_kernel_destroy(kernel);
   return bytes > 0;

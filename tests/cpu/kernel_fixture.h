@@ -16,6 +16,7 @@
 #include "core/base/thread_pool.h"
 #include "core/cpu.h"
 #include "core/kernel/common/program.h"
+#include "core/platform/aligned.h"
 #include "core/type/dtype.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
@@ -37,10 +38,8 @@ typedef struct fixture {
 FIXTURE_INLINE void *fixture_allocate(void *host, size_t bytes, size_t alignment) {
   fixture *f = host;
   if (f->fail_at > 0 && --f->fail_at == 0) return NULL;
-  void *memory = NULL;
-  if (posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment,
-                     bytes ? bytes : 1))
-    return NULL;
+  void *memory = aligned_take(alignment, (bytes / alignment + 1) * alignment);
+  if (!memory) return NULL;
   memset(memory, 0, bytes);
   f->live_blocks++;
   return memory;
@@ -49,7 +48,7 @@ FIXTURE_INLINE void *fixture_allocate(void *host, size_t bytes, size_t alignment
 FIXTURE_INLINE void fixture_release_block(void *host, void *pointer) {
   if (!pointer) return;
   ((fixture *)host)->live_blocks--;
-  free(pointer);
+  aligned_give(pointer);
 }
 
 FIXTURE_INLINE void fixture_log(void *host, compute_log_level level, const char *module,

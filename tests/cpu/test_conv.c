@@ -3,6 +3,7 @@
  * convolutions have many blocks) and random ones run on every instruction set, with different
  * numbers of threads. compute-conformance runs all samples with the machine's caches. */
 #include "conv_fixture.h"
+#include "core/platform/aligned.h"
 
 static void run_samples(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
@@ -380,7 +381,7 @@ static void check_pixels(const sample_kernel *s, void *user) {
   const uint64_t bytes = cpu_conv_kind.packed_bytes(kernel, 1, &form);
   assert_true(bytes > 0);
   memory m = create_memory(&constant, &c->random);
-  void *packed = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64), *filter = m.pointers[1];
+  void *packed = aligned_take(64, (size_t)(bytes + 63) / 64 * 64), *filter = m.pointers[1];
   assert_non_null(packed);
   assert_int_equal(cpu_conv_kind.pack(kernel, 1, filter, packed), COMPUTE_OK);
   m.pointers[1] = packed;
@@ -388,7 +389,7 @@ static void check_pixels(const sample_kernel *s, void *user) {
   m.pointers[1] = filter;
   check_outputs(&constant, &m, c->f->device->isa);
   cpu_kernel_destroy(kernel);
-  free(packed);
+  aligned_give(packed);
   release_memory(&m);
 }
 

@@ -2,6 +2,7 @@
 /* Convolutions of bytes with a requantizing epilogue. On every instruction set and path, the bytes
  * equal the results of the program's instructions one by one. */
 #include "conv_fixture.h"
+#include "core/platform/aligned.h"
 #include "gemm/isa/gemm_table.h"
 
 /* A residual addition of bytes: (own − zero) · scale plus the same of the other bytes, requantized
@@ -125,14 +126,14 @@ static void launch_kernel(fixture *f, const compute_kernel_descriptor *d, void *
   uint64_t form;
   const uint64_t bytes = packs ? cpu_conv_kind.packed_bytes(kernel, 1, &form) : 0;
   if (bytes > 0) {
-    packed = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    packed = aligned_take(64, (size_t)(bytes + 63) / 64 * 64);
     assert_non_null(packed);
     assert_int_equal(cpu_conv_kind.pack(kernel, 1, pointers[1], packed), COMPUTE_OK);
     pointers[1] = packed;
   }
   assert_int_equal(kernel->run(kernel, pointers), COMPUTE_OK);
   cpu_kernel_destroy(kernel);
-  free(packed);
+  aligned_give(packed);
 }
 
 static void check_bytes(const sample_kernel *s, const requantizing *r, const int32_t *sums,

@@ -13,6 +13,7 @@
 
 #include "compute/backend.h"
 #include "core/base/variable.h"
+#include "core/platform/privilege.h"
 
 #define FOLDER TEST_SCRATCH_DIR "/modules"
 #define GOOD   TEST_MODULE_DIR "/libcompute-null.so"

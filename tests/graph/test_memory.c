@@ -8,6 +8,7 @@
 
 #include "support/harness/test.h"
 #include "support/samples/operation_samples.h"
+#include "core/platform/aligned.h"
 
 /* ---- An allocator that remembers its largest request ---------------------------------------- */
 
@@ -17,19 +18,15 @@ static atomic_size_t largest;
 
 static void *allocate(void *user, size_t bytes, size_t alignment) {
   (void)user;
-  void *pointer = NULL;
   size_t before = atomic_load(&largest);
   while (bytes > before && !atomic_compare_exchange_weak(&largest, &before, bytes)) continue;
   if (bytes > (size_t)1 << 30) return NULL; /* the machine may have less */
-  if (posix_memalign(&pointer, alignment < sizeof(void *) ? sizeof(void *) : alignment,
-                     bytes ? bytes : 1))
-    return NULL;
-  return pointer;
+  return aligned_take(alignment, (bytes / alignment + 1) * alignment);
 }
 
 static void release(void *user, void *pointer) {
   (void)user;
-  free(pointer);
+  aligned_give(pointer);
 }
 
 /* ---- Builders of large things: the rows LARGE of tests/operations.def ---------------------- */

@@ -2,6 +2,7 @@
 /* ONNX files: their structure is decoded unchanged. Damaged, contradictory or endlessly nested
  * files are refused with a message that names the error. */
 #include "model/decoding.h"
+#include "core/platform/aligned.h"
 
 /* ---- Structure ----------------------------------------------------------------------------- */
 
@@ -363,12 +364,12 @@ static size_t allocated;
 static void *allocate_counted(void *user, size_t bytes, size_t alignment) {
   (void)user;
   allocated += bytes;
-  return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  return aligned_take(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
 static void release_counted(void *user, void *data) {
   (void)user;
-  free(data);
+  aligned_give(data);
 }
 
 /* The memory of a model is proportional to its bytes, however small its parts are. Frees the

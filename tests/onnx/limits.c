@@ -2,6 +2,8 @@
 /* Limits of memory: see limits.h. */
 #include "onnx/limits.h"
 
+#include "core/platform/aligned.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,7 @@ static void *limited_allocate(void *user, size_t bytes, size_t alignment) {
   (void)user;
   void *block = NULL;
   if (bytes > most_memory || atomic_fetch_add(&held, bytes) + bytes > most_memory ||
-      alignment > HEADER || posix_memalign(&block, HEADER, bytes + HEADER)) {
+      alignment > HEADER || !(block = aligned_take(HEADER, (bytes / HEADER + 2) * HEADER))) {
     if (bytes <= most_memory) atomic_fetch_sub(&held, bytes);
     return NULL;
   }
@@ -31,7 +33,7 @@ static void limited_release(void *user, void *pointer) {
   size_t bytes;
   memcpy(&bytes, block, sizeof bytes);
   atomic_fetch_sub(&held, bytes);
-  free(block);
+  aligned_give(block);
 }
 
 bool limits_open(compute_context **context) {

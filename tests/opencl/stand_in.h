@@ -9,6 +9,7 @@
 
 #include "compute/backend.h"
 #include "core/base/variable.h"
+#include "core/platform/aligned.h"
 
 enum { ITEMS = 1000, CACHE_ENTRIES = 8 };
 
@@ -33,14 +34,13 @@ static int stored_count;
 
 static void *stand_in_allocate(void *host, size_t bytes, size_t alignment) {
   (void)host;
-  void *pointer = NULL;
-  if (posix_memalign(&pointer, alignment < 16 ? 16 : alignment, bytes)) return NULL;
-  return memset(pointer, 0, bytes);
+  void *pointer = aligned_take(alignment, (bytes / alignment + 1) * alignment);
+  return pointer ? memset(pointer, 0, bytes) : NULL;
 }
 
 static void stand_in_release(void *host, void *pointer) {
   (void)host;
-  free(pointer);
+  aligned_give(pointer);
 }
 
 static void stand_in_log(void *host, compute_log_level level, const char *module,

@@ -24,6 +24,7 @@ room's header. Public functions are no exception. These fail:
     `size[rank - 1]` is out of bounds. shape_at and shape_set check the axis;
   - a folder with sources without a row, and a row without a folder;
   - a folder of rooms without a README.md, or with one of more than README_LINES lines;
+  - a question for the system (_WIN32 and its like) outside src/core/platform/: other rooms use its interface;
   - an external name that two files of libcompute.a define: the archive has one object of the core and the CPU backend.
 
 For an undeclared arrow, the first uses are listed; --all lists every use. --since prints the lines that each room
@@ -289,6 +290,23 @@ def shapes_taken_apart(source):
     return found
 
 
+SYSTEM = re.compile(r"^\s*#.*\b(_WIN32|_WIN64|__MINGW\w*|__CYGWIN__|__APPLE__)\b", re.M)
+ASKS_SYSTEM = ("src/core/platform/", "include/compute/export.h")
+
+
+def system_questions(source):
+    """Lists sources outside the platform room that ask for the operating system."""
+    found = 0
+    for path in files_of(source, (*TREES, "include", "tests")):
+        if path.startswith(ASKS_SYSTEM):
+            continue
+        text = open(os.path.join(source, path), encoding="utf-8", errors="replace").read()
+        for match in SYSTEM.finditer(text):
+            found += 1
+            print("%s:%d asks for the system: %s" % (path, text.count("\n", 0, match.start()) + 1, match.group(1)))
+    return found
+
+
 def target_of(tree, caller, path):
     """The name by which the table allows the use of `path`."""
     core_caller = tree.is_core(caller)
@@ -400,7 +418,7 @@ def check(tree, source, build, everything):
     defined, undefined = symbols_of(list(objects_of(source, build)))
     calls = list(calls_of(defined, undefined))
     arrows, homeless = group_arrows(tree, calls + list(includes_of(source)))
-    failures = defined_twice(defined)
+    failures = defined_twice(defined) + system_questions(source)
 
     for folder in sorted({os.path.dirname(path) for path in files_of(source) if not tree.room_of(path)} | homeless):
         print("no row of the table is for %s" % folder)

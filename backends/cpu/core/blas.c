@@ -24,8 +24,9 @@
 #include <unistd.h>
 
 #include "gemm/gemm.h"
+#include "core/platform/names.h"
 
-#define USUAL_NAME "libopenblas.so.0"
+#define USUAL_NAME PLATFORM_NAME("libopenblas.so.0", "libopenblas.dll")
 
 /* State of the whole process; `mutex` protects all of it. */
 typedef struct cpu_blas {
@@ -149,8 +150,8 @@ static const char *loader_words(void) {
 /* The file of an open library. */
 static bool find_file(void *library, char path[PATH_MAX]) {
   struct link_map *map = NULL;
-  const bool known = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name[0] == '/' &&
-                     strlen(map->l_name) < PATH_MAX;
+  const bool known = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map &&
+                     path_is_absolute(map->l_name) && strlen(map->l_name) < PATH_MAX;
   if (known) memcpy(path, map->l_name, strlen(map->l_name) + 1);
   return known;
 }

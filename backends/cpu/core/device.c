@@ -17,6 +17,7 @@
 
 #include "cpu.h"
 #include "gemm/gemm.h"
+#include "core/platform/aligned.h"
 
 enum {
   SMALL_ALIGNMENT = 64,
@@ -111,7 +112,7 @@ static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
     snprintf(path, sizeof path, "%s%d/size", folder, index);
     if (data && read_number(path, &bytes) && bytes) return bytes;
   }
-  const long bytes = sysconf(fallback_name);
+  const int64_t bytes = sysconf(fallback_name);
   return bytes > 0 ? (uint64_t)bytes : fallback;
 }
 
@@ -271,13 +272,11 @@ compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_m
   void *data = NULL;
   const uint64_t total = device->memory_bytes;
   /* The system would overcommit, and kill the process at the first access. */
-  int problem = ENOMEM;
   if (bytes <= total && bytes <= SIZE_MAX - alignment)
-    problem =
-        posix_memalign(&data, alignment, (size_t)((bytes + alignment - 1) & ~(alignment - 1)));
-  if (problem)
+    data = aligned_take(alignment, (size_t)((bytes + alignment - 1) & ~(alignment - 1)));
+  if (!data)
     return device->services->fail(device->services->host, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
-                                  problem, "use smaller batches, or close other programs",
+                                  ENOMEM, "use smaller batches, or close other programs",
                                   "the machine has %.1f GiB, other programs use a part of it",
                                   (double)total / 1073741824);
   if (huge && device->huge_pages) take_huge_pages(data, bytes);
@@ -294,7 +293,7 @@ compute_status cpu_memory_import(cpu_device *device, void *data, uint64_t bytes,
 
 void cpu_memory_release(cpu_device *device, compute_memory *memory) {
   (void)device;
-  if (memory->handle != &imported) free(memory->handle);
+  if (memory->handle != &imported) aligned_give(memory->handle);
   *memory = (compute_memory){0};
 }
 

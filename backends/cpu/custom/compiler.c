@@ -21,6 +21,7 @@
 
 #include "common/loading.h"
 #include "custom.h"
+#include "core/platform/names.h"
 
 enum { PATH_BYTES = 4096, MOST_WORDS = 64, LOG_BYTES = 320, MOST_OBJECT = 64 << 20 };
 
@@ -66,6 +67,9 @@ static compute_status find_compiler(const cpu_device *device, const char *entry,
   if (getauxval(AT_SECURE))
     return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, entry,
                 "a program with elevated privileges does not start a compiler", "");
+  if (PLATFORM_NAME(false, true))
+    return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, entry,
+                "kernels of your own do not run on the CPU under Windows", "");
   const char *named = services->variable(services->host, "COMPUTE_CC");
   const char *folders = services->variable(services->host, "PATH");
   if (named && strcmp(named, "none") == 0)
@@ -141,10 +145,15 @@ static bool make_command(const cpu_device *device, const c_compiler *program, ch
 
 /* ---- Running it ------------------------------------------------------------------------------ */
 
+/* The bytes of one call of read or write, which Windows counts in 32 bits. */
+static unsigned part_of(size_t bytes) {
+  return bytes < MOST_OBJECT ? (unsigned)bytes : (unsigned)MOST_OBJECT;
+}
+
 static int write_all(int file, const void *data, size_t bytes) {
   const char *at = data;
   while (bytes > 0) {
-    const ssize_t done = write(file, at, bytes);
+    const ssize_t done = write(file, at, part_of(bytes));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) return done < 0 ? errno : EIO;
     at += done;
@@ -170,7 +179,7 @@ static void *read_file(cpu_device *device, const char *path, size_t *bytes) {
     data = cpu_allocate(device, (uint64_t)status.st_size + 1);
   size_t have = 0;
   while (data && have < (size_t)status.st_size) {
-    const ssize_t done = read(file, data + have, (size_t)status.st_size - have);
+    const ssize_t done = read(file, data + have, part_of((size_t)status.st_size - have));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) break;
     have += (size_t)done;

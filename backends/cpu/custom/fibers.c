@@ -46,7 +46,7 @@ void cpu_fiber_switch(void **from, void *to) __attribute__((visibility("hidden")
 /* Start of a new stack. */
 void cpu_fiber_start(void) __attribute__((visibility("hidden")));
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__ELF__)
 const bool custom_has_fibers = true;
 
 __asm__(".text\n"

@@ -17,6 +17,7 @@
 #include "core/base/real.h"
 #include "core/base/variable.h"
 #include "core/device/device.h"
+#include "core/platform/names.h"
 
 #define CHECK_NANOSECONDS INT64_C(1000000000)
 
@@ -161,7 +162,7 @@ static void read_forced(tuning_store *store) {
 static bool choose_path(tuning_store *store) {
   const char *named = variable_text("COMPUTE_TUNING_FILE");
   if (named && !strcmp(named, "none")) return true;
-  if (named && named[0] == '/') {
+  if (named && path_is_absolute(named)) {
     store->path = base_duplicate(named);
     return store->path != NULL;
   }

@@ -15,6 +15,7 @@
 
 #include "core/base/alloc.h"
 #include "core/base/file.h"
+#include "core/platform/names.h"
 
 static const char line_start[] = "tuning ";
 
@@ -110,7 +111,7 @@ static compute_status read_open(int file, const char *path, tuning_contents *con
   if (!contents->data) return memory_problem(reason);
   size_t got = 0;
   while (got < bytes) {
-    ssize_t n = read(file, contents->data + got, bytes - got);
+    ssize_t n = read(file, contents->data + got, file_part(bytes - got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return file_problem(reason, "read", path, errno);
     if (n == 0) break;
@@ -172,7 +173,7 @@ compute_status tuning_file_drop_replaced(tuning_contents *contents, char *reason
 static int open_append(const char *path) {
   const int flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
   int file = open(path, flags, 0644);
-  const char *slash = strrchr(path, '/');
+  const char *slash = path_last_separator(path);
   if (file >= 0 || errno != ENOENT || !slash || slash == path) return file;
   char *folder = base_duplicate(path);
   if (!folder) {
@@ -208,7 +209,7 @@ static compute_status append_open(int file, const char *path, const char *lines,
   length += bytes;
   ssize_t written;
   do {
-    written = write(file, text, length);
+    written = write(file, text, file_part(length));
   } while (written < 0 && errno == EINTR);
   base_release(text);
   if (written < 0) return file_problem(reason, "write", path, errno);

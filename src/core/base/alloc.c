@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/process.h"
+#include "core/platform/aligned.h"
 
 #define DEFAULT_ALIGNMENT 16
 
@@ -65,7 +66,7 @@ void *base_allocate(size_t count, size_t size) {
   if (bytes == 0) bytes = 1;
   void *pointer = NULL;
   if (!allocator.allocate) {
-    pointer = calloc(1, bytes);
+    pointer = aligned_take_cleared(bytes);
   } else {
     pointer = allocator.allocate(allocator.user, bytes, DEFAULT_ALIGNMENT);
     if (pointer) memset(pointer, 0, bytes);
@@ -81,7 +82,7 @@ void *base_allocate_aligned(size_t bytes, size_t alignment) {
   if (allocator.allocate)
     pointer = allocator.allocate(allocator.user, bytes, alignment);
   else if (!__builtin_add_overflow(bytes, alignment - 1, &rounded))
-    pointer = aligned_alloc(alignment, rounded & ~(alignment - 1));
+    pointer = aligned_take(alignment, rounded & ~(alignment - 1));
   return pointer ? pointer : base_refuse(bytes);
 }
 
@@ -104,7 +105,7 @@ void base_release(void *pointer) {
   if (allocator.allocate) {
     allocator.release(allocator.user, pointer);
   } else {
-    free(pointer);
+    aligned_give(pointer);
   }
 }
 

@@ -12,11 +12,12 @@
 #include "core/base/alloc.h"
 #include "core/base/log.h"
 #include "core/base/variable.h"
+#include "core/platform/names.h"
 
 int file_read(int descriptor, void *data, size_t bytes) {
   char *next = data;
   while (bytes > 0) {
-    ssize_t got = read(descriptor, next, bytes);
+    ssize_t got = read(descriptor, next, file_part(bytes));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno;
     if (got == 0) return FILE_ENDED;
@@ -44,7 +45,7 @@ int file_read_at(int descriptor, uint64_t offset, void *data, size_t bytes) {
 int file_write(int descriptor, const void *data, size_t bytes) {
   const char *next = data;
   while (bytes > 0) {
-    ssize_t put = write(descriptor, next, bytes);
+    ssize_t put = write(descriptor, next, file_part(bytes));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return errno;
     if (put == 0) return EIO;
@@ -60,13 +61,15 @@ int file_write(int descriptor, const void *data, size_t bytes) {
  * COMPUTE_CACHE_DIR first. variable_text hides all three variables from privileged programs, so
  * these have no cache folder. */
 
+#define HOME_VARIABLE PLATFORM_NAME("HOME", "LOCALAPPDATA")
+
 static const struct {
   const char *variable, *below;
   bool must_exist; /* never create a missing home folder; daemons often have none */
 } places[] = {
     {"COMPUTE_CACHE_DIR", "", false},
     {"XDG_CACHE_HOME", "/compute", false},
-    {"HOME", "/.cache/compute", true},
+    {HOME_VARIABLE, PLATFORM_NAME("/.cache/compute", "/compute"), true},
 };
 
 static bool is_folder(const char *path) {
@@ -77,17 +80,17 @@ static bool is_folder(const char *path) {
 char *cache_folder_path(const char *name, const char **reason) {
   const char *unused;
   if (!reason) reason = &unused;
-  *reason = "neither COMPUTE_CACHE_DIR nor XDG_CACHE_HOME nor HOME names a folder";
+  *reason = "neither COMPUTE_CACHE_DIR nor XDG_CACHE_HOME nor " HOME_VARIABLE " names a folder";
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     const char *root = variable_text(places[i].variable);
     if (!root) continue;
-    if (root[0] != '/') {
+    if (!path_is_absolute(root)) {
       log_write(COMPUTE_LOG_WARNING, "core", "%s=%s is ignored: it must be an absolute path",
                 places[i].variable, root);
       continue;
     }
     if (places[i].must_exist && !is_folder(root)) {
-      *reason = "the folder that HOME names does not exist";
+      *reason = "the folder that " HOME_VARIABLE " names does not exist";
       continue;
     }
     size_t bytes = strlen(root) + strlen(places[i].below) + strlen(name) + 2;
@@ -105,10 +108,11 @@ int cache_folder_make(const char *path) {
   if (!partial) return ENOMEM;
   int problem = 0;
   /* Only the last result counts, because a folder above may exist without being accessible. */
-  for (char *slash = strchr(partial + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+  for (char *slash = path_separator(partial + 1); slash; slash = path_separator(slash + 1)) {
+    const char kept = *slash;
     *slash = '\0';
     mkdir(partial, S_IRWXU);
-    *slash = '/';
+    *slash = kept;
   }
   if (mkdir(partial, S_IRWXU) != 0 && !is_folder(partial)) problem = errno;
   base_release(partial);

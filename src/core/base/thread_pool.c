@@ -22,18 +22,17 @@
  * tasks are left. So the caller's cost does not grow with the number of CPUs. */
 #include "core/base/thread_pool.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/alloc.h"
 #include "core/base/clock.h"
 #include "core/base/control_group.h"
 #include "core/base/thread.h"
+#include "core/platform/futex.h"
+#include "core/platform/processors.h"
 
 #define CACHE_LINE 64
 
@@ -80,14 +79,6 @@ struct thread_pool {
   _Alignas(CACHE_LINE) _Atomic bool busy;
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word, int32_t threads) {
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
-}
-
 static inline void cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -115,29 +106,13 @@ static void wake_sleepers(thread_pool *pool) {
   if (atomic_load(&pool->sleepers) > 0) futex_wake(&pool->signal, WAKE_FAN_OUT);
 }
 
-/* On a virtual machine, the kernel treats CPUs that the host has put to sleep as busy. It wakes a
- * thread on the CPU of the waking thread. The two threads would then share this CPU for
- * milliseconds, until the kernel balances its run queues. */
-static void move_away(const thread_pool *pool) {
-  cpu_set_t allowed, others;
-  const int cpu = sched_getcpu();
-  if (!pool->spin || cpu < 0 || cpu >= CPU_SETSIZE ||
-      cpu != atomic_load_explicit(&pool->caller, memory_order_relaxed) ||
-      sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return;
-  others = allowed;
-  CPU_CLR((size_t)cpu, &others);
-  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
-    (void)sched_setaffinity(0, sizeof allowed, &allowed);
-}
-
 /* A thread that wakes on the caller's CPU would wait there for milliseconds before it can move
  * away. So after an idle period, the caller yields to it at once. It does not yield between the
  * steps of a run: while other threads keep the CPUs busy, they would get the time slice. */
 static void give_turn(thread_pool *pool) {
   const int64_t before = pool->woken;
   pool->woken = clock_now();
-  if (pool->spin && pool->woken - before > PAUSE_NANOSECONDS) sched_yield();
+  if (pool->spin && pool->woken - before > PAUSE_NANOSECONDS) processor_yield();
 }
 
 /* ---- Shares of tasks ----------------------------------------------------------------------- */
@@ -213,7 +188,8 @@ static uint32_t signal_wait(thread_pool *pool, uint32_t seen, bool *was_asleep) 
     *was_asleep = true;
     now = atomic_load_explicit(&pool->signal, memory_order_acquire);
   }
-  if (*was_asleep) move_away(pool);
+  if (*was_asleep && pool->spin)
+    processor_leave(atomic_load_explicit(&pool->caller, memory_order_relaxed));
   return now;
 }
 
@@ -265,7 +241,7 @@ static void loop_run(thread_pool *pool, int64_t tasks, compute_task task, void *
   shares_deal(pool, tasks);
   atomic_store_explicit(&pool->entry, OPEN, memory_order_release);
   const bool asleep = atomic_load_explicit(&pool->sleepers, memory_order_relaxed) > 0;
-  if (asleep) atomic_store_explicit(&pool->caller, sched_getcpu(), memory_order_relaxed);
+  if (asleep) atomic_store_explicit(&pool->caller, processor_now(), memory_order_relaxed);
   atomic_fetch_add(&pool->signal, 1);
   wake_sleepers(pool);
   if (asleep) give_turn(pool);
@@ -320,21 +296,7 @@ int32_t thread_pool_count(const thread_pool *pool) {
 /* The number of threads worth starting: the CPUs in the affinity mask, or fewer if the control
  * group (version 1 or 2) grants less CPU time. Containers usually limit the CPU time. */
 
-static int32_t affinity_count(void) {
-  /* The kernel refuses a mask smaller than its internal mask, so the mask grows until it fits. */
-  for (size_t cpus = 1024; cpus <= 1 << 20; cpus *= 4) {
-    cpu_set_t *set = CPU_ALLOC(cpus);
-    if (!set) break;
-    size_t bytes = CPU_ALLOC_SIZE(cpus);
-    int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return count;
-  }
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 && online < INT32_MAX ? (int32_t)online : 1;
-}
-
 int32_t thread_pool_available(void) {
-  int32_t limit = control_group_threads(NULL, affinity_count());
+  int32_t limit = control_group_threads(NULL, processors_allowed());
   return limit > 0 ? limit : 1;
 }

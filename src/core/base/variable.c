@@ -3,6 +3,7 @@
  * programs calls getenv, so the table is complete. docs/reference/environment.md is its page for
  * users. */
 #include "core/base/variable.h"
+#include "core/platform/privilege.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,6 +15,7 @@
 
 #include "compute/status.h"
 #include "core/base/log.h"
+#include "core/platform/names.h"
 
 /* The rule for a value. Only our variables are checked. */
 typedef enum variable_kind {
@@ -214,7 +216,7 @@ static const variable_row table[] = {
     {.shown = {"XDG_CACHE_HOME", "absolute folder",
                "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
      .trusted_only = true},
-    {.shown = {"HOME", "absolute folder",
+    {.shown = {PLATFORM_NAME("HOME", "LOCALAPPDATA"), "absolute folder",
                "The user's folder; its .cache is used when XDG_CACHE_HOME is not set either."},
      .trusted_only = true},
     {.shown = {"NO_COLOR", "anything", "The programs use no colours on a terminal."},
@@ -293,9 +295,9 @@ static bool all_names(const char *text) {
 }
 
 static bool all_absolute(const char *text) {
-  for (; *text; text += *text == ':') {
-    const size_t length = strcspn(text, ":");
-    if (length && *text != '/') return false;
+  for (; *text; text += *text != '\0') {
+    const size_t length = strcspn(text, PLATFORM_LIST_SEPARATOR);
+    if (length && !path_is_absolute(text)) return false;
     text += length;
   }
   return true;
@@ -315,7 +317,7 @@ static bool can_be_written(const char *path) {
     struct stat found;
     return stat(path, &found) == 0 && !S_ISDIR(found.st_mode) && access(path, W_OK) == 0;
   }
-  const char *slash = strrchr(path, '/');
+  const char *slash = path_last_separator(path);
   snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
   return access(folder, W_OK | X_OK) == 0;
 }
@@ -328,7 +330,7 @@ static bool is_right(const variable_row *row, const char *text) {
   case VARIABLE_WORDS: return all_words(row->words, text);
   case VARIABLE_NAME: return !strchr(text, ',') && all_names(text);
   case VARIABLE_NAMES: return all_names(text);
-  case VARIABLE_PATH: return *text == '/' || is_word(row->words, text, strlen(text));
+  case VARIABLE_PATH: return path_is_absolute(text) || is_word(row->words, text, strlen(text));
   case VARIABLE_PATHS: return all_absolute(text);
   case VARIABLE_NEW_FILE: return can_be_written(text);
   }

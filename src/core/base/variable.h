@@ -21,13 +21,4 @@ int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fa
 const char *variables_check(bool (*overridden)(const void *user, const char *name),
                             const void *user, char *rule, size_t rule_bytes);
 
-/* ---- Privileges ------------------------------------------------------------------------------ */
-
-/* `true` in a program that was started set-user-ID, set-group-ID or with file capabilities. Its
- * environment comes from a less privileged user. Constant for the life of the process, even after
- * it drops its privileges. Same condition as secure_getenv.
- *
- * The function has a separate file, so that tests that link private objects can replace it. */
-bool privilege_raised(void);
-
 #endif

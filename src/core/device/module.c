@@ -14,6 +14,9 @@
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/variable.h"
+#include "core/platform/library.h"
+#include "core/platform/names.h"
+#include "core/platform/privilege.h"
 #include "core/device/driver_call.h"
 
 #define DEVICES_MAX 4096 /* more than any machine has: a larger count is a bug in the module */
@@ -110,14 +113,14 @@ static compute_status library_open(compute_context *context, device_module *modu
   char reason[256];
   int problem;
   *entry = NULL;
-  if (!module_loader_works()) {
+  if (!library_loader_works()) {
     return module_probe_set(context, module, COMPUTE_PROBE_FAILED,
                             "the program is linked statically and cannot load modules",
                             "link the C library dynamically");
   }
   *entry = find_inherited(module->probe.path);
   if (*entry) return COMPUTE_OK;
-  if (!module_file_check(module->probe.path, reason, sizeof reason, &problem)) {
+  if (!library_file_check(module->probe.path, reason, sizeof reason, &problem)) {
     if (problem == ENOMEM) return out_of_memory(context);
     return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE, reason, NULL);
   }
@@ -216,7 +219,8 @@ static compute_status vtable_judge(compute_context *context, device_module *modu
     snprintf(words, sizeof words,
              "the name in its vtable must consist of lower-case letters, digits and '_'");
   } else if (strcmp(backend->name, module->probe.name) != 0) {
-    snprintf(words, sizeof words, "its name is '%s', so its file must be libcompute-%s.so",
+    snprintf(words, sizeof words,
+             "its name is '%s', so its file must be libcompute-%s" PLATFORM_MODULE_SUFFIX,
              backend->name, backend->name);
   } else {
     size_t length = 0;
@@ -257,7 +261,7 @@ static compute_status vtable_take(compute_context *context, device_module *modul
 /* ---- Environment --------------------------------------------------------------------------- */
 
 bool module_trusts_environment(const compute_context *context, const char *backend) {
-  if (!module_loader_works()) return false;
+  if (!library_loader_works()) return false;
   if (!privilege_raised()) return true;
   for (size_t i = 0; i < context->module_count; i++) {
     const device_module *module = &context->modules[i];

@@ -10,13 +10,10 @@
 #include "core/device/registry.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,9 +22,12 @@
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/variable.h"
+#include "core/platform/library.h"
+#include "core/platform/names.h"
+#include "core/platform/privilege.h"
 
 #define FILE_PREFIX "libcompute-"
-#define FILE_SUFFIX ".so"
+#define FILE_SUFFIX PLATFORM_MODULE_SUFFIX
 
 typedef struct module_finder {
   compute_context *context;
@@ -156,7 +156,7 @@ static compute_status folder_read(module_finder *finder, DIR *directory, const c
 }
 
 static compute_status folder_search(module_finder *finder, const char *folder, const char *source) {
-  if (folder[0] != '/') {
+  if (!path_is_absolute(folder)) {
     log_write(COMPUTE_LOG_WARNING, "core",
               "folder '%s' of %s is not searched for modules: its path is not absolute", folder,
               source);
@@ -178,12 +178,12 @@ static compute_status search_folder(void *finder, const char *folder, const char
   return folder_search(finder, folder, source);
 }
 
-/* Calls `search` for each folder of a list separated by ':'. Skips empty entries, which would mean
+/* Calls `search` for each folder of a list of paths. Skips empty entries, which would mean
  * the current folder. */
 static compute_status path_search(const char *path, const char *source, folder_function search,
                                   void *user) {
   while (path && *path) {
-    size_t length = strcspn(path, ":");
+    size_t length = strcspn(path, PLATFORM_LIST_SEPARATOR);
     char folder[PATH_MAX];
     if (length >= sizeof folder) {
       log_write(COMPUTE_LOG_WARNING, "core", "a path in %s is too long and is not searched",
@@ -195,58 +195,9 @@ static compute_status path_search(const char *path, const char *source, folder_f
       if (status != COMPUTE_OK) return status;
     }
     path += length;
-    if (*path == ':') path++;
+    if (*path) path++;
   }
   return COMPUTE_OK;
-}
-
-/* Finds the line of /proc/self/maps for `address`. Uses no heap memory, because the heap may have
- * run out. Skips lines longer than the buffer. */
-static bool mapping_find(int maps, uintptr_t address, char *line, size_t line_bytes) {
-  size_t used = 0;
-  for (bool skipping = false;;) {
-    ssize_t got = read(maps, line + used, line_bytes - 1 - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    used += (size_t)got;
-    line[used] = '\0';
-    for (char *end; (end = memchr(line, '\n', used)) != NULL; skipping = false) {
-      unsigned long long first, past;
-      *end = '\0';
-      if (!skipping && sscanf(line, "%llx-%llx", &first, &past) == 2 && address >= first &&
-          address < past) {
-        return true;
-      }
-      used -= (size_t)(end + 1 - line);
-      memmove(line, end + 1, used);
-    }
-    if (used == line_bytes - 1) {
-      skipping = true;
-      used = 0;
-    }
-  }
-}
-
-/* The loader reports a library by the requested path, which may be relative. The kernel has the
- * full path of every mapped file. */
-static bool library_path_mapped(const void *address, char *path, size_t path_bytes) {
-  int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (maps < 0) return false;
-  char line[PATH_MAX + 128];
-  bool found = mapping_find(maps, (uintptr_t)address, line, sizeof line);
-  close(maps);
-  const char *name = found ? strchr(line, '/') : NULL;
-  if (!name || strlen(name) >= path_bytes) return false;
-  memcpy(path, name, strlen(name) + 1);
-  return true;
-}
-
-/* `true` if the address is in the program itself, because the library is linked in. Then the loader
- * reports only argv[0]. */
-static bool lies_in_program(const Dl_info *found) {
-  Dl_info program;
-  return dladdr((const void *)getauxval(AT_PHDR), &program) != 0 &&
-         program.dli_fbase == found->dli_fbase;
 }
 
 /* The folder "compute" beside the file that contains this code. The caller may have started a
@@ -254,17 +205,11 @@ static bool lies_in_program(const Dl_info *found) {
 static bool library_folder(char *folder, size_t folder_bytes) {
   static const char inside; /* any address within the library */
   char path[PATH_MAX];
-  Dl_info info;
+  bool linked_in;
   process_load_begin();
-  bool known = dladdr(&inside, &info) != 0 && info.dli_fname;
-  bool linked_in = known && lies_in_program(&info);
+  const bool known = library_path_of(&inside, path, sizeof path, &linked_in);
   process_load_end();
-  if (linked_in && privilege_raised()) return false;
-  if (known && !linked_in && info.dli_fname[0] == '/' && strlen(info.dli_fname) < sizeof path) {
-    memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
-  } else if (!library_path_mapped(&inside, path, sizeof path)) {
-    return false;
-  }
+  if (!known || (linked_in && privilege_raised())) return false;
   char *slash = strrchr(path, '/');
   if (!slash) return false;
   *slash = '\0';
@@ -303,7 +248,8 @@ compute_status module_search(compute_context *context, const compute_open_option
   if (status == COMPUTE_OK && library_folder(beside, sizeof beside)) {
     status = folder_search(&finder, beside, "the library's folder");
   }
-  if (status == COMPUTE_OK) status = folder_search(&finder, COMPUTE_MODULE_DIR, "the installation");
+  if (status == COMPUTE_OK && sizeof COMPUTE_MODULE_DIR > 1)
+    status = folder_search(&finder, COMPUTE_MODULE_DIR, "the installation");
   return status;
 }
 
@@ -317,7 +263,7 @@ typedef struct file_finder {
 static compute_status search_file(void *user, const char *folder, const char *source) {
   file_finder *finder = user;
   (void)source;
-  if (finder->found || folder[0] != '/') return COMPUTE_OK;
+  if (finder->found || !path_is_absolute(folder)) return COMPUTE_OK;
   const int length = snprintf(finder->path, finder->path_bytes, "%s/%s", folder, finder->file);
   finder->found =
       length > 0 && (size_t)length < finder->path_bytes && access(finder->path, F_OK) == 0;

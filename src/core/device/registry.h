@@ -60,19 +60,10 @@ void module_release(device_module *module);
 compute_status module_probe_set(compute_context *context, device_module *module,
                                 compute_probe_state state, const char *detail, const char *remedy);
 
-/* Checks that the file is a complete shared library for this kind of machine. The loader would
- * crash on a truncated file. If not, `reason` has the cause, and *problem is the errno of the
- * failed call, or 0. An intact file for another machine passes, because the loader has a good
- * message for it. */
-bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem);
-
 /* Finds a file in the module folders, in this order: the options, COMPUTE_BACKEND_PATH, the folder
  * beside the library, the installation. Writes the first path that exists. */
 bool module_find_file(const compute_context *context, const char *file, char *path,
                       size_t path_bytes);
-
-/* `true` if the program can load libraries. A statically linked program has no loader. */
-bool module_loader_works(void);
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 

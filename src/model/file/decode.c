@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/alloc.h"
+#include "core/platform/names.h"
 #include "io/new_file.h"
 #include "model/file/message.h"
 
@@ -583,7 +584,7 @@ compute_status onnx_decode(const compute_context *context, const char *operation
 
 /* The folder of the file at `path`, allocated in the file's arena. */
 static const char *folder_of(onnx_file *file, const char *path) {
-  const char *slash = strrchr(path, '/');
+  const char *slash = path_last_separator(path);
   if (!slash) return ".";
   return slash == path ? "/" : arena_text(&file->arena, path, (size_t)(slash - path));
 }

@@ -14,6 +14,7 @@
 
 #include "core/base/alloc.h"
 #include "core/base/file.h"
+#include "core/platform/names.h"
 #include "io/new_file.h"
 #include "model/file/decode.h"
 
@@ -145,7 +146,7 @@ compute_status external_map_model(onnx_decoder *decoder, const char *path) {
 
 /* Returns true if the text of `location` stays in the folder. */
 static bool is_below(const char *location) {
-  if (!*location || *location == '/') return false;
+  if (!*location || *location == '/' || path_has_other_letters(location)) return false;
   for (const char *part = location; part; part = strchr(part, '/')) {
     part += *part == '/';
     if (!strncmp(part, "..", 2) && (part[2] == '/' || !part[2])) return false;

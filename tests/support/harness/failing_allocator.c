@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "support/harness/test.h"
+#include "core/platform/aligned.h"
 
 static atomic_int_fast64_t live, requests, failures, failing_from, failing_to;
 
@@ -15,10 +16,8 @@ static void *failing_allocate(void *user, size_t bytes, size_t alignment) {
     atomic_fetch_add(&failures, 1);
     return NULL;
   }
-  void *pointer = NULL;
-  if (posix_memalign(&pointer, alignment < sizeof(void *) ? sizeof(void *) : alignment,
-                     bytes ? bytes : 1))
-    return NULL;
+  void *pointer = aligned_take(alignment, (bytes / alignment + 1) * alignment);
+  if (!pointer) return NULL;
   atomic_fetch_add(&live, 1);
   return pointer;
 }
@@ -27,7 +26,7 @@ static void failing_release(void *user, void *pointer) {
   (void)user;
   if (!pointer) return;
   atomic_fetch_sub(&live, 1);
-  free(pointer);
+  aligned_give(pointer);
 }
 
 void failing_allocator_install(void) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/platform/names.h"
 #include "support/harness/test.h"
 
 #if defined(__x86_64__)
@@ -133,9 +134,9 @@ bool guest_knows_stack(void) {
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
   return false;
 #else
-  return true;
+  return PLATFORM_NAME(true, false);
 #endif
 #else
-  return true;
+  return PLATFORM_NAME(true, false);
 #endif
 }

@@ -39,11 +39,11 @@ SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-openc
   oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml
   python3-dev python3-numpy python3-pytest
   libtiff-tools hdf5-tools graphviz libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev)
-# For tests/run.sh --full: packages of libcompute, builds for another C library and other processors,
+# For tests/run.sh --full: packages of libcompute, builds for other C libraries, systems and processors,
 # the documentation site, the README in a minimal Debian, onnx from PyPI, and a search for defects.
-SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user doxygen debootstrap
-  python3-venv clang-tidy meson ruby)
+SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-mingw-w64
+  libz-mingw-w64-dev wine64 wine gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu
+  libc6-dev-riscv64-cross qemu-user doxygen debootstrap python3-venv clang-tidy meson ruby)
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_MORE_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks a module's file before the loader maps it.
+/* Checks a library's file before the loader maps it.
  *
  * The loader trusts the headers of an ELF file. In a truncated copy, a segment extends past the end
  * of the file, and touching the mapping kills the process with SIGBUS. Opening a FIFO with a
  * module's name would hang the process. So this file checks all extents in the headers against the
  * file's size. */
-#include "core/device/registry.h"
+#include "core/platform/library.h"
+
+#include "compute/export.h"
 
 #include <elf.h>
 #include <endian.h>
@@ -154,7 +156,7 @@ static bool content_check(const file_view *file) {
 
 /* A program names its loader in a header. In a program without one, dlopen fails (musl), or loads a
  * second C library and crashes the process (glibc). */
-bool module_loader_works(void) {
+bool library_loader_works(void) {
   const ElfW(Phdr) *segment = (const ElfW(Phdr) *)getauxval(AT_PHDR);
   for (unsigned long i = 0; segment && i < getauxval(AT_PHNUM); i++) {
     if (segment[i].p_type == PT_INTERP) return true;
@@ -162,7 +164,7 @@ bool module_loader_works(void) {
   return false;
 }
 
-bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem) {
+bool library_file_check(const char *path, char *reason, size_t reason_bytes, int *problem) {
   file_view file = {.reason = reason, .reason_bytes = reason_bytes, .problem = problem};
   struct stat status;
   *problem = 0;

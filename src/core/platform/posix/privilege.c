@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Privileges of the process, in a separate file so that tests can replace the function. */
-#include "core/base/variable.h"
+#include "core/platform/privilege.h"
 
 #include <sys/auxv.h>
 
