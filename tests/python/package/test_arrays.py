@@ -12,6 +12,7 @@ import pytest
 
 import libcompute as lc
 
+NUMPY = tuple(int(part) for part in numpy.__version__.split(".")[:2])
 FLOATS = ("float32", "float64")
 WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 SHAPES = ((), (1,), (7,), (0, 3), (3, 5), (2, 1, 5), (65, 17))
@@ -187,8 +188,9 @@ def test_memory_is_shared_with_numpy(dtype):
     assert x.numpy()[1, 2] == 0
     back = numpy.asarray(x)
     assert back.dtype == n.dtype and numpy.shares_memory(back, n)
-    assert numpy.shares_memory(numpy.from_dlpack(x), n)
-    assert numpy.shares_memory(lc.from_dlpack(n).numpy(), n)
+    if dtype != "bool" or NUMPY >= (1, 25):  # earlier versions refuse bool
+        assert numpy.shares_memory(numpy.from_dlpack(x), n)
+        assert numpy.shares_memory(lc.from_dlpack(n).numpy(), n)
     assert not numpy.shares_memory(lc.asarray(n, copy=True).numpy(), n)
     view = lc.asarray(n[::2, 1:3])
     assert numpy.shares_memory(view.numpy(), n) and numpy.array_equal(view.numpy(), n[::2, 1:3])
