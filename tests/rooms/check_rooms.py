@@ -25,6 +25,7 @@ room's header. Public functions are no exception. These fail:
   - a folder with sources without a row, and a row without a folder;
   - a folder of rooms without a README.md, or with one of more than README_LINES lines;
   - a question for the system (_WIN32 and its like) outside src/core/platform/: other rooms use its interface;
+  - a name in the tree's root, under version control, that TOP lacks;
   - an external name that two files of libcompute.a define: the archive has one object of the core and the CPU backend.
 
 For an undeclared arrow, the first uses are listed; --all lists every use. --since prints the lines that each room
@@ -38,6 +39,9 @@ import subprocess
 import sys
 
 CIRCLE_FILES = 3
+TOP = {".ci", ".clang-format", ".clang-tidy", ".editorconfig", ".git-blame-ignore-revs", ".github", ".gitignore",
+       "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "backends", "bench", "docs", "include", "kernels", "src",
+       "tests"}
 USES_LISTED = 6
 README_LINES = 60
 BUDGET_STEP = 20
@@ -153,6 +157,15 @@ def nearness(a, b):
             break
         count += 1
     return count
+
+
+def strangers(source):
+    """Lists names in the tree's root that are under version control and not in TOP. Returns how many."""
+    listing = subprocess.run(["git", "-C", source, "ls-files", "--cached", "."], capture_output=True, text=True).stdout
+    found = {line.split("/")[0] for line in listing.splitlines()} - TOP
+    for name in sorted(found):
+        print("%s is in the tree's root: build folders are not part of the tree" % name)
+    return len(found)
 
 
 def defined_twice(defined):
@@ -418,7 +431,7 @@ def check(tree, source, build, everything):
     defined, undefined = symbols_of(list(objects_of(source, build)))
     calls = list(calls_of(defined, undefined))
     arrows, homeless = group_arrows(tree, calls + list(includes_of(source)))
-    failures = defined_twice(defined) + system_questions(source)
+    failures = strangers(source) + defined_twice(defined) + system_questions(source)
 
     for folder in sorted({os.path.dirname(path) for path in files_of(source) if not tree.room_of(path)} | homeless):
         print("no row of the table is for %s" % folder)
