@@ -65,7 +65,7 @@ void fallback_note(compute_context *context, const compute_device *device, fallb
 enum {
   WATCH_RECORD = 1 << 0,  /* the profile is on */
   WATCH_STEPS = 1 << 1,   /* runs go step by step instead of as a recording */
-  WATCH_VALIDATE = 1 << 2 /* see src/plan/validate */
+  WATCH_VALIDATE = 1 << 2 /* results are compared in double precision */
 };
 
 typedef enum profile_kind {
