@@ -85,7 +85,7 @@ typedef struct compute_batch_step {
 typedef compute_status (*compute_batch_step_function)(void *user, const compute_batch_step *step);
 
 enum {
-  /** All devices of the context that compute, instead of `devices`. */
+  /** All devices of the context that compute and are not lost, instead of `devices`. */
   COMPUTE_BATCH_ALL_DEVICES = 1 << 16
 };
 

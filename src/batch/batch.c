@@ -105,24 +105,33 @@ static compute_status check_batch(const compute_batch *batch) {
 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
-static size_t count_devices(const compute_batch *batch, const compute_batch_options *o) {
+static size_t most_devices(const compute_batch *batch, const compute_batch_options *o) {
   size_t count = 0;
   if (o->device_count > 0) return o->device_count;
   if ((o->flags & COMPUTE_BATCH_ALL_DEVICES) == 0) return 1;
-  for (size_t i = 0; compute_device_at(batch->context, i); i++)
-    count +=
-        (compute_device_at(batch->context, i)->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
+  while (compute_device_at(batch->context, count)) count++;
   return count;
 }
 
-static compute_device *device_number(const compute_batch *batch, const compute_batch_options *o,
-                                     size_t index) {
+/* Stores the given devices, all that compute and are not lost, or the default one. Returns their
+ * number. */
+static size_t take_devices(const compute_batch *batch, const compute_batch_options *o,
+                           compute_device **devices) {
   compute_device *device;
-  if (o->device_count > 0) return o->devices[index];
-  if ((o->flags & COMPUTE_BATCH_ALL_DEVICES) == 0) return compute_default_device(batch->context);
+  size_t count = 0;
+  if (o->device_count > 0) {
+    memcpy(devices, o->devices, o->device_count * sizeof *devices);
+    return o->device_count;
+  }
+  if ((o->flags & COMPUTE_BATCH_ALL_DEVICES) == 0) {
+    devices[0] = compute_default_device(batch->context);
+    return 1;
+  }
   for (size_t i = 0; (device = compute_device_at(batch->context, i)) != NULL; i++)
-    if ((device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0 && index-- == 0) break;
-  return device;
+    if ((device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0 &&
+        device_loss_of(device) == DEVICE_WORKS)
+      devices[count++] = device;
+  return count;
 }
 
 static compute_status work_for(compute_batch *batch, compute_device *device, batch_work **work) {
@@ -169,8 +178,7 @@ static compute_status open_pipeline(compute_batch *batch, batch_pipeline *pipeli
   return !status ? look_at_memory(pipeline) : status;
 }
 
-static compute_status open_pipelines(compute_batch *batch, const compute_batch_options *o) {
-  const size_t count = count_devices(batch, o);
+static compute_status open_on(compute_batch *batch, compute_device *const *devices, size_t count) {
   if (count == 0)
     return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, operation_create,
                      "no device can run kernels");
@@ -183,9 +191,19 @@ static compute_status open_pipelines(compute_batch *batch, const compute_batch_o
   compute_status status = flow_open(batch);
   batch->flow_opened = !status;
   for (size_t i = 0; !status && i < count; i++)
-    status = open_pipeline(batch, &batch->pipelines[i], device_number(batch, o, i));
+    status = open_pipeline(batch, &batch->pipelines[i], devices[i]);
   if (!status && batch->context->cpu)
     status = work_for(batch, batch->context->cpu, &batch->cpu_work);
+  return status;
+}
+
+static compute_status open_pipelines(compute_batch *batch, const compute_batch_options *o) {
+  compute_device **devices = base_allocate(most_devices(batch, o) + 1, sizeof *devices);
+  if (!devices)
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
+                     "not enough memory for devices");
+  const compute_status status = open_on(batch, devices, take_devices(batch, o, devices));
+  base_release(devices);
   return status;
 }
 
