@@ -294,8 +294,8 @@ class Module:
                            for p in self.about["functions"][eager]["parameters"][:-1]]
                 lines.append(f"  if (o.graph) result = operands_node(&o, {call});\n  else {{\n"
                              f"    compute_tensor *made = NULL;\n    compute_status status;\n"
-                             f"    Py_BEGIN_ALLOW_THREADS\n    status = {eager}({', '.join(tensors + ['&made'])});\n"
-                             f"    Py_END_ALLOW_THREADS\n    result = operands_tensor(&o, status, made);\n  }}")
+                             f"    PyThreadState *const unlocked = PyEval_SaveThread();\n    status = {eager}({', '.join(tensors + ['&made'])});\n"
+                             f"    PyEval_RestoreThread(unlocked);\n    result = operands_tensor(&o, status, made);\n  }}")
             else:
                 lines.append(f"  if (!o.graph) operands_refuse(&f);\n  else result = operands_node(&o, {call});")
         lines.append("end:\n  operands_end(&o);\n  Py_XDECREF(given);\n  scratch_end(&s);\n  return result;\n}\n")
@@ -391,18 +391,18 @@ class Module:
             values.append(value)
         result = one["result"]
         if result["base"] == "compute_status" and not result["pointers"]:
-            lines.append(f"  compute_status status;\n  Py_BEGIN_ALLOW_THREADS\n  status = {call};\n  Py_END_ALLOW_THREADS\n"
+            lines.append(f"  compute_status status;\n  PyThreadState *const unlocked = PyEval_SaveThread();\n  status = {call};\n  PyEval_RestoreThread(unlocked);\n"
                          f"  if (status) {{ fail(status); goto end; }}")
             lines.append(f"  result = {values[0] if values else 'Py_NewRef(Py_None)'};")
         elif result["base"] == "void" and not result["pointers"]:
-            lines.append(f"  Py_BEGIN_ALLOW_THREADS\n  {call};\n  Py_END_ALLOW_THREADS\n  result = Py_NewRef(Py_None);")
+            lines.append(f"  PyThreadState *const unlocked = PyEval_SaveThread();\n  {call};\n  PyEval_RestoreThread(unlocked);\n  result = Py_NewRef(Py_None);")
         else:
             _, value = self.value_of(result, "made", one.get("owner"))
             const = "const " if result["const"] else ""
             stars = "*" * result["pointers"]
             if result["base"] == "char" and result["const"]:
                 value = "PyUnicode_FromString(made)"
-            lines.append(f"  {const}{result['base']} {stars}made;\n  Py_BEGIN_ALLOW_THREADS\n  made = {call};\n  Py_END_ALLOW_THREADS")
+            lines.append(f"  {const}{result['base']} {stars}made;\n  PyThreadState *const unlocked = PyEval_SaveThread();\n  made = {call};\n  PyEval_RestoreThread(unlocked);")
             if result["pointers"] and not result["const"]:
                 lines.append("  if (!made) { fail_last(); goto end; }")
             lines.append(f"  result = {value};")

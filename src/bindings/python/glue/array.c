@@ -81,13 +81,15 @@ static PyObject *array_item(PyObject *self, PyObject *none) {
   compute_dtype dtype = compute_tensor_dtype(tensor);
   int64_t data[1] = {0};
   compute_status status = COMPUTE_OK;
-  Py_BEGIN_ALLOW_THREADS if (dtype == COMPUTE_F16 || dtype == COMPUTE_BF16) {
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  if (dtype == COMPUTE_F16 || dtype == COMPUTE_BF16) {
     dtype = COMPUTE_F32;
     status = compute_tensor_cast(tensor, dtype, &wide);
   }
   if (!status) status = compute_tensor_read(wide ? wide : tensor, data, compute_dtype_size(dtype));
   compute_tensor_release(wide);
-  Py_END_ALLOW_THREADS return status ? fail(status) : value_of(data, dtype);
+  PyEval_RestoreThread(unlocked);
+  return status ? fail(status) : value_of(data, dtype);
 }
 
 static PyObject *array_float(PyObject *self) {

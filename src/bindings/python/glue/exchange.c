@@ -162,9 +162,11 @@ export;
 static compute_status tensor_export(compute_tensor *tensor, bool copy,
                                     struct DLManagedTensorVersioned **managed) {
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status =
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status =
       compute_tensor_to_dlpack_versioned(tensor, &(compute_dlpack_options){.copy = copy}, managed);
-  Py_END_ALLOW_THREADS return status;
+  PyEval_RestoreThread(unlocked);
+  return status;
 }
 
 static int export_describe(export *e, PyObject *self, Py_buffer *view, int flags) {
@@ -265,11 +267,15 @@ PyObject *array_to_capsule(PyObject *self, PyObject *const *args, Py_ssize_t cou
   compute_tensor *tensor = ((object *)self)->handle;
   void *managed = NULL;
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS if (versioned) status = compute_tensor_to_dlpack_versioned(
-      tensor, &options, (struct DLManagedTensorVersioned **)(void *)&managed);
-  else status =
-      compute_tensor_to_dlpack(tensor, &options, (struct DLManagedTensor **)(void *)&managed);
-  Py_END_ALLOW_THREADS if (status) return fail(status);
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  if (versioned)
+    status = compute_tensor_to_dlpack_versioned(
+        tensor, &options, (struct DLManagedTensorVersioned **)(void *)&managed);
+  else
+    status =
+        compute_tensor_to_dlpack(tensor, &options, (struct DLManagedTensor **)(void *)&managed);
+  PyEval_RestoreThread(unlocked);
+  if (status) return fail(status);
   return PyCapsule_New(managed, versioned ? fresh_versioned : fresh, capsule_delete);
 }
 

@@ -27,8 +27,10 @@ static PyObject *save_tensors(PyObject *self, PyObject *const *args, Py_ssize_t 
     tensors[i].tensor = tensor;
   }
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status = compute_tensor_file_write(NULL, path, tensors, number);
-  Py_END_ALLOW_THREADS result = status ? fail(status) : Py_NewRef(Py_None);
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status = compute_tensor_file_write(NULL, path, tensors, number);
+  PyEval_RestoreThread(unlocked);
+  result = status ? fail(status) : Py_NewRef(Py_None);
 end:
   scratch_end(&s);
   return result;

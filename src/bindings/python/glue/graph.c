@@ -269,9 +269,13 @@ static PyObject *graph_compile(PyObject *self, PyObject *const *args, Py_ssize_t
       fill(&compute_plan_options_form, given, &options, &s))
     goto end;
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status = compute_compile(graph, outputs, number, &options, &plan);
-  Py_END_ALLOW_THREADS if (status) fail(status);
-  else result = plan_new(self, plan, list, single, &s);
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status = compute_compile(graph, outputs, number, &options, &plan);
+  PyEval_RestoreThread(unlocked);
+  if (status)
+    fail(status);
+  else
+    result = plan_new(self, plan, list, single, &s);
 end:
   Py_XDECREF(list);
   Py_XDECREF(given);
@@ -316,9 +320,11 @@ static PyObject *graph_save_onnx(PyObject *self, PyObject *const *args, Py_ssize
       (inputs = values_of(v[2], self, &s, &input_count)) == NULL)
     goto end;
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status =
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status =
       compute_graph_save_onnx(graph, inputs, input_count, outputs, output_count, path, &options);
-  Py_END_ALLOW_THREADS result = status ? fail(status) : Py_NewRef(Py_None);
+  PyEval_RestoreThread(unlocked);
+  result = status ? fail(status) : Py_NewRef(Py_None);
 end:
   Py_XDECREF(given);
   scratch_end(&s);

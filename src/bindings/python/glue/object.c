@@ -51,8 +51,9 @@ void object_dealloc(PyObject *self) {
     const enum kind kind = kind_of(self);
     void *handle = o->handle;
     o->handle = NULL;
-    Py_BEGIN_ALLOW_THREADS release(kind, handle);
-    Py_END_ALLOW_THREADS
+    PyThreadState *const unlocked = PyEval_SaveThread();
+    release(kind, handle);
+    PyEval_RestoreThread(unlocked);
   }
   Py_CLEAR(o->keep);
   Py_CLEAR(o->extra);

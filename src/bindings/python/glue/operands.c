@@ -122,8 +122,10 @@ static int cast_one(operands *o, int i, compute_dtype dtype) {
   }
   compute_tensor *made = NULL;
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status = compute_tensor_cast(o->tensor[i], dtype, &made);
-  Py_END_ALLOW_THREADS if (status) {
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status = compute_tensor_cast(o->tensor[i], dtype, &made);
+  PyEval_RestoreThread(unlocked);
+  if (status) {
     fail(status);
     return -1;
   }

@@ -67,16 +67,19 @@ static compute_status run_watched(const compute_plan *plan, const compute_bindin
   if (status) return status;
   bool done = false;
   while (!done) {
-    Py_BEGIN_ALLOW_THREADS(void) compute_job_wait(job, 0.05);
-    Py_END_ALLOW_THREADS if (compute_job_poll(job, &done)) break;
+    PyThreadState *const unlocked = PyEval_SaveThread();
+    (void)compute_job_wait(job, 0.05);
+    PyEval_RestoreThread(unlocked);
+    if (compute_job_poll(job, &done)) break;
     if (!done && !*interrupted && PyErr_CheckSignals()) {
       *interrupted = true;
       compute_job_cancel(job);
     }
   }
-  Py_BEGIN_ALLOW_THREADS status =
-      compute_job_wait(job, 0); /* its status, and its error for this thread */
-  Py_END_ALLOW_THREADS compute_job_release(job);
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status = compute_job_wait(job, 0); /* its status, and its error for this thread */
+  PyEval_RestoreThread(unlocked);
+  compute_job_release(job);
   return status;
 }
 
@@ -110,8 +113,9 @@ static PyObject *plan_run(PyObject *self, PyObject *const *args, Py_ssize_t coun
   if (o->lengthy) {
     status = run_watched(o->handle, bindings, number, &options, &interrupted);
   } else {
-    Py_BEGIN_ALLOW_THREADS status = compute_run_with(o->handle, bindings, number, &options, NULL);
-    Py_END_ALLOW_THREADS
+    PyThreadState *const unlocked = PyEval_SaveThread();
+    status = compute_run_with(o->handle, bindings, number, &options, NULL);
+    PyEval_RestoreThread(unlocked);
   }
   if (!interrupted) result = status ? fail(status) : plan_result(self, list);
 end:
@@ -176,10 +180,10 @@ static PyObject *model_run(PyObject *self, PyObject *const *args, Py_ssize_t cou
       (outputs = model_bindings(v[1], &s, &output_count)) == NULL)
     goto end;
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status =
-      compute_model_run(model, inputs, input_count, outputs, output_count);
-  Py_END_ALLOW_THREADS result =
-      status ? fail(status) : model_results(v[1], outputs, context_of(self));
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status = compute_model_run(model, inputs, input_count, outputs, output_count);
+  PyEval_RestoreThread(unlocked);
+  result = status ? fail(status) : model_results(v[1], outputs, context_of(self));
 end:
   scratch_end(&s);
   return result;
@@ -302,9 +306,13 @@ static PyObject *trainer_run(PyObject *self, PyObject *const *args, Py_ssize_t c
   options.progress = training_progress;
   options.user = &w;
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status = compute_trainer_run(trainer, dataset, &options, &score);
-  Py_END_ALLOW_THREADS if (w.failed) result = watch_raise(&w);
-  else result = status ? fail(status) : taken(&compute_training_score_form, &score, NULL);
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status = compute_trainer_run(trainer, dataset, &options, &score);
+  PyEval_RestoreThread(unlocked);
+  if (w.failed)
+    result = watch_raise(&w);
+  else
+    result = status ? fail(status) : taken(&compute_training_score_form, &score, NULL);
 end:
   Py_XDECREF(given);
   scratch_end(&s);
@@ -338,9 +346,13 @@ static PyObject *fit_run(PyObject *self, PyObject *const *args, Py_ssize_t count
   options.progress = fit_progress;
   options.progress_user = &w;
   compute_status status;
-  Py_BEGIN_ALLOW_THREADS status = compute_fit_run(fit, &options, &summary);
-  Py_END_ALLOW_THREADS if (w.failed) result = watch_raise(&w);
-  else result = status ? fail(status) : taken(&compute_fit_summary_form, &summary, NULL);
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status = compute_fit_run(fit, &options, &summary);
+  PyEval_RestoreThread(unlocked);
+  if (w.failed)
+    result = watch_raise(&w);
+  else
+    result = status ? fail(status) : taken(&compute_fit_summary_form, &summary, NULL);
 end:
   Py_XDECREF(given);
   scratch_end(&s);
