@@ -50,7 +50,8 @@ tests=(base_alloc base_error base_json base_variable type_shape type_dtype kerne
   plan_pools eager_eager fit_run fit_spots batch_batch group_collectives model_run model_operators
   nn_layers train_trainer threads_plans)
 quietly cmake --build "$folder/build" --target compute compute-cpu compute-null compute-cuda \
-  compute-run compute-info compute-tune compute-conformance "${tests[@]}"
+  compute-run compute-info compute-tune compute-conformance compute-pages compute-interface \
+  "${tests[@]}"
 (cd "$folder/build" && ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
   --tests-regex "^($(IFS='|'; echo "${tests[*]}"))\$")
 
