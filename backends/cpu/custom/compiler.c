@@ -21,6 +21,7 @@
 
 #include "common/loading.h"
 #include "custom.h"
+#include "core/platform/file_part.h"
 #include "core/platform/names.h"
 
 enum { PATH_BYTES = 4096, MOST_WORDS = 64, LOG_BYTES = 320, MOST_OBJECT = 64 << 20 };
@@ -145,15 +146,10 @@ static bool make_command(const cpu_device *device, const c_compiler *program, ch
 
 /* ---- Running it ------------------------------------------------------------------------------ */
 
-/* The bytes of one call of read or write, which Windows counts in 32 bits. */
-static unsigned part_of(size_t bytes) {
-  return bytes < MOST_OBJECT ? (unsigned)bytes : (unsigned)MOST_OBJECT;
-}
-
 static int write_all(int file, const void *data, size_t bytes) {
   const char *at = data;
   while (bytes > 0) {
-    const ssize_t done = write(file, at, part_of(bytes));
+    const ssize_t done = write(file, at, file_part(bytes));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) return done < 0 ? errno : EIO;
     at += done;
@@ -179,7 +175,7 @@ static void *read_file(cpu_device *device, const char *path, size_t *bytes) {
     data = cpu_allocate(device, (uint64_t)status.st_size + 1);
   size_t have = 0;
   while (data && have < (size_t)status.st_size) {
-    const ssize_t done = read(file, data + have, part_of((size_t)status.st_size - have));
+    const ssize_t done = read(file, data + have, file_part((size_t)status.st_size - have));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) break;
     have += (size_t)done;

@@ -15,6 +15,7 @@
 
 #include "core/base/alloc.h"
 #include "core/base/file.h"
+#include "core/platform/file_part.h"
 #include "core/platform/names.h"
 
 static const char line_start[] = "tuning ";

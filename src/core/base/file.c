@@ -12,6 +12,7 @@
 #include "core/base/alloc.h"
 #include "core/base/log.h"
 #include "core/base/variable.h"
+#include "core/platform/file_part.h"
 #include "core/platform/names.h"
 
 int file_read(int descriptor, void *data, size_t bytes) {

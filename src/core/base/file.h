@@ -18,13 +18,6 @@ static inline compute_status file_status(int code) {
   return code == ENOMEM ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_FILE;
 }
 
-/* The bytes to ask for in one call of read or write, of so many. Windows counts them in 32 bits, and
- * Linux ends larger calls early, too. */
-static inline unsigned file_part(size_t bytes) {
-  const unsigned most = 1u << 30;
-  return bytes < most ? (unsigned)bytes : most;
-}
-
 /* Returns 0, FILE_ENDED or an errno. */
 int file_read(int descriptor, void *data, size_t bytes);
 
