@@ -40,7 +40,7 @@ import sys
 
 CIRCLE_FILES = 3
 TOP = {".ci", ".clang-format", ".clang-tidy", ".editorconfig", ".git-blame-ignore-revs", ".github", ".gitignore",
-       "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "backends", "bench", "docs", "include", "kernels", "src",
+       "CMakeLists.txt", "LICENSE", "README.md", "backends", "bench", "docs", "include", "kernels", "src",
        "tests"}
 USES_LISTED = 6
 README_LINES = 60
