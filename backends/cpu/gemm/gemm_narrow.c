@@ -56,8 +56,8 @@ static const cpu_finish *finish_of(const cpu_gemm *gemm) {
   return first <= 0 || problem->extra[first - 1].column == 0 ? finish : NULL;
 }
 
-/* Lines of values one after another: `lines` lines of `count` elements, the first of which are
- * `step` apart. */
+/* Loads `lines` lines of `count` elements. Lines begin `step` apart in the source, and `to_step`
+ * apart in the result. */
 static void load_lines(const cpu_gemm *gemm, const gemm_operand *from, const unsigned char *source,
                        int64_t step, int64_t lines, int64_t count, int64_t along, unsigned char *to,
                        int64_t to_step) {

@@ -43,8 +43,8 @@ typedef struct cpu_search {
                int64_t stride, void *values, int64_t *positions);
 
   /* values[i], positions[i] = extremum over element i of every line; line l has position
-   * first + l·stride. `lines` is at least 1. With `more`, the lines follow those of the present
-   * values. */
+   * first + l·stride. `lines` is at least 1. `more`: `values` and `positions` have the extremum
+   * of the preceding lines already. */
   void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, int64_t first,
                   int64_t stride, void *values, int64_t *positions, bool more);
 

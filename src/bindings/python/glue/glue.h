@@ -30,7 +30,7 @@ enum kind {
 
 extern PyTypeObject *types[KIND_COUNT];
 
-/* An object of the library. It keeps its context open, and what it must not outlive. */
+/* An object of the library, with references to its context and to its owner. */
 typedef struct object {
   PyObject ob_base;
   void *handle;      /* NULL: released */
@@ -50,7 +50,7 @@ typedef struct node_object {
   PyObject *graph;
 } node_object;
 
-/* What a call needs until it returns. */
+/* Memory and references of one call, released by scratch_end. */
 typedef struct scratch {
   struct block *blocks;
   PyObject *kept;    /* a list of the objects among the arguments */
@@ -207,7 +207,7 @@ int to_node(PyObject *value, PyObject *graph, compute_node *result);
 
 typedef PyObject *(*operation)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 
-/* ---- What the build generates ------------------------------------------------------------------ */
+/* ---- Generated tables -------------------------------------------------------------------------- */
 
 extern PyMethodDef functions[], methods_Context[], methods_Device[], methods_Array[],
     methods_Plan[], methods_Model[], methods_Layer[], methods_Dataset[], methods_Trainer[],
