@@ -46,7 +46,7 @@ ALWAYS_INLINE pack_bits pack_larger_bits(pack_bits a, pack_bits b) {
 #endif
 }
 
-/* True if any element's bits exceed `limit`, which is below 2^31. */
+/* True if any element's bits, as an unsigned number, exceed `limit`. */
 ALWAYS_INLINE int pack_any_above(pack_bits bits, uint32_t limit) {
   const pack_bits limits = (pack_bits)((pack_bits){0} + limit);
 #if defined(__AVX512F__)
@@ -181,6 +181,30 @@ ALWAYS_INLINE pack pack_tanh(pack x) {
   const pack more = p + 1, less = 1 - p;
   return (pack_madd(more, h, -(less * w)) - less) / (pack_madd(more, w, -(less * h)) + more);
 }
+
+/* ---- gelu by tanh ---------------------------------------------------------------------------- */
+
+#if defined(__FMA__) || (defined(__ARM_FEATURE_FMA) && defined(__ARM_NEON))
+#define PACK_GELU_TANH
+
+/* x / (1 + exp(−v)), v = x (A + B x²), A = √(8/π), B = 0.044715 A, for x ≥ −9.9 and NaN with a
+ * positive sign. An error of v is a relative error of the exponential, so v is the sum of two
+ * numbers. */
+ALWAYS_INLINE pack pack_gelu_tanh_core(pack x) {
+  const pack first = pack_all(0x1.988454p+0f), second = pack_all(0x1.2444f2p-4f);
+  const pack y = CPU_AT_MOST(pack_all(9.9f), x), square = y * y;
+  const pack sum = pack_madd(second, square, first), part = sum - first;
+  const pack rounding = (first - (sum - part)) + pack_madd(second, square, -part);
+  const pack digits = pack_madd(pack_all(2.398832e-09f), square, pack_all(-4.534068e-08f));
+  const pack error = rounding + pack_madd(second, pack_madd(y, y, -square), digits);
+  const pack v = y * sum, low = pack_madd(y, error, pack_madd(y, sum, -v));
+  const pack shifted = pack_madd(v, pack_all(-0x1.715476p+0f), pack_all(EXP_SHIFT));
+  const pack power = (pack)((pack_bits)shifted << 23);
+  const pack small = pack_expm1_small(pack_exp_remainder(-v, shifted - EXP_SHIFT) - low);
+  return x / pack_madd(power, small, power + 1);
+}
+
+#endif
 
 /* ---- erf and gelu with tables ---------------------------------------------------------------- */
 

@@ -91,10 +91,11 @@ CPU_INLINE uint32_t key_bits(float x) {
 
 /* Keys of the largest supported magnitude, of the lowest supported number, and of the largest
  * normal number. */
-#define LIMIT_EXP      0x42ae0000u /* 87 */
-#define LIMIT_TRIG     0x49800000u /* TRIG_LIMIT */
-#define LIMIT_GELU     0xc1500000u /* −13 */
-#define LIMIT_POSITIVE 0x7effffffu
+#define LIMIT_EXP       0x42ae0000u /* 87 */
+#define LIMIT_TRIG      0x49800000u /* TRIG_LIMIT */
+#define LIMIT_GELU      0xc1500000u /* −13 */
+#define LIMIT_GELU_TANH 0xc11e6666u /* −9.9 */
+#define LIMIT_POSITIVE  0x7effffffu
 
 #define TWO_FORMS(name, whole, core, key, limit)                                                   \
   static void name##_part(int64_t count, float *r, const float *as) {                              \
@@ -175,22 +176,24 @@ ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
   }                                                                                                \
   BLOCKS_LOOP(name, name##_block)
 
-/* For arguments with a magnitude up to the limit, and for NaN and all others: a block with one of
- * the latter is corrected before it is stored. */
-#define RANGED_PACK_LOOP(name, whole, core, limit)                                                 \
+#define pack_key_magnitude(x) ((pack_bits)pack_magnitude(x))
+#define pack_key_bits(x)      ((pack_bits)(x))
+
+/* For arguments with a key up to the limit, and for NaN and all others: a block with one of the
+ * latter is corrected before it is stored. */
+#define RANGED_PACK_LOOP(name, whole, core, key, limit)                                            \
   static __attribute__((noinline)) void name##_mend(float *r, const float *as) {                   \
     float x[BLOCK], y[BLOCK];                                                                      \
     memcpy(x, as, sizeof x);                                                                       \
     store_block(y, core(pack_load(x)), core(pack_load(x + pack_lanes)));                           \
     for (int j = 0; j < BLOCK; j++) {                                                              \
       const float mended = whole(x[j]);                                                            \
-      r[j] = key_magnitude(x[j]) <= limit ? y[j] : mended;                                         \
+      r[j] = key(x[j]) <= limit ? y[j] : mended;                                                   \
     }                                                                                              \
   }                                                                                                \
   ALWAYS_INLINE void name##_block(float *r, const float *as) {                                     \
     const pack x0 = pack_load(as), x1 = pack_load(as + pack_lanes);                                \
-    const pack_bits largest =                                                                      \
-        pack_larger_bits((pack_bits)pack_magnitude(x0), (pack_bits)pack_magnitude(x1));            \
+    const pack_bits largest = pack_larger_bits(pack_##key(x0), pack_##key(x1));                    \
     if (__builtin_expect(pack_any_above(largest, limit), 0))                                       \
       name##_mend(r, as);                                                                          \
     else                                                                                           \
@@ -198,8 +201,8 @@ ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
   }                                                                                                \
   BLOCKS_LOOP(name, name##_block)
 
-RANGED_PACK_LOOP(silu, silu_f32, pack_silu_core, LIMIT_EXP)
-RANGED_PACK_LOOP(sigmoid, sigmoid_f32, pack_sigmoid_core, LIMIT_EXP)
+RANGED_PACK_LOOP(silu, silu_f32, pack_silu_core, key_magnitude, LIMIT_EXP)
+RANGED_PACK_LOOP(sigmoid, sigmoid_f32, pack_sigmoid_core, key_magnitude, LIMIT_EXP)
 PACK_LOOP(tanh, pack_tanh)
 
 #if defined(__AVX2__)
@@ -252,6 +255,9 @@ static void gelu_part(int64_t count, float *r, const float *x) {
 PARTS_LOOP(gelu, gelu_part)
 #endif
 
+#if defined(PACK_GELU_TANH)
+RANGED_PACK_LOOP(gelu_tanh, gelu_tanh_f32, pack_gelu_tanh_core, key_bits, LIMIT_GELU_TANH)
+#else
 /* Two passes: compilers do not vectorise the whole. */
 static void gelu_tanh_part(int64_t count, float *r, const float *x) {
   float rest[PART];
@@ -262,6 +268,7 @@ static void gelu_tanh_part(int64_t count, float *r, const float *x) {
 }
 
 PARTS_LOOP(gelu_tanh, gelu_tanh_part)
+#endif
 UNARY_LOOP(round_f16, float, float, convert_f16_to_f32(convert_f32_to_f16(x)))
 UNARY_LOOP(round_bf16, float, float, convert_bf16_to_f32(convert_f32_to_bf16(x)))
 
@@ -315,6 +322,9 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
 /* The functions that cost less for a short row than one interpreter step. */
 const cpu_tile_rows CPU_SYMBOL(cpu_tile_rows) = {
     [COMPUTE_I_SILU] = silu_rows, [COMPUTE_I_SIGMOID] = sigmoid_rows, [COMPUTE_I_TANH] = tanh_rows,
+#if defined(PACK_GELU_TANH)
+    [COMPUTE_I_GELU_TANH] = gelu_tanh_rows,
+#endif
 #if defined(__AVX2__)
     [COMPUTE_I_ERF] = erf_rows,
 #endif
