@@ -14,7 +14,7 @@ enum {
   LEAST_ROWS = 8,         /* of a row tile */
   UNIT_RESULTS = 1 << 14, /* fewest that repay a separate unit */
   MOST_WIDTH = 1 << 20,
-  MOST_TAPS = 25
+  MOST_TAPS = 256
 };
 
 typedef struct launch {
@@ -65,6 +65,8 @@ static void make_band(const launch *l, int64_t image, int64_t channel, int64_t n
                           .padding = {c->padding[0], c->padding[1]},
                           .zeros = (const float *)(const void *)l->zeros,
                           .filter = filter,
+                          .size = {c->filter_size[0], c->filter_size[1]},
+                          .dilation = {c->dilation[0], c->dilation[1]},
                           .row = number * s->rows,
                           .columns = c->result_size[1],
                           .results = sums,
@@ -123,12 +125,13 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 static cpu_planes_loop loop_of(const cpu_conv *conv) {
   const cpu_planes_table *loops = CPU_PICK(conv->head.device->isa, cpu_planes);
   const compute_conv_attributes *c = &conv->shape;
-  const int64_t size = c->filter_size[0], stride = c->stride[0];
-  if (c->filter_size[1] != size || c->stride[1] != stride || stride > 2) return NULL;
-  if (c->dilation[0] != 1 || c->dilation[1] != 1) return NULL;
-  if (size == 3) return stride == 1 ? loops->run3 : loops->run3s2;
-  if (size == 5) return stride == 1 ? loops->run5 : loops->run5s2;
-  return NULL;
+  const int64_t *size = c->filter_size, stride = c->stride[0];
+  if (c->stride[1] != stride || stride > 2) return NULL;
+  const bool square = size[0] == size[1] && c->dilation[0] == 1 && c->dilation[1] == 1;
+  if (square && size[0] == 3) return stride == 1 ? loops->run3 : loops->run3s2;
+  if (square && size[0] == 5) return stride == 1 ? loops->run5 : loops->run5s2;
+  const bool fits = size[1] <= CPU_PLANES_TAPS && size[0] * size[1] <= MOST_TAPS;
+  return stride == 1 && fits ? loops->run : NULL;
 }
 
 static bool suits(const cpu_conv *conv, const char **reason) {

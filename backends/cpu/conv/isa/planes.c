@@ -213,7 +213,100 @@ static void run5s2(const cpu_planes_band *b) {
   run(5, 2, b);
 }
 
-const cpu_planes_table CPU_SYMBOL(cpu_planes) = {LEAST_COLUMNS, run3, run3s2, run5, run5s2};
+/* ---- Any filter with stride 1 ---------------------------------------------------------------- */
+
+enum { MOST_ABREAST = 4 }; /* vectors of a block */
+
+typedef load_mask column_masks[CPU_PLANES_TAPS];
+
+/* Computes `rows` rows of `vectors` vectors. A tap's weight is read once for all of them. At an edge,
+ * one vector is read with the mask of each column of the filter. The first three parameters are
+ * constants. */
+INLINE void tap_block(const int rows, const int vectors, const bool edge, const cpu_planes_band *b,
+                      const load_mask *mask, int64_t row, int64_t q) {
+  const int64_t column = q - b->padding[1];
+  const float *weight = b->filter;
+  floats sum[4][MOST_ABREAST];
+  UNROLL
+  for (int r = 0; r < rows; r++) {
+    UNROLL
+    for (int v = 0; v < vectors; v++) sum[r][v] = (floats){0};
+  }
+  for (int64_t i = 0; i < b->size[0]; i++) {
+    const float *from[4];
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+      const int64_t at = row + r - b->padding[0] + i * b->dilation[0];
+      from[r] = (at < 0 || at >= b->height ? b->zeros : b->data + at * b->data_row) + column;
+    }
+    for (int64_t j = 0; j < b->size[1]; j++) {
+      const floats w = *weight++ - (floats){0};
+      UNROLL
+      for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+          const float *at = from[r] + j * b->dilation[1] + v * LANES;
+          const floats x =
+              edge ? (floats)LOAD_MASKED(at, mask[j]) : (floats) * (const floats_at *)at;
+          sum[r][v] = MULTIPLY_ADD_FLOATS(w, x, sum[r][v]);
+        }
+      }
+    }
+  }
+  float *to = b->results + (row - b->row) * b->results_row + q;
+  UNROLL
+  for (int r = 0; r < rows; r++, to += b->results_row) {
+    UNROLL
+    for (int v = 0; v < vectors; v++) {
+      const floats y = finish(b, sum[r][v]);
+#if VECTOR_BYTES == 64
+      if (b->columns < LANES) {
+        STORE_MASKED(to, mask_of(0, b->columns), y);
+        continue;
+      }
+#endif
+      *(floats_at *)(to + v * LANES) = y;
+    }
+  }
+}
+
+/* True if windows of `vectors` vectors from column q on extend past the data. */
+INLINE bool is_edge(const cpu_planes_band *b, int64_t q, int vectors) {
+  const int64_t column = q - b->padding[1];
+  return column < 0 || column + (b->size[1] - 1) * b->dilation[1] + vectors * LANES > b->width;
+}
+
+/* Computes all rows of `vectors` vectors from column q on, which is constant as `edge` is. */
+INLINE void tap_columns(const int vectors, const bool edge, const cpu_planes_band *b, int64_t q) {
+  const int tall = vectors > 2 ? 2 : 4;
+  const int64_t end = b->row + b->rows;
+  int64_t row = b->row;
+  column_masks mask;
+  for (int64_t j = 0; edge && j < b->size[1]; j++)
+    mask[j] = mask_of(q - b->padding[1] + j * b->dilation[1], b->width);
+  for (; row + tall <= end; row += tall) tap_block(tall, vectors, edge, b, mask, row, q);
+  for (; row < end; row++) tap_block(1, vectors, edge, b, mask, row, q);
+}
+
+/* The last block of columns overlaps the one before. */
+static void run_taps(const cpu_planes_band *band) {
+  const cpu_planes_band own = *band, *const b = &own; /* a copy that no store can alias */
+  const int64_t last = b->columns < LANES ? 0 : b->columns - LANES;
+  for (int64_t next = 0; next < b->columns;) {
+    const bool wide = next + MOST_ABREAST * LANES <= b->columns && !is_edge(b, next, MOST_ABREAST);
+    const int64_t q = next < last ? next : last;
+    next += (wide ? MOST_ABREAST : 1) * LANES;
+    if (wide)
+      tap_columns(MOST_ABREAST, false, b, q);
+    else if (is_edge(b, q, 1))
+      tap_columns(1, true, b, q);
+    else
+      tap_columns(1, false, b, q);
+  }
+}
+
+const cpu_planes_table CPU_SYMBOL(cpu_planes) = {LEAST_COLUMNS, run3,   run3s2,
+                                                 run5,          run5s2, run_taps};
 
 #else
 
