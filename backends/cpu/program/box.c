@@ -169,6 +169,25 @@ static void repeat(unsigned char *to, const unsigned char *from, int64_t bytes, 
   }
 }
 
+#define REPEAT_ELEMENT(type)                                                                       \
+  do {                                                                                             \
+    type x, *const elements = (type *)(void *)to;                                                  \
+    memcpy(&x, from, sizeof x);                                                                    \
+    for (int64_t i = 0; i < count; i++) elements[i] = x;                                           \
+  } while (0)
+
+/* The same for elements. `to` is aligned to them. */
+static void repeat_element(unsigned char *to, const unsigned char *from, int64_t bytes,
+                           int64_t count) {
+  switch (bytes) {
+  case 1: memset(to, *from, (size_t)count); break;
+  case 2: REPEAT_ELEMENT(uint16_t); break;
+  case 4: REPEAT_ELEMENT(uint32_t); break;
+  case 8: REPEAT_ELEMENT(uint64_t); break;
+  default: repeat(to, from, bytes, count); break;
+  }
+}
+
 static void copy_in(const line_operand *o, const unsigned char *from, int64_t rows,
                     int64_t columns) {
   unsigned char *to = o->block;
@@ -179,7 +198,7 @@ static void copy_in(const line_operand *o, const unsigned char *from, int64_t ro
   }
   for (int64_t i = 0; i < rows; i++, to += line, from += o->row)
     if (o->along == 0)
-      repeat(to, from, o->bytes, columns);
+      repeat_element(to, from, o->bytes, columns);
     else
       memcpy(to, from, (size_t)line);
 }
