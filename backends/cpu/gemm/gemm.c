@@ -67,6 +67,26 @@ static float factor_of(const cpu_gemm *gemm, const compute_kernel_descriptor *de
   return match.number[0];
 }
 
+/* True if a product of few columns should keep its rows: register tiles of one vector need no sums
+ * over lanes, unlike dot products of the columns. With AVX2 on two cores, 1000×100 by 100×8 took
+ * 47 µs as dot products and takes 21 µs. A longer k is read at the speed of memory either way. */
+static bool keeps_rows(const cpu_gemm *gemm) {
+  enum { LEAST_ROWS = 17, LEAST_COLUMNS = 4, MOST_DEPTH = 512 };
+  const gemm_problem *problem = &gemm->problem;
+  return problem->type->group == 1 && problem->a.dtype == problem->accumulate &&
+         problem->b.dtype == problem->accumulate && problem->n < problem->m &&
+         problem->m >= LEAST_ROWS &&
+         problem->n >= cpu_max(problem->type->lanes / 2, LEAST_COLUMNS) &&
+         problem->k <= MOST_DEPTH && problem->a.column == 1 && problem->output[0].column == 1 &&
+         gemm_ends_in_tile(gemm);
+}
+
+static void choose_sides(cpu_gemm *gemm) {
+  if (!gemm->problem.swapped) return;
+  gemm_problem_swap(&gemm->problem);
+  if (!keeps_rows(gemm)) gemm_problem_swap(&gemm->problem);
+}
+
 static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *descriptor) {
   const bool blas = !gemm->filled && !gemm->even && cpu_blas_is_used(gemm->head.device);
   return cpu_implementation_choose(blas ? blas_first : own_first, &gemm->head, descriptor);
@@ -84,6 +104,7 @@ compute_status gemm_prepare(cpu_kernel *head, const compute_kernel_descriptor *d
     return COMPUTE_OK;
   }
   gemm->identity = cpu_program_is_identity(gemm->epilogue);
+  choose_sides(gemm);
   gemm->factor = factor_of(gemm, descriptor);
   gemm->in_place = sums_may_be_in_place(gemm);
   for (uint32_t i = 0; i < problem->extra_count; i++)

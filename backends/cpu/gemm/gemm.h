@@ -125,6 +125,9 @@ void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_ge
                        bool may_swap, gemm_problem *problem);
 /* Exchanges rows and columns. */
 void gemm_problem_swap(gemm_problem *problem);
+
+/* True if no program follows the register tile of the own implementation (gemm_own.c). */
+bool gemm_ends_in_tile(const cpu_gemm *gemm);
 void gemm_problem_matrix(const gemm_problem *problem, void *const *pointers, int64_t batch,
                          gemm_matrix *matrix);
 /* Bytes from an operand's first element to the end of its last, over all of C. */

@@ -10,11 +10,12 @@
 #include "program/isa/finish_table.h"
 
 enum {
-  LEAST_COLUMNS = 128,      /* of the long side, in all batch entries */
-  FEW_ROWS = 8,             /* more rows are two passes over B, which pay up to … */
-  FEW_DEPTH = 16,           /* … this k, */
-  TURNED_DEPTH = 8,         /* and this one if rows of C are contiguous instead of columns */
-  TASK_COLUMNS = 2048,      /* at least, if there are as many */
+  LEAST_COLUMNS = 128, /* of the long side, in all batch entries */
+  FEW_ROWS = 8,        /* more rows are two passes over B, which pay up to … */
+  FEW_DEPTH = 16,      /* … this k, */
+  TURNED_DEPTH = 8,    /* and this one if rows of C are contiguous instead of columns */
+  LEAST_TILED = 4,     /* of k, for a tile with at least one vector, filled to three quarters */
+  TASK_COLUMNS = 2048, /* at least, if there are as many */
   TASK_OPERATIONS = 1 << 16 /* multiply-adds that pay for one more thread */
 };
 
@@ -220,12 +221,14 @@ static const char *refuse(const cpu_gemm *gemm) {
   return NULL;
 }
 
-/* True if turning columns of C, more than FEW_ROWS, takes less time than a register tile: unless they
- * fill one, and no epilogue follows it. */
+/* True if turning columns of C takes less time than a register tile. */
 static bool pays_turned(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
-  return problem->n < problem->m && problem->k <= TURNED_DEPTH &&
-         (problem->n % problem->type->columns != 0 || !gemm->identity);
+  if (problem->n >= problem->m || problem->k > TURNED_DEPTH) return false;
+  if (problem->n % problem->type->columns == 0 && gemm->identity) return false;
+  const int64_t filled = cpu_round_up(problem->n, problem->type->lanes);
+  return problem->n < problem->type->lanes || 3 * filled > 4 * problem->n ||
+         problem->k < LEAST_TILED || !gemm_ends_in_tile(gemm);
 }
 
 compute_status gemm_narrow_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,

@@ -402,6 +402,10 @@ static bool can_finish(const cpu_gemm *gemm) {
   return true;
 }
 
+bool gemm_ends_in_tile(const cpu_gemm *gemm) {
+  return gemm->identity || (can_finish(gemm) && !gemm->epilogue->rest);
+}
+
 static const void *addend_at(const own_unit *unit, int i, int64_t *row) {
   const gemm_operand *operand = addend(unit->launch->gemm, i);
   *row = operand ? operand->row : 0;
