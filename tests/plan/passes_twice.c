@@ -175,6 +175,18 @@ compute_status __wrap_channels_last_choose(const ir *r, bool bf16, scratch *memo
   return status;
 }
 
+compute_status __real_write_within(const ir *r, scratch *memory, fusion *f);
+compute_status __wrap_write_within(const ir *r, scratch *memory, fusion *f);
+
+compute_status __wrap_write_within(const ir *r, scratch *memory, fusion *f) {
+  const compute_status status = __real_write_within(r, memory, f);
+  layout *before = scratch_take(memory, r->count, sizeof *before);
+  if (status || !before) return status;
+  memcpy(before, f->layouts, sizeof *before * r->count);
+  if (!__real_write_within(r, memory, f)) compare_layouts(r, before, f->layouts, "write_within");
+  return status;
+}
+
 /* ---- Passes over the steps ------------------------------------------------------------------- */
 
 static void run_again(lowering *l, compute_status (*pass)(lowering *), const char *name) {

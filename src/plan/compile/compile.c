@@ -202,10 +202,9 @@ static const compute_device *kernels_device(const compute_plan *plan,
 }
 
 /* False if steps are placed by cost, as they may run on devices with other preferences. */
-static bool prefers_channels_last(const compute_plan *plan, const compute_plan_options *options) {
+static bool chooses_layouts(const compute_plan *plan, const compute_plan_options *options) {
   const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
-  return !placed && !(options->flags & COMPUTE_PLAN_NO_FUSION) &&
-         (plan->device[PLAN_MAIN]->backend->flags & COMPUTE_BACKEND_CHANNELS_LAST) != 0;
+  return !placed && !(options->flags & COMPUTE_PLAN_NO_FUSION);
 }
 
 static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
@@ -221,10 +220,16 @@ static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_o
     pass_log_nodes(log, PASS_REPEAT, r, f, NULL, NULL);
   if (status == COMPUTE_OK && how.fuse) status = merge_updates(r, memory, f);
   if (status == COMPUTE_OK && how.fuse) pass_log_nodes(log, PASS_MERGE, r, f, NULL, NULL);
-  if (status != COMPUTE_OK || !prefers_channels_last(plan, options)) return status;
-  const uint64_t capabilities = plan->device[PLAN_MAIN]->info.capabilities;
-  status = channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
-  if (status == COMPUTE_OK) pass_log_nodes(log, PASS_CHANNELS, r, f, NULL, NULL);
+  if (status != COMPUTE_OK || !chooses_layouts(plan, options)) return status;
+  const compute_device *main = plan->device[PLAN_MAIN];
+  if (main->backend->flags & COMPUTE_BACKEND_CHANNELS_LAST) {
+    const bool bf16 = (main->info.capabilities & COMPUTE_CAPABILITY_BF16) != 0;
+    status = channels_last_choose(r, bf16, memory, f);
+    if (status == COMPUTE_OK) pass_log_nodes(log, PASS_CHANNELS, r, f, NULL, NULL);
+  }
+  if (status != COMPUTE_OK || main != plan->context->cpu) return status;
+  status = write_within(r, memory, f);
+  if (status == COMPUTE_OK) pass_log_nodes(log, PASS_WITHIN, r, f, NULL, NULL);
   return status;
 }
 

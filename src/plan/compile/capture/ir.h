@@ -89,7 +89,8 @@ typedef struct plan_rule {
   /* Fills in the descriptor and operands of the cluster with this node as its root or anchor. If
    * the node needs several kernels, d->part selects one. NULL: no kernel computes such nodes. */
   void (*draft)(const struct lowering *l, const struct cluster *c, struct kernel_draft *d);
-  uint32_t (*parts)(const ir_node *root); /* the number of kernels for one node; NULL: one */
+  /* The number of kernels of the cluster; NULL: one. */
+  uint32_t (*parts)(const struct lowering *l, const struct cluster *c);
 
   bool is_element;   /* instructions of a program compute it, in any kernel that it joins */
   bool is_anchor;    /* its kernel has an epilogue: later elementwise nodes can join */
@@ -98,6 +99,7 @@ typedef struct plan_rule {
   bool in_place;     /* … even if it reads the parameter's old value, element by element */
   bool any_layout;   /* it writes results with any strides, otherwise only row-major … */
   bool any_rows;     /* … or at no cost if the elements of each row are contiguous */
+  bool places;       /* it copies operands into ranges of its result, also an operand's operands */
 
   /* For operations with two forms. The graph records such a node with one more operand: the same
    * result composed of other operations. Returns true if the device supports the node as a kernel.

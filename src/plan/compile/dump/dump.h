@@ -23,6 +23,7 @@
   PASS(REPEAT, "repeat")       /* with cheap kernels in their readers */                           \
   PASS(MERGE, "merge")         /* with small updates in one kernel */                              \
   PASS(CHANNELS, "channels")   /* with channels last */                                            \
+  PASS(WITHIN, "within")       /* with values inside the result of a concat */                     \
   PASS(PLACE, "place")         /* with a device for each cluster */                                \
   PASS(ORDER, "order")         /* clusters in execution order */                                   \
   PASS(LOWER, "lower")         /* steps, from here on */                                           \

@@ -25,7 +25,7 @@ typedef struct chooser {
   bool bf16;             /* the device computes with bf16 */
   layout *trial;         /* by node: the layout if all wanted changes apply */
   unsigned char *wanted; /* by node: store with channels last */
-  unsigned char *bound;  /* by node: an output, or the new value of a parameter */
+  unsigned char *bound;  /* by node: an output or a parameter's new value, also through views */
 } chooser;
 
 static void channels_last_strides(compute_shape shape, int64_t *strides) {
@@ -164,9 +164,10 @@ compute_status channels_last_choose(const ir *r, bool bf16, scratch *memory, fus
   if (!c.trial || !c.wanted || !c.bound)
     return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "not enough memory for the layouts of %u nodes", (unsigned)r->count);
-  for (uint32_t i = 0; i < r->output_count; i++) c.bound[r->outputs[i]] = 1;
+  for (uint32_t i = 0; i < r->output_count; i++) c.bound[f->layouts[r->outputs[i]].base] = 1;
   for (uint32_t i = 0; i < r->count; i++)
-    if (r->nodes[i].live && r->nodes[i].op == OP_assign) c.bound[r->nodes[i].inputs[1]] = 1;
+    if (r->nodes[i].live && r->nodes[i].op == OP_assign)
+      c.bound[f->layouts[r->nodes[i].inputs[1]].base] = 1;
   for (uint32_t i = 0; i < r->count; i++) c.wanted[i] = r->nodes[i].live && wants(&c, i);
   try_views(&c);
   apply(&c);

@@ -186,6 +186,16 @@ static bool may_join_as_anchor(const builder *b, const ir_node *n, uint32_t targ
          !(b->has_update[target] && keeps_much(b, n));
 }
 
+static void add_member(builder *b, uint32_t i, uint32_t target, cluster_part part, bool stored) {
+  b->f->cluster_of[i] = target;
+  b->f->part[i] = (unsigned char)part;
+  b->f->stored[i] = stored;
+  b->next[i] = b->head[target];
+  b->head[target] = i;
+  b->size[target]++;
+  b->clusters[target].output_count += stored;
+}
+
 static bool try_join(builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
   bool anchor = ir_rule(n)->is_anchor;
@@ -202,14 +212,8 @@ static bool try_join(builder *b, uint32_t i) {
   if (!(anchor ? may_join_as_anchor(b, n, target, part) : may_join_as_elementwise(b, n, c, part)))
     return false;
   if (!has_room(b, target, i, stored)) return false;
-  b->f->cluster_of[i] = target;
-  b->f->part[i] = (unsigned char)(anchor ? PART_ANCHOR : part);
-  b->f->stored[i] = stored;
-  b->next[i] = b->head[target];
-  b->head[target] = i;
-  b->size[target]++;
+  add_member(b, i, target, anchor ? PART_ANCHOR : part, stored);
   b->weight[target] += fuse_instructions(b->r, n);
-  c->output_count += stored;
   b->has_update[target] |= b->is_update[i];
   c->positional |= is_positional(n);
   if (anchor) c->anchor = i;
@@ -220,15 +224,28 @@ static bool try_join(builder *b, uint32_t i) {
 static bool join_results(builder *b, uint32_t i) {
   const uint32_t call = ir_call_of(b->r, i);
   if (call == IR_NONE || i == ir_last_result(b->r, call)) return false;
-  const uint32_t target = b->f->cluster_of[i + 1];
-  cluster *c = &b->clusters[target];
-  b->f->cluster_of[i] = target;
-  b->f->part[i] = PART_BODY;
-  b->f->stored[i] = 1;
-  b->next[i] = b->head[target];
-  b->head[target] = i;
-  b->size[target]++;
-  c->output_count++;
+  add_member(b, i, b->f->cluster_of[i + 1], PART_BODY, true);
+  return true;
+}
+
+/* True if an operand of node d is in its cluster. */
+static bool has_inner(const builder *b, uint32_t d) {
+  const ir_node *n = &b->r->nodes[d];
+  for (uint32_t k = 0; k < n->input_count; k++)
+    if (b->f->cluster_of[n->inputs[k]] == b->f->cluster_of[d]) return true;
+  return false;
+}
+
+/* A concat or embed joins the only one that reads it, which copies its operands. */
+static bool join_placed(builder *b, uint32_t i) {
+  if (!ir_rule(&b->r->nodes[i])->places || b->is_output[i] ||
+      b->edge_start[i + 1] - b->edge_start[i] != 1)
+    return false;
+  const uint32_t reader = b->edges[b->edge_start[i]], target = b->f->cluster_of[reader];
+  if (!ir_rule(&b->r->nodes[reader])->places || target == IR_NONE ||
+      b->size[target] == MAX_MEMBERS || has_inner(b, reader))
+    return false;
+  add_member(b, i, target, PART_BODY, false);
   return true;
 }
 
@@ -356,6 +373,7 @@ compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fu
   result->cluster_of = scratch_take(memory, n, sizeof *result->cluster_of);
   result->part = scratch_take(memory, n, 1);
   result->stored = scratch_take(memory, n, 1);
+  result->within = scratch_take(memory, n, sizeof *result->within);
   b.clusters = scratch_take(memory, n, sizeof *b.clusters);
   b.is_output = scratch_take(memory, n, 1);
   b.is_update = scratch_take(memory, n, 1);
@@ -365,18 +383,19 @@ compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fu
   b.next = scratch_take(memory, n, sizeof *b.next);
   b.size = scratch_take(memory, n, sizeof *b.size);
   b.weight = scratch_take(memory, n, sizeof *b.weight);
-  if (!result->layouts || !result->cluster_of || !result->part || !result->stored || !b.clusters ||
-      !b.is_output || !b.is_update || !b.has_update || !b.stamp || !b.head || !b.next || !b.size ||
-      !b.weight || !list_consumers(&b))
+  if (!result->layouts || !result->cluster_of || !result->part || !result->stored ||
+      !result->within || !b.clusters || !b.is_output || !b.is_update || !b.has_update || !b.stamp ||
+      !b.head || !b.next || !b.size || !b.weight || !list_consumers(&b))
     goto short_of_memory;
-  for (uint32_t i = 0; i < n; i++) result->cluster_of[i] = IR_NONE;
+  for (uint32_t i = 0; i < n; i++) result->cluster_of[i] = result->within[i] = IR_NONE;
   for (uint32_t i = 0; i < r->output_count; i++) b.is_output[r->outputs[i]] = 1;
   for (uint32_t i = 0; options.updates_wait && i < n; i++)
     if (r->nodes[i].live && r->nodes[i].op == OP_assign) b.is_update[r->nodes[i].inputs[1]] = 1;
   resolve_layouts(&b);
   for (uint32_t i = n; i-- > 0;) {
     if (!r->nodes[i].live || !is_computed(&b, i)) continue;
-    if (!join_results(&b, i) && (!options.fuse || !try_join(&b, i))) start_cluster(&b, i);
+    if (join_results(&b, i) || (options.fuse && (try_join(&b, i) || join_placed(&b, i)))) continue;
+    start_cluster(&b, i);
   }
   if (!finish(&b)) goto short_of_memory;
   return COMPUTE_OK;

@@ -36,6 +36,7 @@ typedef struct fusion {
   uint32_t *cluster_of; /* IR_NONE for nodes that no kernel computes */
   unsigned char *part;  /* cluster_part */
   unsigned char *stored;
+  uint32_t *within;  /* by node: the concat whose result has its elements (layouts), or IR_NONE */
   cluster *clusters; /* in execution order */
   uint32_t cluster_count;
 } fusion;
@@ -84,6 +85,12 @@ compute_status merge_updates(const ir *r, scratch *memory, fusion *f);
 /* Changes the layouts of values between convolutions to channels last. bf16 values change only if
  * the device computes with `bf16`. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status channels_last_choose(const ir *r, bool bf16, scratch *memory, fusion *f);
+
+/* ---- within.c -------------------------------------------------------------------------------- */
+
+/* Lets elementwise kernels write within the results of concats. All clusters must run on one device.
+ * COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
+compute_status write_within(const ir *r, scratch *memory, fusion *f);
 
 /* ---- Layouts of views ------------------------------------------------------------------------ */
 

@@ -281,16 +281,20 @@ static compute_status place(lowering *l, uint32_t index, kernel_draft *d, decisi
   return COMPUTE_OK;
 }
 
-/* Gives every stored member of a cluster its storage on the device that computes it. */
+/* Gives every stored member of a cluster its storage on the device that computes it. The first
+ * kernel that writes within another node's result defines this one. */
 static compute_status define_outputs(lowering *l, const cluster *c, uint32_t device) {
   for (uint32_t m = 0; m < c->member_count; m++) {
-    uint32_t node = c->members[m];
-    if (!l->f->stored[node]) continue;
+    const uint32_t member = c->members[m];
+    if (!l->f->stored[member]) continue;
+    const uint32_t node = l->f->within[member] == IR_NONE ? member : l->f->within[member];
     uint32_t target = l->target[node];
     bool direct = target != IR_NONE && l->storages[target].device == device;
-    l->home[node] =
-        direct ? target : storage_add(l, IR_NONE, device, node_bytes(&l->r->nodes[node]));
+    if (l->home[node] == IR_NONE)
+      l->home[node] =
+          direct ? target : storage_add(l, IR_NONE, device, node_bytes(&l->r->nodes[node]));
     if (l->home[node] == IR_NONE) return short_of_memory(l);
+    l->home[member] = l->home[node];
   }
   return COMPUTE_OK;
 }

@@ -115,6 +115,17 @@ bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *
 
 /* ---- Drafts ---------------------------------------------------------------------------------- */
 
+/* A position in a chain of concat and embed nodes (draft_joined.c). */
+typedef struct draft_cursor {
+  uint32_t node, operand; /* the next operand to draft */
+  int64_t joined;         /* length of the operands before it */
+  uint32_t inner;         /* the operand that is a node of the chain, or IR_NONE */
+  int64_t inner_start;
+  bool filled;                      /* the node lies in zeros */
+  int64_t offset;                   /* of the node in the chain's result, in elements */
+  int64_t stride[COMPUTE_MAX_RANK]; /* there */
+} draft_cursor;
+
 /* One cluster (or copy, or fill) as a descriptor and its operands. */
 typedef struct kernel_draft {
   compute_kernel_descriptor descriptor;
@@ -128,7 +139,7 @@ typedef struct kernel_draft {
   uint32_t operations;
   bool checks_indices; /* reports invalid indices with the name of the root's call */
   uint32_t part;       /* index of this kernel within its cluster */
-  int64_t joined;      /* of a concat: length of the parts drafted so far */
+  draft_cursor cursor; /* of concat and embed */
 } kernel_draft;
 
 /* Drafts one kernel of a cluster. A cluster has one, or as many as the rule of its operation has

@@ -95,7 +95,7 @@ void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimen
   d->outputs[output].dtype = l->r->nodes[node].dtype;
   draft_spread(map, strides, d->outputs[output].stride);
   d->output_node[output] = node;
-  d->output_offset[output] = 0;
+  d->output_offset[output] = l->f->within[node] == IR_NONE ? 0 : l->f->layouts[node].offset;
 }
 
 void draft_copy(const lowering *l, uint32_t node, kernel_draft *d) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The building blocks of kernel drafts. The drafts themselves are in draft_fused.c, draft_single.c
- * and draft_sort.c. */
+/* The building blocks of kernel drafts. The drafts themselves are in the other files
+ * draft_*.c. */
 #ifndef PLAN_DRAFT_H
 #define PLAN_DRAFT_H
 

@@ -32,48 +32,11 @@ static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
 const plan_rule rule_view = {
     .draft = draft_view, .assigns = true, .in_place = true, .any_layout = true};
 
-/* Part `part` of a concat, or the written range of an embed. */
-static void draft_placement(const lowering *l, const cluster *c, uint32_t input, int64_t start,
-                            int64_t step, kernel_draft *d) {
-  const ir_node *n = &l->r->nodes[c->root], *x = &l->r->nodes[n->inputs[input]];
-  dimension_map map = draft_identity(x->shape.rank);
-  draft_begin(d, COMPUTE_KERNEL_COPY, x->shape, &map);
-  draft_input(l, d, n->inputs[input], x->shape, &map);
-  draft_output(l, d, c->root, &map);
-  int32_t axis = n->attributes.axis;
-  d->output_offset[0] = start * d->outputs[0].stride[axis];
-  d->outputs[0].stride[axis] *= step;
-  d->operations = input == 0 ? n->folded : 0;
-}
-
-static void draft_concat(const lowering *l, const cluster *c, kernel_draft *d) {
-  const ir_node *n = &l->r->nodes[c->root];
-  if (d->part == 0) d->joined = 0;
-  draft_placement(l, c, d->part, d->joined, 1, d);
-  d->joined += l->r->nodes[n->inputs[d->part]].shape.size[n->attributes.axis];
-}
-
-static uint32_t count_operands(const ir_node *node) {
-  return node->input_count;
-}
-
-const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands, .any_layout = true};
-
 /* For kernels that write into zeros or into a copy. */
-static uint32_t fill_and_write(const ir_node *node) {
-  (void)node;
+static uint32_t fill_and_write(const lowering *l, const cluster *c) {
+  (void)l, (void)c;
   return 2;
 }
-
-static void draft_embed(const lowering *l, const cluster *c, kernel_draft *d) {
-  const graph_attributes *a = &l->r->nodes[c->root].attributes;
-  if (d->part == 0)
-    draft_fill(l, c->root, 0, d);
-  else
-    draft_placement(l, c, 0, a->start, a->step, d);
-}
-
-const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write, .any_layout = true};
 
 /* ---- Indices --------------------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@ bool draft_cluster(const lowering *l, uint32_t index, uint32_t part, kernel_draf
   const cluster *c = &l->f->clusters[index];
   const ir_node *root = &l->r->nodes[c->root];
   const plan_rule *rule = ir_rule(c->anchor == IR_NONE ? root : &l->r->nodes[c->anchor]);
-  if (part >= (rule->parts ? rule->parts(root) : 1)) return false;
+  if (part >= (rule->parts ? rule->parts(l, c) : 1)) return false;
   d->part = part;
   rule->draft(l, c, d);
   draft_finish(d);
