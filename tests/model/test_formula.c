@@ -385,7 +385,9 @@ static void attention_of_parts_is_one_operation(void **state) {
   CHECK("attention", "Transpose x t; MatMul x,t s; Softmax s p; MatMul p,x y",
         "Transpose x t; MatMul x,t s; Div s,two q; Softmax q p; MatMul p,x y",
         "Transpose x t; MatMul x,t s; Mul half,s q; Add q,bias w; Softmax w p; MatMul p,x y",
-        "Transpose x t; MatMul x,t s; Add bias,s w; Softmax w p; MatMul p,x y");
+        "Transpose x t; MatMul x,t s; Add bias,s w; Softmax w p; MatMul p,x y",
+        "Transpose x t; Mul t,half r; MatMul x,r s; Softmax s p; MatMul p,x y",
+        "Mul x,half q; Mul half,x r; Transpose r t; MatMul q,t s; Softmax s p; MatMul p,x y");
 }
 
 /* Counterexamples: the weights have another reader, before or after; the bias is scaled as well;
@@ -528,6 +530,8 @@ static void powers_are_what_the_file_says(void **state) {
 static void attention_is_what_the_file_says(void **state) {
   (void)state;
   static const char *const all[] = {"Transpose x t; MatMul x,t s; Softmax s p; MatMul p,x y",
+                                    "Mul x,half q; Transpose x t; Mul t,half r; MatMul q,r s; "
+                                    "Softmax s p; MatMul p,x y",
                                     ATTENTION_OF("bias", PLAIN),
                                     ATTENTION_OF("part", PLAIN),
                                     ATTENTION_OF("gone", PLAIN),

@@ -332,6 +332,40 @@ static bool is_zeroed_softmax(const model_call *call, uint32_t node, uint32_t *w
   return false;
 }
 
+/* Finds the operand and the number of a product with a number from 0 to 1. */
+static bool is_reduced(const model_call *call, const graph_node *n, uint32_t *operand,
+                       uint32_t *factor) {
+  double number;
+  for (int i = 0; i < 2 && n->op == OP_mul; i++) {
+    *operand = n->inputs[i];
+    *factor = n->inputs[1 - i];
+    if (is_number(node_at(call, *factor), &number) && number > 0 && number <= 1 &&
+        compute_shape_equal(node_at(call, *operand)->shape, n->shape))
+      return true;
+  }
+  return false;
+}
+
+/* Moves a factor of the keys to the queries, unless these are more. Exporters give both the square
+ * root of the scale, and the keys would need a separate pass. The factor causes no overflow. Queries
+ * of f16 might become 0. */
+static void move_factor(const model_call *call, const scores *s, compute_node *q, compute_node *k) {
+  compute_graph *graph = call->graph;
+  const graph_node *keys = node_at(call, s->k);
+  const compute_shape shape = keys->shape;
+  const bool turned = keys->op == OP_transpose;
+  compute_axes order = {.count = shape.rank};
+  uint32_t operand, factor;
+  if (dtype_is_half(keys->dtype) || shape_count(node_at(call, s->q)->shape) > shape_count(shape))
+    return;
+  for (int32_t i = 0; turned && i < shape.rank; i++) order.axis[i] = keys->attributes.order[i];
+  if (turned) keys = node_at(call, keys->inputs[0]);
+  if (!is_reduced(call, keys, &operand, &factor)) return;
+  *q = compute_mul(graph, *q, compute_reshape(graph, graph_handle(graph, factor), COMPUTE_SCALAR));
+  *k = graph_handle(graph, operand);
+  if (turned) *k = compute_transpose(graph, *k, order);
+}
+
 compute_node formula_matmul(model_call *call, compute_node a, compute_node b) {
   compute_graph *graph = call->graph;
   if (!is_node(call, a) || !is_node(call, b) || call_trains(call) ||
@@ -344,11 +378,13 @@ compute_node formula_matmul(model_call *call, compute_node a, compute_node b) {
   scores s;
   if (!is_softmax(n) || !is_biased_product(call, n->inputs[0], &s) || !call_is_only_use(call, 0))
     return compute_matmul(graph, a, b);
+  compute_node q = graph_handle(graph, s.q), k = graph_handle(graph, s.k);
+  move_factor(call, &s, &q, &k);
   const int32_t rank = node_at(call, s.k)->shape.rank;
-  const compute_node k = op_move_axis(call, graph_handle(graph, s.k), rank - 1, rank - 2);
+  k = op_move_axis(call, k, rank - 1, rank - 2);
   compute_attention_options options = {.scale = s.scale,
                                        .flags = COMPUTE_ATTENTION_FORMULA |
                                                 (zeroed ? COMPUTE_ATTENTION_ZERO_WEIGHTS : 0)};
   if (s.biased) options.bias = graph_handle(graph, s.bias);
-  return compute_scaled_attention(graph, graph_handle(graph, s.q), k, b, &options);
+  return compute_scaled_attention(graph, q, k, b, &options);
 }
