@@ -12,7 +12,7 @@ const form = self.crossOriginIsolated ? "threads" : "single";
 importScripts(`reader-${form}.js`);
 
 const DATA = "/digits.csv.gz", MODEL = "/digits.onnx";
-let reader = null;
+let reader = null, pixelsAt = 0, scoresAt = 0; // addresses in the program's memory
 
 const call = (name, type, types, values) => reader.ccall(`reader_${name}`, type, types, values);
 
@@ -28,6 +28,8 @@ async function open() {
   if (!answer.ok) throw new Error(`digits.csv.gz: ${answer.status}`);
   reader = module;
   reader.FS.writeFile(DATA, new Uint8Array(await answer.arrayBuffer()));
+  pixelsAt = reader._malloc(64 * 4);
+  scoresAt = reader._malloc(10 * 4);
   check(call("open", "number", [], []));
   postMessage({
     ready: {
@@ -53,15 +55,9 @@ function load(bytes) {
 }
 
 function read(pixels) {
-  const input = reader._malloc(64 * 4), output = reader._malloc(10 * 4);
-  try {
-    reader.HEAPF32.set(pixels, input / 4);
-    check(call("read", "number", ["number", "number"], [input, output]));
-    postMessage({ scores: Array.from(reader.HEAPF32.subarray(output / 4, output / 4 + 10)) });
-  } finally {
-    reader._free(input);
-    reader._free(output);
-  }
+  reader.HEAPF32.set(pixels, pixelsAt / 4);
+  check(call("read", "number", ["number", "number"], [pixelsAt, scoresAt]));
+  postMessage({ scores: Array.from(reader.HEAPF32.subarray(scoresAt / 4, scoresAt / 4 + 10)) });
 }
 
 const opened = open();
