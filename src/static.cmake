@@ -12,6 +12,14 @@ target_link_libraries(compute_with_cpu PRIVATE compute_flags)
 
 set(compute_static_objects $<TARGET_OBJECTS:compute_with_cpu> $<TARGET_OBJECTS:compute_cpu_objects>
   $<FILTER:$<TARGET_OBJECTS:compute_core>,EXCLUDE,/device/module_search\\.c>)
+if(EMSCRIPTEN) # whose tools cannot make symbols local: private names of the library are visible
+  add_library(compute STATIC ${compute_static_objects})
+  set_target_properties(compute PROPERTIES LINKER_LANGUAGE C)
+  target_link_options(compute INTERFACE ${compute_wasm_link})
+  # No folder of libraries is searched by default; zlib and libmd lie beside this one.
+  target_link_directories(compute INTERFACE $<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
+  return()
+endif()
 set(compute_static_object ${PROJECT_BINARY_DIR}/generated/libcompute.o)
 add_custom_command(OUTPUT ${compute_static_object}
   COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${compute_static_object} ${compute_static_objects}

@@ -247,7 +247,7 @@ static compute_status run(delivery *d) {
   compute_batch *batch = d->batch;
   compute_status status = COMPUTE_OK;
   flow_start(batch); /* first, because a run that fails early also returns the counts */
-  pthread_t *threads = base_allocate(2 * (size_t)batch->pipeline_count + 1, sizeof *threads);
+  pthread_t *threads = base_allocate(2 * (uint64_t)batch->pipeline_count + 1, sizeof *threads);
   if (!threads)
     status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                        "not enough memory for threads");

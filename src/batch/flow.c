@@ -325,7 +325,8 @@ static batch_slot *next_in_order(const batch_flow *f) {
 
 flow_answer flow_take_done(compute_batch *batch, int64_t until, batch_slot **slot) {
   batch_flow *f = &batch->flow;
-  const struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = (long)(until % 1000000000)};
+  const struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
+                              .tv_nsec = (long)(until % 1000000000)};
   flow_answer answer = FLOW_SLOT;
   bool timed_out = false;
   pthread_mutex_lock(&f->mutex);

@@ -54,7 +54,7 @@ static compute_status make_staging(const batch_pipeline *pipeline, batch_buffer 
       device->backend->host_allocate(device->handle, bytes, &buffer->host) == COMPUTE_OK) {
     buffer->locked = true;
   } else {
-    buffer->host = base_allocate_aligned((size_t)bytes, 64);
+    buffer->host = base_allocate_aligned((uint64_t)bytes, 64);
   }
   buffer->staged = buffer->host != NULL;
   return buffer->staged ? COMPUTE_OK

@@ -188,7 +188,7 @@ static compute_status collect_corners(fit_delivery *d, const fit_part *parts, in
   }
   *corners = parts->corners;
   if (!parts->next) return COMPUTE_OK;
-  *made = base_allocate((size_t)rois + 1, 3 * sizeof **made);
+  *made = base_allocate((uint64_t)rois + 1, 3 * sizeof **made);
   *corners = *made;
   if (!*made)
     return error_set(d->fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,

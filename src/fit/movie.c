@@ -102,7 +102,7 @@ static compute_status make_corners(const compute_fit *fit, const finding *f, fit
   compute_error_get(fit->context, &before);
   for (int attempt = 0; status == COMPUTE_ERROR_OVERFLOW && attempt < 2; attempt++) {
     base_release(part->corners);
-    part->corners = base_allocate((size_t)room, 3 * sizeof *part->corners);
+    part->corners = base_allocate((uint64_t)room, 3 * sizeof *part->corners);
     if (!part->corners) return short_of_memory(fit);
     status =
         compute_spot_corners(fit->context, &fit->spots, f->spots, f->response, part->frames,

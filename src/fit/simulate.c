@@ -99,7 +99,7 @@ static void band_task(void *argument, int64_t task, int32_t worker) {
   const int64_t rows = s->rows - row < work->band_rows ? s->rows - row : work->band_rows;
   const noise_source source = {s->given.seed, (uint64_t)(work->first + index)};
   const float background = simulation_background(s, &source);
-  double *expected = base_allocate((size_t)(rows * s->columns), sizeof *expected);
+  double *expected = base_allocate((uint64_t)(rows * s->columns), sizeof *expected);
   if (!expected) {
     atomic_store_explicit(&work->short_of_memory, true, memory_order_relaxed);
     return;
@@ -147,7 +147,7 @@ compute_status compute_simulate_movie(compute_context *context, const compute_si
   if (status || count == 0) return status;
   if (!pixels) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "pixels is NULL");
 
-  int64_t *begins = base_allocate((size_t)count + 1, sizeof *begins);
+  int64_t *begins = base_allocate((uint64_t)count + 1, sizeof *begins);
   if (!begins)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for the numbers of spots");

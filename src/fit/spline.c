@@ -127,7 +127,7 @@ compute_status compute_fit_spline_make(compute_context *context, const float *va
   f.count = (int64_t)planes * rows * columns;
   status = check_finite(context, operation, "values", values, f.count);
   if (status) return status;
-  double *work = base_allocate((size_t)f.count * 8 + MOST_NODES, sizeof *work);
+  double *work = base_allocate((uint64_t)f.count * 8 + MOST_NODES, sizeof *work);
   if (!work)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a spline of %" PRId64 " nodes", f.count);

@@ -669,7 +669,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
                       .capacity = capacity,
                       .limit = options->limit < pixels ? options->limit : pixels};
   if (list.limit > 0) {
-    list.kept = base_allocate((size_t)list.limit, sizeof *list.kept);
+    list.kept = base_allocate((uint64_t)list.limit, sizeof *list.kept);
     if (!list.kept)
       return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_corners,
                        "not enough memory to choose %lld spots of a frame", (long long)list.limit);

@@ -24,7 +24,7 @@ compute_status group_gather_bytes(compute_process_group *group, const char *oper
 /* Gathers `bytes` bytes from every rank into a new array *all. */
 static compute_status gather(compute_process_group *group, const char *operation, const void *mine,
                              size_t bytes, void **all) {
-  *all = base_allocate((size_t)group->size, bytes);
+  *all = base_allocate((uint64_t)group->size, bytes);
   if (!*all)
     return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for a message from each of %d ranks: %zu bytes",
@@ -77,7 +77,7 @@ static compute_status report_difference(compute_process_group *group, const char
   const uint64_t lines = status ? 0 : counts[0] > counts[rank] ? counts[0] : counts[rank];
   base_release(all);
   for (uint64_t i = 0; !status && i < lines; i++) {
-    copy_line(text, i, line);
+    copy_line(text, (size_t)i, line);
     status = gather(group, operation, line, sizeof line, &all);
     const char *first = all, *other = first + (size_t)rank * LINE_BYTES;
     if (!status && memcmp(first, other, LINE_BYTES) != 0)

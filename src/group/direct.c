@@ -110,7 +110,7 @@ static bool can_connect(compute_process_group *group, offer *offers) {
  * connected. */
 static compute_status share_step(compute_process_group *group, step *own, compute_status status,
                                  bool *good) {
-  step *all = base_allocate((size_t)group->size, sizeof *all);
+  step *all = base_allocate((uint64_t)group->size, sizeof *all);
   if (!all) return group_no_memory(group, (size_t)group->size * sizeof *all);
   own->failed = status != COMPUTE_OK;
   if (status) copy_reason(group, own->why);
@@ -170,7 +170,7 @@ compute_status group_direct_join(compute_process_group *group) {
     snprintf(group->not_direct, sizeof group->not_direct, "there is one rank");
     return COMPUTE_OK;
   }
-  offer own, *offers = base_allocate((size_t)group->size, sizeof *offers);
+  offer own, *offers = base_allocate((uint64_t)group->size, sizeof *offers);
   group_direct *direct = base_allocate(1, sizeof *direct);
   compute_status status = COMPUTE_OK;
   if (!offers || !direct)

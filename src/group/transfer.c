@@ -141,7 +141,7 @@ static void explain_operation(const void *what, char *text, size_t text_bytes) {
     snprintf(text, text_bytes, "; rank %d did not arrive", (int)o->peer);
     return;
   }
-  uint8_t *missing = base_allocate((size_t)group->size, sizeof *missing);
+  uint8_t *missing = base_allocate((uint64_t)group->size, sizeof *missing);
   if (!missing || !find_missing(group, missing))
     snprintf(text, text_bytes, "; %s does not tell which", group->transport->name);
   else if (any_missing(missing, group->size))

@@ -279,7 +279,7 @@ compute_status safetensors_list(compute_tensor_file *file, const char *operation
   file->text = base_allocate(length + 1, 1);
   if (!file->text)
     return refuse_as(&reader, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for it");
-  code = file_read_at(file->descriptor, sizeof prefix, file->text, length);
+  code = file_read_at(file->descriptor, sizeof prefix, file->text, (size_t)length);
   if (code) return file_error(file->context, operation, file->path, "read", code);
   reader.text = (json_input){file->text, file->text, file->text + length};
   file->read = safetensors_read;

@@ -283,7 +283,7 @@ static compute_status read_locals(const zip_file *zip, zip_member *members, size
 
 static compute_status read_list(const zip_file *zip, const list_place *place, unsigned char *list,
                                 zip_member *members) {
-  compute_status status = read_at(zip, place->offset, list, place->bytes);
+  compute_status status = read_at(zip, place->offset, list, (size_t)place->bytes);
   uint64_t at = 0;
   for (size_t i = 0; i < place->count && !status; i++) {
     uint64_t bytes = 0;
@@ -291,7 +291,7 @@ static compute_status read_list(const zip_file *zip, const list_place *place, un
     at += bytes;
   }
   if (!status && at != place->bytes) status = refuse(zip, "its directory is damaged");
-  return status ? status : read_locals(zip, members, place->count, place->offset);
+  return status ? status : read_locals(zip, members, (size_t)place->count, place->offset);
 }
 
 compute_status zip_list(const zip_file *zip, zip_member **members, size_t *count, char **text) {
@@ -310,7 +310,7 @@ compute_status zip_list(const zip_file *zip, zip_member **members, size_t *count
     return status;
   }
   *members = made;
-  *count = place.count;
+  *count = (size_t)place.count;
   *text = (char *)list;
   return COMPUTE_OK;
 }

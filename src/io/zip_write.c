@@ -99,7 +99,7 @@ static compute_status write_entry(zip_writer *writer, const zip_written *member)
   zip_store(to, far ? 0xffffffffu : member->header, 4);
   compute_status status = new_file_write(writer->file, entry, sizeof entry);
   if (!status) status = new_file_write(writer->file, member->name, strlen(member->name));
-  if (!status) status = new_file_write(writer->file, extra, extra_bytes);
+  if (!status) status = new_file_write(writer->file, extra, (size_t)extra_bytes);
   return status;
 }
 

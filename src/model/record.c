@@ -244,10 +244,10 @@ static bool is_over(const model_recorder *recorder) {
  * limit is reached within a second. */
 static compute_status count_node(model_recorder *recorder) {
   enum { MOST_REPEATED = 1 << 17 };
-  const size_t most = recorder->model->storage->file.nodes + MOST_REPEATED;
+  const uint64_t most = recorder->model->storage->file.nodes + MOST_REPEATED;
   if (recorder->nodes++ < most) return COMPUTE_OK;
   return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
-                   "with its functions and loops the model has more than %zu nodes", most);
+                   "with its functions and loops the model has more than %" PRIu64 " nodes", most);
 }
 
 static compute_status record_next(model_recorder *recorder, bool *asks) {

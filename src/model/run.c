@@ -132,7 +132,7 @@ static compute_status bind_outputs(model_run *run) {
 /* ---- One stage ----------------------------------------------------------------------------- */
 
 static compute_status reserve(model_run *run, int64_t ids) {
-  if (base_grow((void **)&run->table, &run->table_capacity, (size_t)ids, sizeof *run->table))
+  if (base_grow((void **)&run->table, &run->table_capacity, (uint64_t)ids, sizeof *run->table))
     return no_memory(run);
   if (run->table_count < (size_t)ids) run->table_count = (size_t)ids;
   return COMPUTE_OK;

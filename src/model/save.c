@@ -45,7 +45,7 @@ static void put_weight(const compute_model *model, wire_buffer *to, const onnx_t
     wire_put(to, tensor->data, (size_t)bytes);
     return;
   }
-  void *data = base_allocate((size_t)bytes, 1);
+  void *data = base_allocate((uint64_t)bytes, 1);
   if (!data || (bytes && compute_tensor_read(made, data, (size_t)bytes)))
     to->failed = true;
   else

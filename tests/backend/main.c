@@ -85,14 +85,27 @@ static const char *file_of(compute_context *context, const char *backend) {
   return NULL;
 }
 
-/* Like the core: slots past the module's struct_size are NULL. */
-static bool load(const char *path, compute_backend *vtable) {
+/* The entry of a module, or NULL. A program with the CPU backend in it loads no module. */
+#ifdef CONFORMANCE_WITH_CPU
+static compute_backend_entry_function entry_of(const char *path) {
+  (void)path;
+  return compute_backend_entry;
+}
+#else
+static compute_backend_entry_function entry_of(const char *path) {
   void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   void *symbol = module ? dlsym(module, COMPUTE_BACKEND_ENTRY) : NULL;
   compute_backend_entry_function entry;
   memcpy(&entry, &symbol, sizeof symbol);
+  return entry;
+}
+#endif
+
+/* Like the core: slots past the module's struct_size are NULL. */
+static bool load(const char *path, compute_backend *vtable) {
+  const compute_backend_entry_function entry = entry_of(path);
   const compute_backend *given =
-      symbol ? entry(COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR) : NULL;
+      entry ? entry(COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR) : NULL;
   memset(vtable, 0, sizeof *vtable);
   if (given)
     memcpy(vtable, given,

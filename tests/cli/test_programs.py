@@ -104,7 +104,7 @@ class Info(unittest.TestCase):
                 ("COMPUTE_TUNING", "gemm=4", "gemm=4"),
                 ("COMPUTE_TUNING_FILE", "relative", "an absolute path or none"),
                 ("COMPUTE_COSTS", "measured", "one of measure, stored, guess"),
-                ("COMPUTE_CPU_ISA", "avx3", "one of scalar, neon, avx2, avx512, amx"),
+                ("COMPUTE_CPU_ISA", "avx3", "one of scalar, neon, simd128, avx2, avx512, amx"),
                 ("COMPUTE_POOL_BUDGET", "1G", "a whole number of bytes"),
                 ("COMPUTE_BLAS", nowhere("libblas.so"), nowhere("libblas.so")),
                 ("COMPUTE_OPENCL_SUBDEVICES", "65", "a whole number from 0 to 64"),

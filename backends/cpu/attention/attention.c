@@ -304,7 +304,7 @@ static void start(const launch *l, int64_t unit, int32_t worker, job *j) {
   j->scores = j->v + kernel->v_bytes;
   j->bias = j->scores + kernel->score_bytes;
   j->sums = j->bias + kernel->bias_bytes;
-  memset(j->sums, 0, kernel->sum_bytes);
+  memset(j->sums, 0, (size_t)kernel->sum_bytes);
   for (int64_t i = 0; i < j->count; i++) {
     j->peak[i] = -INFINITY;
     j->total[i] = 0;

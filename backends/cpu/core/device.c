@@ -268,7 +268,7 @@ static void take_huge_pages(void *data, uint64_t bytes) {
 
 compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_memory *memory) {
   const bool huge = bytes >= HUGE_FROM;
-  const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
+  const size_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
   void *data = NULL;
   const uint64_t total = device->memory_bytes;
   /* The system would overcommit, and kill the process at the first access. */
@@ -433,8 +433,8 @@ void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *spaces) {
  * sets. */
 static block *allocate_block(cpu_device *device, uint64_t bytes) {
   const bool huge = bytes >= HUGE_SCRATCH;
-  const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
-  const uint64_t whole = (bytes + HEAD_BYTES + alignment - 1) & ~(alignment - 1);
+  const size_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
+  const uint64_t whole = (bytes + HEAD_BYTES + alignment - 1) & ~(uint64_t)(alignment - 1);
   block *b = allocate_aligned(device, whole, alignment);
   if (!b) return NULL;
   if (huge) madvise(b, (size_t)whole, MADV_HUGEPAGE);

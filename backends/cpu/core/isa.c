@@ -94,6 +94,8 @@ static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar, pairs);
 
 #ifdef __aarch64__
 #define BASELINE_NAME "neon"
+#elif defined(__wasm_simd128__)
+#define BASELINE_NAME "simd128"
 #else
 #define BASELINE_NAME "scalar"
 #endif
@@ -128,9 +130,10 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (problem) *problem = NULL;
   const cpu_isa *best = NULL;
   if (forced && strcmp(forced, "scalar") == 0) forced = BASELINE_NAME;
-  const bool known = forced && (strcmp(forced, BASELINE_NAME) == 0 || strcmp(forced, "neon") == 0 ||
-                                strcmp(forced, "avx2") == 0 || strcmp(forced, "avx512") == 0 ||
-                                strcmp(forced, "amx") == 0);
+  static const char *const names[] = {BASELINE_NAME, "neon", "simd128", "avx2", "avx512", "amx"};
+  bool known = false;
+  for (size_t i = 0; forced && i < sizeof names / sizeof *names; i++)
+    known = known || strcmp(forced, names[i]) == 0;
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
     const bool named = forced && strcmp(forced, sets[i].isa.name) == 0;
     if (forced && !named && strcmp(sets[i].isa.name, "amx") == 0) continue; /* needs a request */
@@ -141,6 +144,6 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (forced && problem)
     *problem =
         known ? "this machine or build does not have the instruction set named by COMPUTE_CPU_ISA"
-              : "COMPUTE_CPU_ISA must be scalar, neon, avx2, avx512 or amx";
+              : "COMPUTE_CPU_ISA must be scalar, neon, simd128, avx2, avx512 or amx";
   return best;
 }

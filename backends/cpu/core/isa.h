@@ -58,7 +58,7 @@ typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.h: micro-ker
 /* The loops shared by most kinds. The loops of a single kind are picked where that kind is
  * prepared. */
 typedef struct cpu_isa {
-  const char *name;      /* "scalar" or, on aarch64, "neon"; "avx2", "avx512", "amx" */
+  const char *name;      /* "scalar", on aarch64 "neon", "simd128"; "avx2", "avx512", "amx" */
   uint32_t vector_bytes; /* 16, 32, 64 */
   const cpu_tile_table *tile;
   const cpu_gemm_table *gemm;

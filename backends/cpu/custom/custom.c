@@ -190,7 +190,7 @@ static compute_status put_argument(const custom_kernel *kernel, uint32_t index,
     return REFUSE(kernel, COMPUTE_ERROR_INVALID_ARGUMENT,
                   "cpu: kernel '%s', argument %u has %llu bytes, the parameter %llu", kernel->name,
                   index, (unsigned long long)given->bytes, (unsigned long long)p->bytes);
-  memcpy(to + p->offset, given->value, given->bytes);
+  memcpy(to + p->offset, given->value, (size_t)given->bytes);
   return COMPUTE_OK;
 }
 

@@ -214,7 +214,7 @@ custom_stacks *custom_stacks_create(cpu_device *device, uint32_t items) {
   if (!s) return NULL;
   s->head.items = items;
   s->bytes = (uint64_t)items * STACK_BYTES;
-  void *memory = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE,
+  void *memory = mmap(NULL, (size_t)s->bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) {
     cpu_release(device, s);
@@ -229,6 +229,6 @@ custom_stacks *custom_stacks_create(cpu_device *device, uint32_t items) {
 void custom_stacks_release(cpu_device *device, custom_stacks *given) {
   stacks *s = (stacks *)given;
   if (!s) return;
-  munmap(s->memory, s->bytes);
+  munmap(s->memory, (size_t)s->bytes);
   cpu_release(device, s);
 }

@@ -69,11 +69,11 @@ static void share_room(stride2 *k, unsigned char *room) {
                                    &k->written[0], &k->written[1], &k->gradient};
   k->windows.state = room;
   room += state_bytes(kernel);
-  memset(room, 0, 6 * bytes);                 /* also the elements read past a line */
+  memset(room, 0, (size_t)(6 * bytes));       /* also the elements read past a line */
   room += CPU_WINDOW_WHOLE * kernel->element; /* for a column before */
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++, room += bytes) *lines[i] = room;
   memset(k->windows.state, kernel->shape.operation == COMPUTE_WINDOW_MAX ? 0xff : 0,
-         state_bytes(kernel));
+         (size_t)state_bytes(kernel));
 }
 
 /* Row `row` of the data, from the start column of the loops on. */

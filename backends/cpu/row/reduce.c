@@ -289,7 +289,7 @@ static void reduce_task(void *argument, int64_t task, int32_t worker) {
     const int64_t first = split * kernel->chunks_per_split;
     fold_tile(&j, first, cpu_min(first + kernel->chunks_per_split, kernel->chunks));
     memcpy(slot_at(kernel, l->partials, task).values, slot_at(kernel, j.slots, 0).values,
-           slot_bytes(kernel));
+           (size_t)slot_bytes(kernel));
     return;
   }
   const int64_t end = (task + 1) * kernel->tiles / kernel->tasks;

@@ -153,7 +153,7 @@ static entry_state entry_read(const disk_cache *cache, int file, const entry_key
   if (!entry_header_check(header, key, (uint64_t)status.st_size, &length) ||
       length > cache->limit || length > SIZE_MAX)
     return ENTRY_DAMAGED;
-  void *payload = base_allocate((size_t)length, 1);
+  void *payload = base_allocate((uint64_t)length, 1);
   if (!payload) return ENTRY_ABSENT;
   state = state_of(file_read(file, payload, (size_t)length));
   if (state == ENTRY_GOOD && !entry_payload_check(header, payload, (size_t)length))

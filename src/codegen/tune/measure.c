@@ -63,7 +63,7 @@ static compute_status place_on_device(tune_measure *m, memory_buffer *const *inp
   }
   if (!status) status = buffer_create(m->device, m->result_bytes, &m->output);
   if (status) return status;
-  m->result = base_allocate_aligned((size_t)m->result_bytes, 64);
+  m->result = base_allocate_aligned((uint64_t)m->result_bytes, 64);
   if (m->result) return COMPUTE_OK;
   return error_set(m->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_tune",
                    "not enough host memory for the results of %s", m->problem->name);

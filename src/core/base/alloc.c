@@ -60,7 +60,7 @@ void *base_refuse(size_t bytes) {
   return NULL;
 }
 
-void *base_allocate(size_t count, size_t size) {
+void *base_allocate(uint64_t count, uint64_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return base_refuse(SIZE_MAX);
   if (bytes == 0) bytes = 1;
@@ -74,7 +74,9 @@ void *base_allocate(size_t count, size_t size) {
   return pointer ? pointer : base_refuse(bytes);
 }
 
-void *base_allocate_aligned(size_t bytes, size_t alignment) {
+void *base_allocate_aligned(uint64_t wanted, size_t alignment) {
+  size_t bytes = (size_t)wanted;
+  if (bytes != wanted) return base_refuse(SIZE_MAX);
   if (bytes == 0) bytes = 1;
   if (alignment < DEFAULT_ALIGNMENT) alignment = DEFAULT_ALIGNMENT;
   void *pointer = NULL;
@@ -86,9 +88,9 @@ void *base_allocate_aligned(size_t bytes, size_t alignment) {
   return pointer ? pointer : base_refuse(bytes);
 }
 
-int base_grow(void **array, size_t *capacity, size_t needed, size_t size) {
+int base_grow(void **array, size_t *capacity, uint64_t needed, size_t size) {
   if (needed <= *capacity) return 0;
-  size_t wanted = *capacity > SIZE_MAX / 2 ? needed : *capacity * 2;
+  uint64_t wanted = *capacity > SIZE_MAX / 2 ? needed : *capacity * 2;
   if (wanted < needed) wanted = needed;
   if (wanted < 8) wanted = 8;
   void *grown = base_allocate(wanted, size);
@@ -96,7 +98,7 @@ int base_grow(void **array, size_t *capacity, size_t needed, size_t size) {
   if (*array) memcpy(grown, *array, *capacity * size);
   base_release(*array);
   *array = grown;
-  *capacity = wanted;
+  *capacity = (size_t)wanted; /* it fits, because the memory is there */
   return 0;
 }
 

@@ -5,19 +5,22 @@
 #define BASE_ALLOC_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* Sizes have 64 bits, so that a size of a tensor or file is never cut off where size_t has 32. */
 
 /* Returns zeroed memory of at least one byte, or NULL. Checks count * size for overflow. */
-void *base_allocate(size_t count, size_t size);
+void *base_allocate(uint64_t count, uint64_t size);
 
 /* Records a request that cannot be met, for base_take_failed. Returns NULL. */
 void *base_refuse(size_t bytes);
 
 /* Like base_allocate, with an alignment (a power of two); the memory is not zeroed. */
-void *base_allocate_aligned(size_t bytes, size_t alignment);
+void *base_allocate_aligned(uint64_t bytes, size_t alignment);
 
 /* Grows an array to at least `needed` elements of `size` bytes, at least doubling it. The new
  * memory is zeroed. Returns 0, or -1 with *array and *capacity unchanged. */
-int base_grow(void **array, size_t *capacity, size_t needed, size_t size);
+int base_grow(void **array, size_t *capacity, uint64_t needed, size_t size);
 
 void base_release(void *pointer); /* NULL is allowed */
 

@@ -266,7 +266,7 @@ thread_pool *thread_pool_create(int32_t threads) {
   if (!pool) return NULL;
   *pool = (thread_pool){.count = threads, .spin = threads <= thread_pool_available()};
   if (threads > 1) {
-    pool->workers = base_allocate_aligned((size_t)threads * sizeof *pool->workers, CACHE_LINE);
+    pool->workers = base_allocate_aligned((uint64_t)threads * sizeof *pool->workers, CACHE_LINE);
     if (!pool->workers) {
       base_release(pool);
       return NULL;

@@ -171,7 +171,8 @@ static bool came_in_time(const compute_device *device, void *event, int64_t dead
     int64_t left = deadline - clock_now();
     if (left <= 0) return false;
     int64_t now = min_i64(pause, left);
-    nanosleep(&(struct timespec){.tv_sec = now / 1000000000, .tv_nsec = (long)(now % 1000000000)},
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(now / 1000000000),
+                                 .tv_nsec = (long)(now % 1000000000)},
               NULL);
     if (pause < LAST_PAUSE) pause *= 2;
   }

@@ -193,7 +193,7 @@ static bool moved_by_peers(compute_device *to, const compute_argument *destinati
 static compute_status staged(compute_device *to, compute_argument destination, compute_device *from,
                              compute_argument source, uint64_t bytes) {
   uint64_t piece = min_u64(bytes, STAGING_BYTES);
-  void *staging = base_allocate_aligned((size_t)piece, 64);
+  void *staging = base_allocate_aligned((uint64_t)piece, 64);
   if (!staging) {
     return error_set(to->context, COMPUTE_ERROR_OUT_OF_MEMORY, ERROR_BACKEND,
                      "not enough host memory for %" PRIu64 " bytes between %s and %s", piece,

@@ -39,7 +39,7 @@ static compute_status open_stretch(const compute_tensor *tensor, const char *ope
   *stretch = (host_stretch){.data = compute_tensor_data(tensor)};
   if (stretch->data) return COMPUTE_OK;
   uint64_t bytes = tensor_span_bytes(tensor);
-  stretch->data = stretch->copy = base_allocate_aligned((size_t)bytes, 64);
+  stretch->data = stretch->copy = base_allocate_aligned((uint64_t)bytes, 64);
   if (!stretch->copy) {
     return error_set(context_of(tensor), COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough host memory to rearrange %" PRIu64 " bytes of %s", bytes,

@@ -48,7 +48,7 @@ static compute_status fill_by_host(compute_tensor *tensor, const fill_values *va
   _Alignas(16) unsigned char small[SMALL_BYTES];
   uint64_t size = compute_dtype_size(tensor->dtype), bytes = tensor_dense_bytes(tensor);
   uint64_t piece = min_u64(bytes, PIECE_BYTES);
-  void *memory = piece <= sizeof small ? small : base_allocate_aligned((size_t)piece, 64);
+  void *memory = piece <= sizeof small ? small : base_allocate_aligned((uint64_t)piece, 64);
   if (!memory) {
     return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, ERROR_BACKEND,
                      "not enough host memory for %" PRIu64 " bytes", piece);

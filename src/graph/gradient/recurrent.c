@@ -102,7 +102,7 @@ static node take_step(unrolled *u, int64_t t) {
 static node weigh(unrolled *u, node g) {
   compute_graph *graph = u->graph;
   const int64_t states = compute_recurrent_states(u->a->cell);
-  node *rows = base_allocate((size_t)(u->steps + states), sizeof *rows);
+  node *rows = base_allocate((uint64_t)(u->steps + states), sizeof *rows);
   if (!rows) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "gradients", "out of memory");
   for (int64_t i = 0; i < u->steps && !graph->status; i++) {
     const int64_t t = u->a->reverse ? u->steps - 1 - i : i;

@@ -199,9 +199,9 @@ static compute_status split(compute_dataset *dataset, const char *operation, int
                             uint64_t seed, compute_dataset **second) {
   int64_t kept_count = dataset->count - taken_count;
   compute_dataset *made = base_allocate(1, sizeof *made);
-  int64_t *drawn = base_allocate((size_t)dataset->count, sizeof *drawn);
-  int64_t *kept = base_allocate((size_t)kept_count, sizeof *kept);
-  int64_t *taken = base_allocate((size_t)taken_count, sizeof *taken);
+  int64_t *drawn = base_allocate((uint64_t)dataset->count, sizeof *drawn);
+  int64_t *kept = base_allocate((uint64_t)kept_count, sizeof *kept);
+  int64_t *taken = base_allocate((uint64_t)taken_count, sizeof *taken);
   if (!made || !drawn || !kept || !taken) {
     base_release(taken);
     base_release(kept);

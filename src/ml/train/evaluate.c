@@ -52,7 +52,7 @@ static compute_status open_batch(compute_trainer *trainer, const char *operation
     status = tensor_create_private(host, o->target.dtype,
                                    dataset_batch_shape(o->target.item, o->batch), &batch->targets);
   if (status) return status;
-  batch->order = base_allocate((size_t)o->batch, sizeof *batch->order);
+  batch->order = base_allocate((uint64_t)o->batch, sizeof *batch->order);
   if (batch->order) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a batch");

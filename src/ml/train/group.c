@@ -204,7 +204,7 @@ compute_status train_group_outcome(const compute_trainer *trainer, const char *o
   compute_error error = {.status = COMPUTE_OK};
   if (status) compute_error_get(trainer->context, &error);
   const rank_outcome mine = {outcome->loss, outcome->correct, (int64_t)status};
-  rank_outcome *all = base_allocate((size_t)trainer->ranks, sizeof *all);
+  rank_outcome *all = base_allocate((uint64_t)trainer->ranks, sizeof *all);
   if (!all)
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for the outcomes of %d ranks", (int)trainer->ranks);

@@ -102,11 +102,11 @@ static compute_status make_room(training_run *run) {
     status = train_slot_tensors(trainer, i);
   if (status) return status;
   const train_slot *p = &trainer->replicas[0].slots[0];
-  run->order = base_allocate((size_t)compute_dataset_count(run->dataset), sizeof *run->order);
+  run->order = base_allocate((uint64_t)compute_dataset_count(run->dataset), sizeof *run->order);
   run->inputs =
-      base_allocate((size_t)compute_tensor_count(p->x), compute_dtype_size(o->input.dtype));
+      base_allocate((uint64_t)compute_tensor_count(p->x), compute_dtype_size(o->input.dtype));
   run->targets =
-      base_allocate((size_t)compute_tensor_count(p->target), compute_dtype_size(o->target.dtype));
+      base_allocate((uint64_t)compute_tensor_count(p->target), compute_dtype_size(o->target.dtype));
   if (run->order && run->inputs && run->targets) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "not enough memory for a batch and the order of %" PRId64 " items",

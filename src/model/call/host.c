@@ -22,7 +22,7 @@ compute_status host_make(host_call *call, host_tensor *output, compute_dtype dty
   if (count > 0 && call->device && call->device->info.capabilities & COMPUTE_CAPABILITY_HOST &&
       !compute_tensor_create(call->device, dtype, shape, &output->owner))
     output->data = compute_tensor_data(output->owner);
-  if (!output->data) output->data = base_allocate((size_t)count, compute_dtype_size(dtype));
+  if (!output->data) output->data = base_allocate((uint64_t)count, compute_dtype_size(dtype));
   return output->data ? COMPUTE_OK : host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
 }
 

@@ -136,7 +136,7 @@ static compute_status non_zero_host(host_call *call, const host_tensor *inputs,
   search s = {.x = &inputs[0], .shape = inputs[0].shape, .count = count_of(inputs[0].shape)};
   if (s.shape.rank == 0) s.shape = COMPUTE_SHAPE(1);
   const int64_t blocks = (s.count + BLOCK - 1) / BLOCK;
-  s.ends = base_allocate((size_t)blocks, sizeof *s.ends);
+  s.ends = base_allocate((uint64_t)blocks, sizeof *s.ends);
   if (!s.ends) return host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
   host_parallel(call, blocks, count_block, &s);
   for (int64_t i = 0; i < blocks; i++) s.ends[i] = s.found += s.ends[i];
@@ -247,7 +247,7 @@ static compute_status compress_host(host_call *call, const host_tensor *inputs,
   if (status) return status;
   const int64_t conditions = min_i64(count_of(inputs[1].shape), s.along);
   const uint8_t *chosen = inputs[1].data;
-  int64_t *places = base_allocate((size_t)conditions, sizeof *places), count = 0;
+  int64_t *places = base_allocate((uint64_t)conditions, sizeof *places), count = 0;
   if (!places) return host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
   for (int64_t i = 0; i < conditions; i++) {
     places[count] = i;

@@ -178,11 +178,11 @@ static compute_status suppress_all(host_call *call, suppression *s, const float 
   s->kept_groups = (s->most + LANES - 1) / LANES;
   if (s->boxes > UINT32_MAX || __builtin_mul_overflow(rows, s->most, &numbers))
     return host_fail(call, COMPUTE_ERROR_OVERFLOW, "its result is too large");
-  s->placed = base_allocate((size_t)(batches * s->boxes), sizeof *s->placed);
-  s->heaps = base_allocate((size_t)(workers * s->boxes), sizeof *s->heaps);
-  s->kept = base_allocate_aligned((size_t)(workers * s->kept_groups) * sizeof *s->kept, 16);
-  s->places = base_allocate((size_t)numbers, sizeof *s->places);
-  s->counts = base_allocate((size_t)rows, sizeof *s->counts);
+  s->placed = base_allocate((uint64_t)(batches * s->boxes), sizeof *s->placed);
+  s->heaps = base_allocate((uint64_t)(workers * s->boxes), sizeof *s->heaps);
+  s->kept = base_allocate_aligned((uint64_t)(workers * s->kept_groups) * sizeof *s->kept, 16);
+  s->places = base_allocate((uint64_t)numbers, sizeof *s->places);
+  s->counts = base_allocate((uint64_t)rows, sizeof *s->counts);
   compute_status status;
   if (s->placed && s->heaps && s->kept && s->places && s->counts) {
     for (int64_t i = 0; i < batches * s->boxes; i++)

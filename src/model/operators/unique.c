@@ -214,7 +214,7 @@ static compute_status unique_host(host_call *call, const host_tensor *inputs,
   if (status) return status;
   if (s.along >= UINT32_MAX) return host_fail(call, COMPUTE_ERROR_OVERFLOW, "it is too long");
   const int64_t elements = s.outer * s.along * s.inner;
-  int64_t *work = base_allocate((size_t)elements + 3 * (size_t)s.along, sizeof *work);
+  int64_t *work = base_allocate((uint64_t)elements + 3 * (uint64_t)s.along, sizeof *work);
   grouping g = {.s = &s, .keys = (uint64_t *)(void *)work};
   if (!work) return host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
   g.first = work + elements;
@@ -222,10 +222,10 @@ static compute_status unique_host(host_call *call, const host_tensor *inputs,
   g.inverse = g.counts + s.along;
   make_keys(s.dtype, s.data, elements, g.keys);
   choose_table(&g);
-  g.table = base_allocate((size_t)g.table_size, sizeof *g.table);
+  g.table = base_allocate((uint64_t)g.table_size, sizeof *g.table);
   if (g.table) find_groups(&g);
   const bool sorted = call_attribute_i(host_node(call), "sorted", 1) != 0;
-  ranked *order = g.table && sorted ? base_allocate((size_t)g.count, 2 * sizeof *order) : NULL;
+  ranked *order = g.table && sorted ? base_allocate((uint64_t)g.count, 2 * sizeof *order) : NULL;
   if (order) sort_groups(&g, order);
   status = g.table && (order || !sorted)
                ? give(call, &inputs[0], &g, axis, outputs)

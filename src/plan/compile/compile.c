@@ -39,7 +39,7 @@ static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r
 }
 
 static compute_status copy_ports(compute_plan *plan, const ir *r, const port_plan *p) {
-  plan->ports = base_allocate((size_t)p->input_count + p->output_count, sizeof *plan->ports);
+  plan->ports = base_allocate((uint64_t)p->input_count + p->output_count, sizeof *plan->ports);
   plan->parameters = base_allocate(p->parameter_count, sizeof *plan->parameters);
   if (!plan->ports || !plan->parameters) return short_of_memory(plan);
   compute_status status = COMPUTE_OK;

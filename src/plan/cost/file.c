@@ -204,7 +204,7 @@ bool costs_file_find(const compute_device *device, device_costs *costs) {
   long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
   long start = size > MOST_BYTES ? size - MOST_BYTES : 0;
   if (size > 0 && fseek(file, start, SEEK_SET) == 0)
-    text = base_allocate((size_t)(size - start), 1);
+    text = base_allocate((uint64_t)(size - start), 1);
   if (text) {
     size_t got = fread(text, 1, (size_t)(size - start), file);
     found = costs_text_find(text, got, key_of(device), costs);

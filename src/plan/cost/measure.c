@@ -114,7 +114,7 @@ static compute_status open_session(session *s) {
   while (s->elements > LEAST_ELEMENTS &&
          ((room > 0 && s->elements > room) || (most > 0 && s->elements > most)))
     s->elements /= 2;
-  s->host = base_allocate_aligned((size_t)s->elements * 4, 4096);
+  s->host = base_allocate_aligned((uint64_t)s->elements * 4, 4096);
   if (!s->host)
     return error_set(s->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_route_measure",
                      "not enough host memory to measure %s", s->device->info.name);

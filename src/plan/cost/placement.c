@@ -56,8 +56,8 @@ static void flow_release(flow_network *network) {
 
 static bool flow_create(flow_network *network, uint32_t nodes, uint32_t edges) {
   *network = (flow_network){.node_count = nodes, .edge_capacity = 2 * edges};
-  network->edges = base_allocate((size_t)2 * edges + 1, sizeof *network->edges);
-  network->first = base_allocate((size_t)nodes * 9, sizeof *network->first);
+  network->edges = base_allocate((uint64_t)2 * edges + 1, sizeof *network->edges);
+  network->first = base_allocate((uint64_t)nodes * 9, sizeof *network->first);
   network->excess = base_allocate(nodes, sizeof *network->excess);
   if (!network->edges || !network->first || !network->excess) {
     flow_release(network);

@@ -97,7 +97,7 @@ bool runners_wait(job_runners *runners, int64_t deadline) {
     pthread_cond_wait(&runners->ended, &runners->mutex);
     return true;
   }
-  struct timespec until = {.tv_sec = deadline / 1000000000,
+  struct timespec until = {.tv_sec = (time_t)(deadline / 1000000000),
                            .tv_nsec = (long)(deadline % 1000000000)};
   return pthread_cond_timedwait(&runners->ended, &runners->mutex, &until) == 0;
 }

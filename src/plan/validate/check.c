@@ -42,8 +42,8 @@ bool evaluation_prepare(evaluation *e, const compute_kernel_descriptor *d) {
 
 static bool workspace_make(const evaluation *e, workspace *w) {
   w->values = base_allocate(COMPUTE_MAX_INSTRUCTIONS, sizeof *w->values);
-  w->row = base_allocate(e->row_length > 0 ? (size_t)e->row_length : 1, sizeof *w->row);
-  w->results = base_allocate((size_t)e->unit_length * e->d->output_count, sizeof *w->results);
+  w->row = base_allocate(e->row_length > 0 ? (uint64_t)e->row_length : 1, sizeof *w->row);
+  w->results = base_allocate((uint64_t)e->unit_length * e->d->output_count, sizeof *w->results);
   return w->values && w->row && w->results;
 }
 

@@ -246,7 +246,7 @@ static compute_status fetch(const validation_state *s, uint32_t operand, view *v
   if (bytes == 0) return COMPUTE_OK;
   const compute_argument from = bytes_of(s, operand, v);
   if (from.memory->host) {
-    memcpy(v->data, (const unsigned char *)from.memory->host + from.offset, bytes);
+    memcpy(v->data, (const unsigned char *)from.memory->host + from.offset, (size_t)bytes);
     return COMPUTE_OK;
   }
   compute_status status = queue_download(s->queue, v->data, &from, bytes, "validation");
@@ -257,7 +257,7 @@ static compute_status put_back(const validation_state *s, uint32_t operand, cons
   const uint64_t bytes = byte_count(s, operand, v);
   const compute_argument to = bytes_of(s, operand, v);
   if (to.memory->host) {
-    memcpy((unsigned char *)to.memory->host + to.offset, v->data, bytes);
+    memcpy((unsigned char *)to.memory->host + to.offset, v->data, (size_t)bytes);
     return COMPUTE_OK;
   }
   compute_status status = queue_upload(s->queue, &to, v->data, bytes, "validation");

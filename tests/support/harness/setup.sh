@@ -43,7 +43,8 @@ SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-openc
 # the documentation site, the README in a minimal Debian, onnx from PyPI, and a search for defects.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-mingw-w64
   libz-mingw-w64-dev wine64 wine gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu
-  libc6-dev-riscv64-cross qemu-user doxygen debootstrap python3-venv clang-tidy meson ruby)
+  libc6-dev-riscv64-cross qemu-user emscripten chromium doxygen debootstrap python3-venv clang-tidy
+  meson ruby)
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_MORE_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")

@@ -124,7 +124,7 @@ bool problem_check(const tune_problem *p, const void *got, const void *expected,
   const compute_dtype dtype = p->output.dtype;
   const size_t size = compute_dtype_size(dtype);
   problem_tolerance t = {0};
-  if (!memcmp(got, expected, p->output_elements * size)) return true;
+  if (!memcmp(got, expected, (size_t)p->output_elements * size)) return true;
   if (p->kind->tolerance)
     t = p->kind->tolerance(&p->descriptor, epsilon(dtype_compute_type(dtype)));
   t.relative += 2 * epsilon(dtype);
