@@ -6,6 +6,28 @@ function(compute_install)
   endif()
 endfunction()
 
+# The folder of a program or library, in the paths where it looks for others.
+if(APPLE)
+  set(compute_origin @loader_path)
+else()
+  set(compute_origin $ORIGIN)
+endif()
+
+# compute_export(<target> <map>) exports the symbols that the version script names, and no others.
+# macOS has no versions of symbols; its linker takes a list of names.
+function(compute_export target map)
+  set(option -Wl,--version-script=${map})
+  if(APPLE)
+    file(STRINGS ${map} names REGEX "global:")
+    string(REGEX REPLACE ".*global: *([a-z_*]+);.*" "_\\1" names "${names}")
+    set(list ${PROJECT_BINARY_DIR}/generated/${target}.exports)
+    file(CONFIGURE OUTPUT ${list} CONTENT "${names}\n" @ONLY)
+    set(option -Wl,-exported_symbols_list,${list})
+  endif()
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${map})
+  target_link_options(${target} PRIVATE ${option} ${compute_no_undefined})
+endfunction()
+
 # compute_add_backend(<name> <sources>...) makes a backend module: libcompute-<name>.so.
 #
 # A module is loaded at run time and exports one symbol. It needs the public headers and nothing of
@@ -24,10 +46,8 @@ function(compute_add_backend name)
   set_target_properties(${target} PROPERTIES
     PREFIX lib
     C_VISIBILITY_PRESET hidden
-    LIBRARY_OUTPUT_DIRECTORY ${COMPUTE_MODULE_BUILD_DIR}
-    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/module.map)
-  target_link_options(${target} PRIVATE
-    -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/module.map ${compute_no_undefined})
+    LIBRARY_OUTPUT_DIRECTORY ${COMPUTE_MODULE_BUILD_DIR})
+  compute_export(${target} ${PROJECT_SOURCE_DIR}/src/module.map)
   set(component ${name})
   if(name STREQUAL cpu)
     set(component runtime)
@@ -92,6 +112,8 @@ function(compute_print_summary)
   set(form "libcompute${CMAKE_SHARED_LIBRARY_SUFFIX}.${compute_soversion}")
   if(WIN32)
     set(form "libcompute.dll")
+  elseif(APPLE)
+    set(form "libcompute.${compute_soversion}.dylib")
   endif()
   if(NOT BUILD_SHARED_LIBS)
     set(form "libcompute.a with the CPU backend")

@@ -15,7 +15,7 @@
 #include "common/loading.h"
 #include "core/platform/names.h"
 
-#define LIBRARY_NAME   PLATFORM_NAME("libclblast.so.1", "clblast.dll")
+#define LIBRARY_NAME   PLATFORM_NAME_OF("libclblast.so.1", "clblast.dll", "libclblast.1.dylib")
 #define WARM_UP_BYTES  ((uint64_t)256 << 20) /* larger problems are not warmed up */
 #define LARGEST_EXTENT ((int64_t)1 << 31)    /* its kernels count in 32 bits */
 

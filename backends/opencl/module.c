@@ -9,7 +9,9 @@
 
 /* ---- The library --------------------------------------------------------------------------- */
 
-#define LOADER_NAME PLATFORM_NAME("libOpenCL.so.1", "OpenCL.dll")
+#define LOADER_NAME                                                                                \
+  PLATFORM_NAME_OF("libOpenCL.so.1", "OpenCL.dll",                                                 \
+                   "/System/Library/Frameworks/OpenCL.framework/OpenCL")
 
 #define OPENCL_ROW(function) {#function, offsetof(opencl_library, function)},
 

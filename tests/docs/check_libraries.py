@@ -24,6 +24,7 @@ WITHOUT_BRACKET = {
     "backends/mpi/mpi.c": "in `reaches`, which the core brackets",
     "backends/opencl/module.c": "only while the module opens",
     "backends/opencl/registered.c": "only while the module opens",
+    "src/core/platform/bsd/library_path.c": "what calls library_path_of has the bracket",
     "src/core/platform/posix/library_path.c": "what calls library_path_of has the bracket",
 }
 COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*|'(?:\\.|[^'\\\n])+'|\"(?:\\.|[^\"\\\n])*\"", re.S)

@@ -41,6 +41,7 @@ ALLOWED = {
     ("src/core/device/driver_call.c", "pthread_sigmask"): "of the calling thread, restored before the call returns",
     ("src/core/base/float_environment.h", "fesetenv"): "of the calling thread, restored before the call returns",
     ("src/core/base/process.c", "pthread_atfork"): "watches for forks",
+    ("src/core/platform/bsd/futex.c", "pthread_atfork"): "watches for forks",
     ("backends/cpu/core/blas.c", "pthread_atfork"): "watches for forks",
     ("backends/cpu/core/blas.c", "pthread_sigmask"): "of the calling thread, restored before the call returns",
     ("backends/cpu/core/blas.c", "fesetenv"): "of a thread of the library's own",

@@ -26,7 +26,7 @@
 #include "gemm/gemm.h"
 #include "core/platform/names.h"
 
-#define USUAL_NAME PLATFORM_NAME("libopenblas.so.0", "libopenblas.dll")
+#define USUAL_NAME PLATFORM_NAME_OF("libopenblas.so.0", "libopenblas.dll", "libopenblas.0.dylib")
 
 /* State of the whole process; `mutex` protects all of it. */
 typedef struct cpu_blas {

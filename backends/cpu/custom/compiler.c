@@ -22,7 +22,7 @@
 #include "common/loading.h"
 #include "custom.h"
 #include "core/platform/file_part.h"
-#include "core/platform/names.h"
+#include "core/platform/library.h"
 
 enum { PATH_BYTES = 4096, MOST_WORDS = 64, LOG_BYTES = 320, MOST_OBJECT = 64 << 20 };
 
@@ -68,9 +68,9 @@ static compute_status find_compiler(const cpu_device *device, const char *entry,
   if (getauxval(AT_SECURE))
     return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, entry,
                 "a program with elevated privileges does not start a compiler", "");
-  if (PLATFORM_NAME(false, true))
+  if (!LIBRARY_FROM_MEMORY)
     return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, entry,
-                "kernels of your own do not run on the CPU under Windows", "");
+                "kernels of your own do not run on the CPU of this system", "");
   const char *named = services->variable(services->host, "COMPUTE_CC");
   const char *folders = services->variable(services->host, "PATH");
   if (named && strcmp(named, "none") == 0)

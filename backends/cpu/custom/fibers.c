@@ -84,7 +84,7 @@ __asm__(".text\n"
  * call. */
 enum { FRAME_WORDS = 7, FRAME_ARGUMENT = 3, FRAME_FUNCTION = 2, FRAME_RETURN = 6 };
 
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && defined(__ELF__)
 const bool custom_has_fibers = true;
 
 __asm__(".text\n"

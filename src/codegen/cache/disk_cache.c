@@ -251,7 +251,7 @@ static int temporary_open(int folder, char *name, size_t name_bytes) {
 static bool exceeds_file_limit(uint64_t bytes) {
   struct rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-         bytes > limit.rlim_cur;
+         bytes > (uint64_t)limit.rlim_cur;
 }
 
 /* Returns 0 or an errno. Nothing is synchronised to the disk: after a power failure the checksum

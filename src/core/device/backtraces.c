@@ -58,7 +58,7 @@ void backtraces_add(struct object_backtraces *backtraces, const object_kind *kin
   if (!made) return;
   made->object = object;
   made->kind = kind;
-  made->frame_count = backtrace(made->frames, FRAMES);
+  made->frame_count = (int)backtrace(made->frames, FRAMES);
   backtrace_entry **bucket = bucket_of(backtraces, object);
   pthread_mutex_lock(&backtraces->mutex);
   made->next = *bucket;

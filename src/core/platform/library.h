@@ -16,6 +16,13 @@ bool library_file_check(const char *path, char *reason, size_t reason_bytes, int
 /* `true` if the program can load libraries. A statically linked program has no loader. */
 bool library_loader_works(void);
 
+/* Whether the system loads a library from memory, by memfd_create and a path in /proc. */
+#ifdef __linux__
+enum { LIBRARY_FROM_MEMORY = true };
+#else
+enum { LIBRARY_FROM_MEMORY = false };
+#endif
+
 /* The absolute path of the file that has `address` in its code or data, with '/' between folders;
  * false if it is not known or too long. *in_program is `true` if the file is the program itself. */
 bool library_path_of(const void *address, char *path, size_t path_bytes, bool *in_program);

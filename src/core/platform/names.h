@@ -13,6 +13,13 @@
 #define PLATFORM_NAME(posix, windows) posix
 #endif
 
+/* The same, for a dynamic library with a third name on macOS. */
+#ifdef __APPLE__
+#define PLATFORM_NAME_OF(posix, windows, macos) macos
+#else
+#define PLATFORM_NAME_OF(posix, windows, macos) PLATFORM_NAME(posix, windows)
+#endif
+
 #define PLATFORM_LIST_SEPARATOR PLATFORM_NAME(":", ";") /* of paths in a variable */
 #define PLATFORM_MODULE_SUFFIX  PLATFORM_NAME(".so", ".dll")
 

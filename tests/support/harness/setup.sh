@@ -40,7 +40,7 @@ SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-openc
   python3-dev python3-numpy python3-pytest
   libtiff-tools hdf5-tools graphviz libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev)
 # For tests/run.sh --full: packages of libcompute, builds for other C libraries, systems and processors,
-# the documentation site, the README in a minimal Debian, onnx from PyPI, and a search for defects.
+# the documentation site, the README in a minimal Debian, onnx and zig from PyPI, and a search for defects.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-mingw-w64
   libz-mingw-w64-dev wine64 wine gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu
   libc6-dev-riscv64-cross qemu-user emscripten chromium doxygen debootstrap python3-venv clang-tidy

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,6 +59,16 @@ static bool lies_in_program(const Dl_info *found) {
   Dl_info program;
   return dladdr((const void *)getauxval(AT_PHDR), &program) != 0 &&
          program.dli_fbase == found->dli_fbase;
+}
+
+/* A program names its loader in a header. In a program without one, dlopen fails (musl), or loads a
+ * second C library and crashes the process (glibc). */
+bool library_loader_works(void) {
+  const ElfW(Phdr) *segment = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+  for (unsigned long i = 0; segment && i < getauxval(AT_PHNUM); i++) {
+    if (segment[i].p_type == PT_INTERP) return true;
+  }
+  return false;
 }
 
 bool library_path_of(const void *address, char *path, size_t path_bytes, bool *in_program) {

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
 # WebAssembly by Emscripten: its C library is POSIX as far as this tree uses it.
-file(GLOB platform_wasm_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c)
-
 # Headers that Emscripten lacks.
 target_include_directories(compute_flags SYSTEM INTERFACE
   $<BUILD_INTERFACE:${CMAKE_CURRENT_LIST_DIR}/include>)
