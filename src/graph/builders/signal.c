@@ -55,6 +55,14 @@ compute_node compute_complex_mul(compute_graph *graph, compute_node a, compute_n
   return result_of(graph, complex_of(graph, r, i));
 }
 
+/* The elements of an axis in the opposite order. */
+static compute_node backward_along(compute_graph *graph, compute_node x, int32_t axis) {
+  const int64_t size = size_of(graph, x, axis);
+  const compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(size), 0);
+  const compute_node last = compute_scalar_i64(graph, COMPUTE_I64, size - 1);
+  return compute_gather(graph, x, compute_sub(graph, last, at), axis);
+}
+
 /* ---- Shifts ---------------------------------------------------------------------------------- */
 
 /* The elements from `first` on, then those before it. */
@@ -137,7 +145,7 @@ static compute_node convolve(compute_graph *graph, const char *operation, comput
   if (!check_lines(graph, operation, a, b, &axis)) return BUILD_NONE;
   const int64_t n = size_of(graph, a, axis), m = size_of(graph, b, axis);
   const int64_t length = smooth_length(n + m - 1);
-  if (backward) b = compute_slice(graph, b, axis, m - 1, m, -1);
+  if (backward) b = backward_along(graph, b, axis);
   const compute_node x = compute_rfft(graph, a, length, axis, COMPUTE_FFT_BACKWARD);
   const compute_node y = compute_rfft(graph, b, length, axis, COMPUTE_FFT_BACKWARD);
   const compute_node product = graph->status ? BUILD_NONE : compute_complex_mul(graph, x, y);
@@ -315,7 +323,7 @@ compute_node compute_dct(compute_graph *graph, compute_node x, int32_t type, int
       shape.rank);
   compute_node y = compute_cast(graph, x, work);
   if (type == 2) {
-    const compute_node parts[] = {y, compute_slice(graph, y, axis, n - 1, n, -1)};
+    const compute_node parts[] = {y, backward_along(graph, y, axis)};
     y = compute_rfft(graph, compute_concat(graph, parts, 2, axis), 0, axis, COMPUTE_FFT_BACKWARD);
     y = compute_slice(graph, y, axis, 0, n, 1);
     if (graph->status) return BUILD_NONE;
