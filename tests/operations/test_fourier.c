@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "compute/fft.h"
+#include "support/harness/operation.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 
@@ -158,6 +159,56 @@ static void frames_are_windowed_and_added_up_again(void **state) {
         x, SAMPLES, "istft");
 }
 
+/* ---- Dtypes and layouts ---------------------------------------------------------------------- */
+
+typedef struct fourier_case {
+  compute_shape x;
+  int64_t length;
+  int32_t axis;
+  int form; /* fft, ifft, rfft, irfft */
+} fourier_case;
+
+static compute_node build(compute_graph *graph, const compute_node *x, const void *user) {
+  const fourier_case *c = user;
+  const compute_fft_norm norm = COMPUTE_FFT_ORTHO;
+  switch (c->form) {
+  case 0: return compute_fft(graph, x[0], c->length, c->axis, norm);
+  case 1: return compute_ifft(graph, x[0], c->length, c->axis, norm);
+  case 2: return compute_rfft(graph, x[0], c->length, c->axis, norm);
+  default: return compute_irfft(graph, x[0], c->length, c->axis, norm);
+  }
+}
+
+static void every_dtype_and_layout_matches(void **state) {
+  (void)state;
+  static const fourier_case cases[] = {
+      {SHAPE(3, 64, 2), 0, 1, 0},  {SHAPE(30, 5, 2), 0, 0, 1},     {SHAPE(7, 37, 2), 0, 1, 0},
+      {SHAPE(40, 12), 0, 0, 2},    {SHAPE(3, 50), 45, 1, 2},       {SHAPE(9, 9, 2), 0, 1, 3},
+      {SHAPE(6, 20, 2), 11, 0, 3}, {SHAPE(2, 3, 100, 2), 0, 2, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++)
+      for (int layout = 0; layout < (*dtype == COMPUTE_F32 ? LAYOUT_COUNT : 1); layout++) {
+        const double rounding = *dtype == COMPUTE_F64   ? 0x1p-50
+                                : *dtype == COMPUTE_F32 ? 0x1p-21
+                                : *dtype == COMPUTE_F16 ? 0x1p-10
+                                                        : 0x1p-7;
+        const operation_case sample = {
+            .name = "fourier",
+            .build = build,
+            .user = &cases[i],
+            .operand = {{*dtype, cases[i].x, FILL_RANGE, -1, 1, (guarded_layout)layout}},
+            .operand_count = 1,
+            .result_layout = (guarded_layout)layout,
+            .tolerance = {2, rounding, 0},
+            .operation = "fourier"};
+        operation_check(test_context, &sample);
+      }
+  operation_finish();
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
 #define INPUT(dtype, ...) compute_input(graph, COMPUTE_##dtype, COMPUTE_SHAPE(__VA_ARGS__))
 
 #define REFUSED(status, call)                                                                      \
@@ -197,6 +248,7 @@ int main(void) {
       cmocka_unit_test(convolutions_and_correlations_are_sums),
       cmocka_unit_test(cosine_transforms_follow_their_formulas),
       cmocka_unit_test(frames_are_windowed_and_added_up_again),
+      cmocka_unit_test(every_dtype_and_layout_matches),
       cmocka_unit_test(wrong_calls_are_refused),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

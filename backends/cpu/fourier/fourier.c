@@ -19,7 +19,8 @@ enum {
   RESULT = 1,
   WORK = 1 << 13, /* with fewer points, another thread does not pay */
   TASKS_PER_THREAD = 4,
-  ALIGNED = 64
+  ALIGNED = 64,
+  BLOCK_BYTES = 1 << 16 /* contiguous lines of longer blocks are faster one by one */
 };
 
 typedef enum fourier_form {
@@ -132,6 +133,21 @@ static void find_group(const launch *l, int64_t number, cpu_fourier_lines lines[
   }
 }
 
+/* The group after `number`, which is the next of the same dimension or has to be found. */
+static void next_group(const launch *l, int64_t number, cpu_fourier_lines lines[2]) {
+  const fourier_kernel *kernel = l->kernel;
+  const int64_t width = kernel->plan.loops->lanes;
+  const int64_t place = (number + 1) % kernel->groups_per_line;
+  if (place == 0) {
+    find_group(l, number + 1, lines);
+    return;
+  }
+  for (int o = 0; o < 2; o++) {
+    lines[o].data = element_at(kernel, lines[o].data, width * lines[o].lane);
+    lines[o].count = (int32_t)cpu_min(width, cpu_nest_length(&kernel->rows) - place * width);
+  }
+}
+
 static void swap_parts(const fourier_kernel *kernel, cpu_fourier_lines *lines) {
   lines->data = element_at(kernel, lines->data, lines->part);
   lines->part = -lines->part;
@@ -201,9 +217,12 @@ static void block_task(void *argument, int64_t task, int32_t worker) {
   unsigned char *x = l->memory + (uint64_t)worker * kernel->worker_bytes;
   unsigned char *y = x + kernel->block_bytes;
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
-  for (int64_t number = task * kernel->groups / kernel->tasks; number < end; number++) {
-    cpu_fourier_lines lines[2];
-    find_group(l, number, lines);
+  cpu_fourier_lines group[2];
+  int64_t number = task * kernel->groups / kernel->tasks;
+  find_group(l, number, group);
+  for (; number < end; number++) {
+    cpu_fourier_lines lines[2] = {group[SOURCE], group[RESULT]};
+    if (number + 1 < end) next_group(l, number, group);
     void *from = load_block(kernel, &lines[SOURCE], x, y), *to = from == x ? y : x;
     const bool split = plan->way == CPU_FOURIER_SPLIT;
     void *made = plan->loops->passes(&plan->first, split ? plan->loops->lanes : 1, from, to);
@@ -464,7 +483,9 @@ static bool suits_blocks(const fourier_kernel *kernel) {
   if (half_pair) return false;
   if (plan->way != CPU_FOURIER_SPLIT) return plan->way == CPU_FOURIER_PASSES_ONLY;
   const uint64_t bytes = (uint64_t)(kernel->signal * lanes) * 4 * kernel->element;
-  return 2 * lines > lanes && bytes <= kernel->head.device->l2_bytes;
+  const bool along = is_contiguous(kernel, SOURCE) && is_contiguous(kernel, RESULT);
+  const uint64_t most = along ? BLOCK_BYTES : kernel->head.device->l2_bytes;
+  return 2 * lines > lanes && bytes <= most;
 }
 
 static void choose_memory(fourier_kernel *kernel) {
