@@ -16,6 +16,11 @@ enum { MOST_AXES = 3 };
 /* As the check of FOURIER. */
 static const int64_t most_points = INT64_C(1) << 27;
 
+static void shape_drop_last(compute_shape *shape) {
+  shape_set(shape, shape->rank - 1, 0);
+  shape->rank--;
+}
+
 static compute_node record(compute_graph *graph, const char *operation, compute_node x,
                            int32_t axis, const compute_fourier_attributes *a, int64_t results) {
   uint32_t input;
@@ -24,9 +29,12 @@ static compute_node record(compute_graph *graph, const char *operation, compute_
                      .dtype = build_at(graph, input)->dtype,
                      .shape = build_at(graph, input)->shape,
                      .attributes.axis = axis};
-  if (a->real) node.shape.size[node.shape.rank++] = 2;
-  if (a->halved) node.shape.size[--node.shape.rank] = 0;
-  node.shape.size[axis] = results;
+  if (a->real) {
+    node.shape.rank++;
+    shape_set(&node.shape, node.shape.rank - 1, 2);
+  }
+  if (a->halved) shape_drop_last(&node.shape);
+  shape_set(&node.shape, axis, results);
   node.constant = graph_constant_create(1, sizeof *a);
   if (!node.constant)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
@@ -83,7 +91,7 @@ static bool check_operand(compute_graph *graph, const char *operation, compute_n
   if (real && (shape->rank < 1 || shape->rank >= COMPUTE_MAX_RANK))
     return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "x is %s; it must have 1 to %d axes",
                         compute_shape_text(*shape, text, sizeof text), COMPUTE_MAX_RANK - 1);
-  if (!real) shape->size[--shape->rank] = 0;
+  if (!real) shape_drop_last(shape);
   return true;
 }
 

@@ -332,7 +332,8 @@ compute_node compute_dct(compute_graph *graph, compute_node x, int32_t type, int
     y = compute_add(graph, compute_mul(graph, r, c), compute_mul(graph, i, s));
   } else {
     compute_shape parted = shape;
-    parted.size[parted.rank++] = 1;
+    parted.rank++;
+    shape_set(&parted, parted.rank - 1, 1);
     const compute_node r = compute_reshape(graph, compute_mul(graph, y, c), parted);
     const compute_node i = compute_reshape(graph, compute_mul(graph, y, s), parted);
     if (graph->status) return BUILD_NONE;

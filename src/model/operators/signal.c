@@ -37,7 +37,8 @@ static compute_node apply(model_call *call, const transform *t, compute_node x) 
   const int32_t last = shape.rank - 1;
   const compute_fft_norm norm = COMPUTE_FFT_BACKWARD;
   if (shape_at(shape, last) == 1 && t->onesided && !t->inverse) {
-    shape.size[--shape.rank] = 0;
+    shape_set(&shape, last, 0);
+    shape.rank--;
     return compute_rfft(graph, compute_reshape(graph, x, shape), t->length, t->axis, norm);
   }
   if (shape_at(shape, last) == 1) x = make_complex(call, x);
