@@ -4,7 +4,7 @@
  *
  * A complex tensor has one more axis, the last, of size 2: the real and the imaginary part. `axis`
  * and `axes` count without it: of a complex tensor [8, 100, 2], axis 1, or −1, has 100 points. Any
- * length is allowed. x may have any float dtype; f16 and bf16 are transformed in f32.
+ * length up to 2^22 is allowed. x may have any float dtype; f16 and bf16 are transformed in f32.
  *
  * Functions named compute_tensor_… run at once (compute/eager.h). Builders follow the rules of
  * compute/graph.h, and all have gradients: for the real and the imaginary parts as separate real
@@ -33,7 +33,8 @@ typedef enum compute_fft_norm {
  *   y[k] = sum over j of x[j] · exp(−2πi j k / n)      inverse: exp(+2πi j k / n)
  * @endcode
  * n is `length`, or the size of the axis if that is 0. A longer axis is cut, and zeros follow a
- * shorter one. COMPUTE_ERROR_SHAPE unless x is complex and 1 ≤ n ≤ 2^27. */
+ * shorter one. COMPUTE_ERROR_SHAPE unless x is complex and 1 ≤ n ≤ 2^27, or 2^22 if n has a
+ * prime factor above 31. */
 COMPUTE_API compute_node compute_fft(compute_graph *graph, compute_node x, int64_t length,
                                      int32_t axis, compute_fft_norm norm);
 COMPUTE_API compute_node compute_ifft(compute_graph *graph, compute_node x, int64_t length,

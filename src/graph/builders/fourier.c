@@ -8,13 +8,11 @@
 
 #include "core/base/arithmetic.h"
 #include "core/base/float_environment.h"
+#include "core/kernel/kernel.h"
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
 
 enum { MOST_AXES = 3 };
-
-/* As the check of FOURIER. */
-static const int64_t most_points = INT64_C(1) << 27;
 
 static void shape_drop_last(compute_shape *shape) {
   shape_set(shape, shape->rank - 1, 0);
@@ -96,9 +94,11 @@ static bool check_operand(compute_graph *graph, const char *operation, compute_n
 }
 
 static bool check_length(compute_graph *graph, const char *operation, int64_t length) {
-  if (length >= 1 && length <= most_points) return true;
+  if (kernel_fourier_takes(length)) return true;
   return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
-                      "a transform of %" PRId64 " points; it needs 1 to 2^27", length);
+                      "a transform of %" PRId64 " points; it takes 1 to 2^27, and with prime "
+                      "factors above 31 up to 2^22",
+                      length);
 }
 
 /* The axes, counted from 0. */

@@ -7,8 +7,21 @@
 
 #include "core/kernel/common/kind.h"
 
-/* A kernel keeps tables in proportion to the length. */
-static const int64_t most_points = INT64_C(1) << 27;
+/* A kernel keeps tables in proportion to the length, for a convolution several of them. */
+static const int64_t most_points = INT64_C(1) << 27, most_convolved = INT64_C(1) << 22;
+enum { MOST_RADIX = 31 };
+
+static int64_t largest_prime(int64_t n) {
+  int64_t largest = 1;
+  for (int64_t p = 2; p <= n / p; p++)
+    for (; n % p == 0; n /= p) largest = p;
+  return n > largest ? n : largest;
+}
+
+bool kernel_fourier_takes(int64_t length) {
+  return length >= 1 && length <= most_points &&
+         (length <= most_convolved || largest_prime(length) <= MOST_RADIX);
+}
 
 static bool check_types(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_dtype type = d->accumulate;
@@ -24,7 +37,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_fourier_attributes *a = compute_fourier_of(d);
   if (!descriptor_check_counts(d, 1, 1, why) || !descriptor_check_no_programs(d, why)) return false;
   if (d->rank < 2) return descriptor_refuse(why, "FOURIER needs points and parts");
-  if (a->length < 1 || a->length > most_points)
+  if (!kernel_fourier_takes(a->length))
     return descriptor_refuse(why, "a transform of %lld points", (long long)a->length);
   const int64_t most = a->halved ? a->length / 2 + 1 : a->length;
   if (a->points < 0 || a->points > most)
@@ -58,13 +71,6 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   n->halved = a->halved;
 }
 
-static int64_t largest_prime(int64_t n) {
-  int64_t largest = 1;
-  for (int64_t p = 2; p <= n / p; p++)
-    for (; n % p == 0; n /= p) largest = p;
-  return n > largest ? n : largest;
-}
-
 /* 5 n log₂ n, half of it for real numbers; four times as much for a convolution. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_fourier_attributes *a = compute_fourier_of(d);
@@ -72,7 +78,7 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   for (int64_t length = a->length; length > 2; length -= length / 2) rounds++;
   uint64_t per_line = 5 * rounds * (uint64_t)a->length;
   if (a->real || a->halved) per_line = per_line / 2 + 1;
-  if (largest_prime(a->length) > 31) per_line *= 4;
+  if (largest_prime(a->length) > MOST_RADIX) per_line *= 4;
   return per_line * (uint64_t)kernel_elements(d, 0, d->rank - 2);
 }
 
