@@ -19,6 +19,7 @@
 /* Further operations and controls. */
 #include "compute/call.h"
 #include "compute/dlpack.h"
+#include "compute/fft.h"
 #include "compute/graph_nn.h"
 #include "compute/kernel.h"
 #include "compute/route.h"

@@ -16,7 +16,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 4);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 5);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -248,6 +248,13 @@ AT(compute_recurrent_attributes, peepholes, 8);
 AT(compute_recurrent_attributes, clip, 16);
 SIZE(compute_bincount_attributes, 8);
 AT(compute_bincount_attributes, axis_size, 0);
+SIZE(compute_fourier_attributes, 32);
+AT(compute_fourier_attributes, length, 0);
+AT(compute_fourier_attributes, points, 8);
+AT(compute_fourier_attributes, scale, 16);
+AT(compute_fourier_attributes, inverse, 24);
+AT(compute_fourier_attributes, real, 25);
+AT(compute_fourier_attributes, halved, 26);
 SIZE(compute_quantized_gemm_attributes, 24);
 AT(compute_quantized_gemm_attributes, k, 0);
 AT(compute_quantized_gemm_attributes, block, 8);
@@ -357,6 +364,7 @@ VALUE(COMPUTE_KERNEL_CALL, 15);
 VALUE(COMPUTE_KERNEL_RECURRENT, 16);
 VALUE(COMPUTE_KERNEL_QUANTIZED_GEMM, 17);
 VALUE(COMPUTE_KERNEL_BINCOUNT, 18);
+VALUE(COMPUTE_KERNEL_FOURIER, 19);
 VALUE(COMPUTE_RECURRENT_RNN, 0);
 VALUE(COMPUTE_RECURRENT_GRU, 1);
 VALUE(COMPUTE_RECURRENT_LSTM, 2);

@@ -73,7 +73,8 @@ typedef struct compute_program {
   KIND(CALL, 15, call)                                                                             \
   KIND(RECURRENT, 16, recurrent)                                                                   \
   KIND(QUANTIZED_GEMM, 17, quantized_gemm)                                                         \
-  KIND(BINCOUNT, 18, bincount)
+  KIND(BINCOUNT, 18, bincount)                                                                     \
+  KIND(FOURIER, 19, fourier)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -271,6 +272,21 @@ typedef struct compute_bincount_attributes {
   int64_t axis_size; /**< elements of a row; ≥ 0 */
 } compute_bincount_attributes;
 
+/** A discrete Fourier transform of n = `length` points:
+ * @code
+ *   y[k] = scale · sum over j < points of x[j] · exp(−2πi j k / n)
+ * @endcode
+ * with exp(+2πi j k / n) if `inverse`. */
+typedef struct compute_fourier_attributes {
+  int64_t length; /**< ≥ 1 */
+  int64_t points; /**< of the input, at most length (halved: length / 2 + 1); zeros follow */
+  double scale;
+  bool inverse;
+  bool real;   /**< the input is real; not with inverse */
+  bool halved; /**< with inverse: the input is half of a spectrum whose other half has the conjugates,
+                * x[n − j] = conj(x[j]), and the result is real */
+} compute_fourier_attributes;
+
 /** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs. Returns when it is done,
@@ -388,6 +404,11 @@ typedef struct compute_call_attributes {
  *         A row without elements gives zeros. A bin outside 0 … bins − 1 fails as an index of
  *         GATHER does. No programs.
  *
+ * FOURIER The space is (batch…, points of the result, parts): 2 parts, the real and the imaginary
+ *         one, or with `halved` 1. It has the first points of the result, at most `length`.
+ *         inputs[0] has strides over (batch…, point, part). All in `accumulate`, F32 or F64. One
+ *         output. No programs.
+ *
  * CALL    The attributes have the function to call, and the number of elements of each operand.
  *         All operands are dense. The space has one dimension, with the size of the largest
  *         output; the strides are ignored. Only a device that computes in host memory can run it.
@@ -493,6 +514,11 @@ compute_quantized_gemm_of(const compute_kernel_descriptor *descriptor) {
 static inline const compute_bincount_attributes *
 compute_bincount_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_bincount_attributes *)descriptor->attributes;
+}
+
+static inline const compute_fourier_attributes *
+compute_fourier_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_fourier_attributes *)descriptor->attributes;
 }
 
 static inline const compute_call_attributes *

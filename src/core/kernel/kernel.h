@@ -170,4 +170,8 @@ typedef struct kernel_work {
 
 kernel_work kernel_work_of(const compute_kernel_descriptor *d);
 
+/* True if FOURIER takes that many points: 1 … 2^27, and 2^22 at most where a prime factor is above
+ * 31. */
+bool kernel_fourier_takes(int64_t length);
+
 #endif

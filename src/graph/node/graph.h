@@ -31,6 +31,7 @@ typedef enum graph_op {
   CATEGORY(WINDOW, "window")                                                                       \
   CATEGORY(SCAN, "scan")                                                                           \
   CATEGORY(ORDER, "order")                                                                         \
+  CATEGORY(FOURIER, "fourier")                                                                     \
   CATEGORY(ATTENTION, "attention")                                                                 \
   CATEGORY(RECURRENT, "recurrent")                                                                 \
   CATEGORY(INDEXED, "indexed")                                                                     \
@@ -61,7 +62,8 @@ typedef struct graph_attributes {
   double scalar;       /* leaky_relu slope, elu alpha, normalize epsilon */
   int64_t start, step; /* slice, embed */
   int32_t axis;        /* index, slice, embed, concat, argmax, argmin, softmax, gather, scatter,
-                        * cumulative_sum, top_k; call_result: number of the output, from 1 */
+                        * cumulative_sum, top_k, fourier; call_result: number of the output, from
+                        * 1 */
   uint32_t axes_mask;  /* reductions: bit i for axis i */
   int32_t order[COMPUTE_MAX_RANK]; /* transpose: result axis i is operand axis order[i] */
   uint32_t stream;                 /* random_uniform */

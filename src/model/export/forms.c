@@ -118,6 +118,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_top_k] = {"TopK", export_top_k, EXPORT_ALL & ~EXPORT_BIT(BF16)},
   [OP_sort] = {"TopK", export_sort, EXPORT_ALL & ~EXPORT_BIT(BF16)},
   [OP_argsort] = {"TopK", export_sort, EXPORT_ALL & ~EXPORT_BIT(BF16)},
+  [OP_fourier] = {"the rule is not written yet", NULL, 0},
   [OP_scaled_attention] = {"MatMul, Softmax", export_attention, EXPORT_WIDE},
   [OP_recurrent] = {"LSTM, GRU, RNN", export_recurrent, EXPORT_WIDE},
   [OP_gaussian_fit] = {fit, NULL, 0},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Fourier transforms, as products with the transform's matrix, and window functions and mel
- * weights. */
+/* Fourier transforms, window functions and mel weights. */
 #include "model/operators/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
 
+#include "compute/fft.h"
 #include "core/base/arithmetic.h"
 #include "core/type/shape.h"
 #include "model/operators/op.h"
@@ -14,64 +14,42 @@ static const double pi = 3.14159265358979323846;
 
 /* ---- Transforms ------------------------------------------------------------------------------ */
 
-/* A transform of `length` points. A number has one part (real) or two (complex). */
+/* A transform of `length` points along an axis. */
 typedef struct transform {
-  model_call *call;
   int64_t length;
-  int64_t from, to; /* number of input and output points */
-  int64_t parts_from, parts_to;
-  bool inverse;
-  bool halved; /* the input is half of a symmetric spectrum */
+  int32_t axis;
+  bool inverse, onesided;
 } transform;
 
-enum { MOST_ELEMENTS = 1 << 25 };
-
-/* Fills the part of the matrix for one input point and one output point. */
-static void fill_block(const transform *t, double *matrix, int64_t in, int64_t out) {
-  const int64_t columns = t->to * t->parts_to;
-  const double angle = 2 * pi * (double)(in * out % t->length) / (double)t->length;
-  double weight = t->inverse ? 1 / (double)t->length : 1;
-  if (t->halved && in != 0 && 2 * in != t->length) weight *= 2;
-  const double real = weight * cos(angle), turned = weight * sin(angle) * (t->inverse ? 1 : -1);
-  double *block = matrix + in * t->parts_from * columns + out * t->parts_to;
-  block[0] = real;
-  if (t->parts_to == 2) block[1] = turned;
-  if (t->parts_from == 1) return;
-  block[columns] = -turned;
-  if (t->parts_to == 2) block[columns + 1] = real;
+/* x [..., 1] as complex numbers. */
+static compute_node make_complex(model_call *call, compute_node x) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = compute_node_shape(graph, x);
+  const compute_node zero = compute_full(graph, compute_node_dtype(graph, x), shape, 0);
+  return compute_concat(graph, (const compute_node[]){x, zero}, 2, shape.rank - 1);
 }
 
-static compute_status make_matrix(const transform *t, compute_dtype dtype, compute_node *matrix) {
-  const int64_t rows = t->from * t->parts_from, columns = t->to * t->parts_to;
-  if (rows > MOST_ELEMENTS || columns > MOST_ELEMENTS || rows * columns > MOST_ELEMENTS)
-    return call_fail(t->call, COMPUTE_ERROR_UNSUPPORTED, "transforms of %" PRId64 " points",
-                     t->length);
-  double *values = call_allocate(t->call, (size_t)(rows * columns), sizeof *values);
-  if (!values) return call_out_of_memory(t->call);
-  for (int64_t in = 0; in < t->from; in++)
-    for (int64_t out = 0; out < t->to; out++) fill_block(t, values, in, out);
-  *matrix = op_numbers(t->call, dtype, COMPUTE_SHAPE(rows, columns), values);
-  return COMPUTE_OK;
-}
-
-/* Transforms x [..., parts] along an axis. */
-static compute_status apply(const transform *t, compute_node x, int32_t axis, compute_node *y) {
-  compute_graph *graph = t->call->graph;
-  compute_node matrix;
+/* x [..., parts], where parts is 1 or 2. A spectrum of real numbers is onesided, or the input of an
+ * inverse transform may be. */
+static compute_node apply(model_call *call, const transform *t, compute_node x) {
+  compute_graph *graph = call->graph;
   compute_shape shape = compute_node_shape(graph, x);
-  const compute_dtype dtype = compute_node_dtype(graph, x);
-  const compute_status status = make_matrix(t, op_wide_dtype(dtype), &matrix);
-  if (status) return status;
-  if (shape_at(shape, axis) > t->from) x = compute_slice(graph, x, axis, 0, t->from, 1);
-  x = op_move_axis(t->call, op_wide(t->call, x), axis, shape.rank - 2);
-  shape = compute_node_shape(graph, x);
-  const compute_node rows = compute_reshape(
-      graph, x, COMPUTE_SHAPE(op_count(shape, 0, shape.rank - 2), t->from * t->parts_from));
-  shape_set(&shape, shape.rank - 2, t->to);
-  shape_set(&shape, shape.rank - 1, t->parts_to);
-  x = compute_reshape(graph, compute_matmul(graph, rows, matrix), shape);
-  *y = op_cast(t->call, op_move_axis(t->call, x, shape.rank - 2, axis), dtype);
-  return COMPUTE_OK;
+  const int32_t last = shape.rank - 1;
+  const compute_fft_norm norm = COMPUTE_FFT_BACKWARD;
+  if (shape_at(shape, last) == 1 && t->onesided && !t->inverse) {
+    shape_set(&shape, last, 0);
+    shape.rank--;
+    return compute_rfft(graph, compute_reshape(graph, x, shape), t->length, t->axis, norm);
+  }
+  if (shape_at(shape, last) == 1) x = make_complex(call, x);
+  if (!t->inverse) {
+    const compute_node y = compute_fft(graph, x, t->length, t->axis, norm);
+    return t->onesided ? compute_slice(graph, y, t->axis, 0, t->length / 2 + 1, 1) : y;
+  }
+  if (!t->onesided) return compute_ifft(graph, x, t->length, t->axis, norm);
+  shape_set(&shape, t->axis, t->length);
+  shape_set(&shape, last, 1);
+  return compute_reshape(graph, compute_irfft(graph, x, t->length, t->axis, norm), shape);
 }
 
 static compute_status check_signal(model_call *call, compute_shape shape, int64_t length) {
@@ -90,7 +68,6 @@ static compute_status dft(model_call *call) {
   const bool onesided = call_attribute_i(call, "onesided", 0) != 0, halved = inverse && onesided;
   int64_t given = call->version < 20 ? call_attribute_i(call, "axis", 1) : -2, length;
   int32_t axis;
-  compute_node y;
   compute_status status =
       call->version >= 20 && call_has(call, 2) ? call_integer(call, 2, &given) : COMPUTE_OK;
   if (!status) status = call_axis(call, given, shape.rank, &axis);
@@ -101,17 +78,8 @@ static compute_status dft(model_call *call) {
   if (call_has(call, 1)) status = call_integer(call, 1, &length);
   if (!status) status = check_signal(call, shape, length);
   if (status) return status;
-  const int64_t half = length / 2 + 1;
-  const transform t = {.call = call,
-                       .length = length,
-                       .from = min_i64(shape_at(shape, axis), halved ? half : length),
-                       .to = onesided && !inverse ? half : length,
-                       .parts_from = shape_at(shape, shape.rank - 1),
-                       .parts_to = halved ? 1 : 2,
-                       .inverse = inverse,
-                       .halved = halved};
-  status = apply(&t, call_input(call, 0), axis, &y);
-  return status ? status : call_output(call, 0, y);
+  const transform t = {.length = length, .axis = axis, .inverse = inverse, .onesided = onesided};
+  return call_output(call, 0, apply(call, &t, call_input(call, 0)));
 }
 
 /* Cuts overlapping frames: [n, signal, parts] → [n, frames, length, parts]. */
@@ -131,7 +99,6 @@ static compute_status stft(model_call *call) {
   const compute_shape shape = call_shape(call, 0), window = call_shape(call, 2);
   const bool onesided = call_attribute_i(call, "onesided", 1) != 0;
   int64_t step, length = shape_at(shape, 1);
-  compute_node y;
   if (shape.rank != 3 || (call_has(call, 2) && window.rank != 1))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "the signal must have rank 3, its window rank 1");
   if (call_has(call, 2)) length = shape_at(window, 0);
@@ -144,15 +111,9 @@ static compute_status stft(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "frames of %" PRId64 ", %" PRId64 " apart, of a signal of %" PRId64, length,
                      step, shape_at(shape, 1));
-  const transform t = {.call = call,
-                       .length = length,
-                       .from = length,
-                       .to = onesided ? length / 2 + 1 : length,
-                       .parts_from = shape_at(shape, 2),
-                       .parts_to = 2};
+  const transform t = {.length = length, .axis = 2, .onesided = onesided};
   const int64_t frames = (shape_at(shape, 1) - length) / step + 1;
-  status = apply(&t, cut_frames(call, frames, length, step), 2, &y);
-  return status ? status : call_output(call, 0, y);
+  return call_output(call, 0, apply(call, &t, cut_frames(call, frames, length, step)));
 }
 
 /* ---- Windows --------------------------------------------------------------------------------- */

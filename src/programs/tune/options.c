@@ -8,8 +8,8 @@
 
 /* The kinds that have parameters; a test compares them with compute_tune's. */
 static const char *const kinds[] = {
-    "map",    "reduce", "row",   "gemm",      "gather", "scatter",  "copy", "conv", "fit",
-    "window", "scan",   "top_k", "attention", "sort",   "bincount", "all",  NULL};
+    "map",    "reduce", "row",   "gemm",      "gather", "scatter",  "copy",    "conv", "fit",
+    "window", "scan",   "top_k", "attention", "sort",   "bincount", "fourier", "all",  NULL};
 
 static const option_row rows[] = {
     {"--device", OPTION_DEVICE, AT(device), .value = "NAME",

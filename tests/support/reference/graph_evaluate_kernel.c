@@ -240,6 +240,32 @@ static evaluate_outcome count_bins(const graph_node *node, evaluate_value *const
   return run(&l, y);
 }
 
+/* ---- Fourier transforms -------------------------------------------------------------------- */
+
+/* Adds an operand whose transformed axis is next to last; real numbers have no parts. */
+static void add_lines(launch *l, const evaluate_value *v, int32_t axis, bool real) {
+  int64_t *stride = add(l, v);
+  const int32_t axes = l->d.rank - 1;
+  for (int32_t i = 0, to = 0; i < axes; i++)
+    stride[i == axis ? axes - 1 : to++] = step_of(v->shape, i);
+  stride[axes] = real ? 0 : 1;
+}
+
+static evaluate_outcome transform(const graph_node *node, const evaluate_value *x,
+                                  evaluate_value *y) {
+  const compute_fourier_attributes *a = node->constant;
+  const int32_t axis = node->attributes.axis, axes = y->shape.rank - (a->halved ? 0 : 1);
+  compute_shape space = {.rank = axes + 1};
+  for (int32_t i = 0, to = 0; i < axes; i++)
+    space.size[i == axis ? axes - 1 : to++] = y->shape.size[i];
+  space.size[axes] = a->halved ? 1 : 2;
+  launch l = begin(COMPUTE_KERNEL_FOURIER, space, y);
+  memcpy(&l.attributes.fourier, a, sizeof *a);
+  add_lines(&l, x, axis, a->real);
+  add_lines(&l, y, axis, a->halved);
+  return run(&l, y);
+}
+
 /* ---- Networks ------------------------------------------------------------------------------ */
 
 evaluate_outcome evaluate_kernel(const graph_node *node, evaluate_value *const *x,
@@ -269,6 +295,7 @@ evaluate_outcome evaluate_kernel(const graph_node *node, evaluate_value *const *
   case OP_scatter_add:
   case OP_scatter_add_elements: return indexed(node, x, y);
   case OP_bincount: return count_bins(node, x, y);
+  case OP_fourier: return transform(node, x[0], y);
   case OP_conv2d:
   case OP_conv2d_integer:
   case OP_conv2d_by_data:

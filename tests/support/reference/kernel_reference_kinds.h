@@ -31,6 +31,9 @@ void reference_write(const reference *r, uint32_t output, const int64_t *at,
 /* BINCOUNT. Ignores bins outside. Returns false without memory. */
 bool reference_bincount(const reference *r);
 
+/* FOURIER. Returns false without memory. */
+bool reference_fourier(const reference *r);
+
 /* CONV. */
 void reference_convolution(const reference *r);
 
