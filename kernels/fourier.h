@@ -13,7 +13,7 @@
 
 /* exp(sign · 2πi k / n): the angle is reduced to an eighth of a turn in integers. */
 //@ fourier
-DEVICE VALUE fourier_root(i64 k, i64 n, boolean imaginary) {
+DEVICE VALUE fourier_root(i64 k, i64 n, boolean imag) {
   i64 u = 8 * k;
   const boolean below = u > 4 * n;
   if (below) u = 8 * n - u;
@@ -22,7 +22,7 @@ DEVICE VALUE fourier_root(i64 k, i64 n, boolean imaginary) {
   const boolean steep = u > n;
   if (steep) u = 2 * n - u;
   const VALUE angle = (VALUE)0.78539816339744830962 * ((VALUE)u / (VALUE)n);
-  if (imaginary) {
+  if (imag) {
     const VALUE sine = steep ? FOURIER_COS(angle) : FOURIER_SIN(angle);
     return below ? -FOURIER_SIGN * sine : FOURIER_SIGN * sine;
   }
@@ -39,13 +39,13 @@ DEVICE VALUE fourier_root(i64 k, i64 n, boolean imaginary) {
     for (int j = 0; j < (radix); j++) {                                                            \
       const int at = (from) + q + (stride) * (p + (rest)*j), root = w * (stride);                  \
       const VALUE c = roots[2 * root], s = roots[2 * root + 1];                                    \
-      sum_r += real[at] * c - imaginary[at] * s;                                                   \
-      sum_i += real[at] * s + imaginary[at] * c;                                                   \
+      sum_r += real[at] * c - imag[at] * s;                                                        \
+      sum_i += real[at] * s + imag[at] * c;                                                        \
       w += (rest)*k;                                                                               \
       if (w >= (radix) * (rest)) w -= (radix) * (rest);                                            \
     }                                                                                              \
     real[(to) + o] = sum_r;                                                                        \
-    imaginary[(to) + o] = sum_i;                                                                   \
+    imag[(to) + o] = sum_i;                                                                        \
   }                                                                                                \
   BARRIER();
 
@@ -55,12 +55,12 @@ for (int j = lane; j < FOURIER_POINTS; j += FOURIER_GROUP) {
   VALUE r = 0, i = 0;
   FOURIER_READ(j)
   real[j] = r;
-  imaginary[j] = i;
+  imag[j] = i;
 }
 BARRIER();
 FOURIER_ALL_PASSES
 for (int k = lane; k < FOURIER_POINTS; k += FOURIER_GROUP) {
-  const VALUE r = real[FOURIER_LAST + k], i = imaginary[FOURIER_LAST + k];
+  const VALUE r = real[FOURIER_LAST + k], i = imag[FOURIER_LAST + k];
   FOURIER_WRITE(k)
 }
 BARRIER();

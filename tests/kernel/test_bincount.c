@@ -2,22 +2,7 @@
 /* Descriptors of BINCOUNT: their checks, cost, key and class. */
 #include <string.h>
 
-#include "core/kernel/kernel.h"
-#include "core/kernel/kernel_key.h"
-#include "support/harness/test.h"
-#include "support/samples/attributes.h"
-
-typedef struct sample {
-  compute_kernel_descriptor d;
-  any_attributes a;
-  compute_operand input[3], output[1];
-} sample;
-
-static void bind(sample *s) {
-  s->d.inputs = s->input;
-  s->d.outputs = s->output;
-  attributes_bind(&s->d, &s->a);
-}
+#include "kernel/descriptor_sample.h"
 
 /* Three rows of nine elements, five bins. */
 static sample bincount(bool weighted) {
@@ -32,23 +17,6 @@ static sample bincount(bool weighted) {
   s.a.bincount.axis_size = 9;
   return s;
 }
-
-static bool passes(sample *s) {
-  char reason[256] = "";
-  bind(s);
-  const bool good = descriptor_check(&s->d, reason, sizeof reason);
-  assert_true(good || reason[0] != 0);
-  return good;
-}
-
-/* `first` passes; after `change` it fails. */
-#define SPOILED(first, change)                                                                     \
-  do {                                                                                             \
-    sample s = first;                                                                              \
-    assert_true(passes(&s));                                                                       \
-    change;                                                                                        \
-    if (passes(&s)) fail_msg("passes with %s", #change);                                           \
-  } while (0)
 
 static void descriptors_are_checked(void **state) {
   (void)state;

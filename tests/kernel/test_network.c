@@ -6,43 +6,7 @@
 
 #include "compute/backend/fit_kinds.h"
 
-#include "core/kernel/common/program.h"
-#include "core/kernel/kernel.h"
-#include "core/kernel/kernel_key.h"
-#include "support/harness/test.h"
-#include "support/samples/attributes.h"
-
-typedef struct sample {
-  compute_kernel_descriptor d;
-  any_attributes a;
-  compute_operand input[5], output[1];
-  program_builder prologue, epilogue;
-} sample;
-
-static void bind(sample *s) {
-  s->d.inputs = s->input;
-  attributes_bind(&s->d, &s->a);
-  s->d.outputs = s->output;
-  s->d.prologue = program_finish(&s->prologue);
-  s->d.epilogue = program_finish(&s->epilogue);
-}
-
-static bool passes(sample *s) {
-  char reason[256] = "";
-  bind(s);
-  const bool good = descriptor_check(&s->d, reason, sizeof reason);
-  if (!good) assert_true(reason[0] != 0);
-  return good;
-}
-
-/* `first` passes; after `change` it fails. */
-#define SPOILED(first, change)                                                                     \
-  do {                                                                                             \
-    sample s = first;                                                                              \
-    assert_true(passes(&s));                                                                       \
-    change;                                                                                        \
-    if (passes(&s)) fail_msg("passes with %s", #change);                                           \
-  } while (0)
+#include "kernel/descriptor_sample.h"
 
 static sample base(compute_kernel_kind kind, compute_shape space, uint32_t inputs) {
   sample s = {.d = {.struct_size = sizeof s.d,

@@ -152,7 +152,7 @@ static void add_body(fourier_kernel *k, emit_launch *launch, int64_t count, int6
   emit_space_fields(g, launch, &k->space, 0, k->space.rank);
   define_passes(k, text, points);
   text_add(text, "LOCAL_ARRAY(VALUE, real, 2 * FOURIER_POINTS);\n"
-                 "LOCAL_ARRAY(VALUE, imaginary, 2 * FOURIER_POINTS);\n"
+                 "LOCAL_ARRAY(VALUE, imag, 2 * FOURIER_POINTS);\n"
                  "LOCAL_ARRAY(VALUE, roots, 2 * FOURIER_POINTS);\n"
                  "const int lane = (int)LOCAL_ID_X;\n"
                  "for (int k = lane; k < FOURIER_POINTS; k += FOURIER_GROUP) {\n"
