@@ -393,10 +393,10 @@ static compute_status align_regions(void *user, const compute_call_arguments *a,
 static bool whole_side(double scale, double from, double to, int64_t bin, int64_t bins,
                        int64_t size, int64_t *first, int64_t *end) {
   const double begin = round(from * scale), length = fmax(round(to * scale) - begin + 1, 1);
-  const double step = length / (double)bins;
   if (!isfinite(begin) || !isfinite(length)) return false;
-  const double low = floor((double)bin * step) + begin,
-               high = ceil((double)(bin + 1) * step) + begin;
+  /* One rounding, after a product of integers: the last bin ends where the region does. */
+  const double low = floor((double)bin * length / (double)bins) + begin,
+               high = ceil((double)(bin + 1) * length / (double)bins) + begin;
   *first = (int64_t)fmin(fmax(low, 0), (double)size);
   *end = (int64_t)fmin(fmax(high, 0), (double)size);
   return true;
