@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RoiAlign with more points and channels than it reads at a time. In planes with a constant slope,
- * the average of a bin is the value at its centre. */
+ * the average of a bin is the value at its centre. MaxRoiPool: the rows of its bins. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -81,10 +81,46 @@ static void a_maximum_of_nothing_but_nan_is_nan(void **state) {
   free(data);
 }
 
+/* Bins are compared with integer arithmetic. Row i of the plane has the number i, so that a maximum is
+ * the last row of a bin. */
+static void bins_of_every_length_end_at_whole_rows(void **state) {
+  (void)state;
+  enum { ROWS = 60, MOST_BINS = 11 };
+  float data[ROWS], regions[ROWS][5] = {{0}};
+  for (int i = 0; i < ROWS; i++) {
+    data[i] = (float)i;
+    regions[i][4] = (float)i;
+  }
+  for (int64_t bins = 1; bins <= MOST_BINS; bins++) {
+    proto node = node_message("node", "MaxRoiPool", "x,regions", "y");
+    put_list_attribute(&node, "pooled_shape", (int64_t[2]){bins, 1}, 2);
+    proto graph = graph_message("x,regions", "y");
+    put_message(&graph, GRAPH_NODE, node);
+    proto message = model_message(graph);
+    compute_model *model = NULL;
+    assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, NULL, &model));
+    compute_model_binding out = {"y", NULL};
+    compute_model_binding in[] = {
+        {"x", test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(1, 1, ROWS, 1), data)},
+        {"regions", test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, 5), regions)}};
+    assert_ok(compute_model_run(model, in, 2, &out, 1));
+    for (int64_t i = 0; i < ROWS * bins; i++) {
+      const int64_t length = i / bins + 1, bin = i % bins;
+      const int64_t end = ((bin + 1) * length + bins - 1) / bins;
+      assert_float_equal(test_element(out.tensor, i), (double)(end - 1), 0);
+    }
+    for (int k = 0; k < 2; k++) compute_tensor_release(in[k].tensor);
+    compute_tensor_release(out.tensor);
+    compute_model_release(model);
+    free(message.data);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(averages_are_those_of_all_points),
       cmocka_unit_test(a_maximum_of_nothing_but_nan_is_nan),
+      cmocka_unit_test(bins_of_every_length_end_at_whole_rows),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
