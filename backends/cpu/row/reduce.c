@@ -426,15 +426,31 @@ static bool lines_are_flat(const reduce_kernel *kernel, const cpu_nest *along,
                                        length * cpu_nest_step(along, prologue->position);
 }
 
+/* Tiles of rows run along the last kept dimension. If it is short, a long one replaces it: each tile
+ * costs about a microsecond. */
+static void lengthen_tiles(cpu_nest *kept) {
+  enum { SHORT = 8 };
+  int32_t longest = kept->rank - 1;
+  if (cpu_nest_length(kept) >= SHORT) return;
+  for (int32_t d = 0; d < kept->rank; d++)
+    if (kept->size[d] > kept->size[longest]) longest = d;
+  cpu_nest_make_last(kept, longest);
+}
+
 static void choose_direction(reduce_kernel *kernel) {
   int64_t kept_cost, reduced_cost;
   const int32_t kept = cheapest(kernel, &kernel->kept, &kept_cost);
   const int32_t reduced = cheapest(kernel, &kernel->reduced, &reduced_cost);
+  /* Rows that do not follow each other start the prologue for each. */
+  if (!kernel->prologue.identity && !lines_are_flat(kernel, &kernel->reduced, &kernel->kept))
+    reduced_cost += 64 * 64 / kernel->reduced.size[reduced];
   kernel->columns = kept_cost < reduced_cost;
-  if (kernel->columns)
+  if (kernel->columns) {
     cpu_nest_make_last(&kernel->kept, kept);
-  else
+  } else {
     cpu_nest_make_last(&kernel->reduced, reduced);
+    lengthen_tiles(&kernel->kept);
+  }
   const cpu_nest *along = kernel->columns ? &kernel->kept : &kernel->reduced;
   const cpu_nest *across = kernel->columns ? &kernel->reduced : &kernel->kept;
   kernel->direct =
