@@ -63,6 +63,7 @@ for file in "$folder/build/bin/libcompute.dll" "$folder/build/bin/compute/libcom
 done
 
 # A project for Windows finds the package; its program runs from a folder with letters of all kinds.
+unset COMPUTE_CACHE_DIR # ctest's is no absolute path of Windows
 for component in runtime development; do
   quietly cmake --install "$folder/build" --component $component
 done
