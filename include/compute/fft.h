@@ -93,7 +93,7 @@ COMPUTE_API compute_status compute_tensor_irfftn(const compute_tensor *x, int64_
 COMPUTE_API compute_node compute_complex_mul(compute_graph *graph, compute_node a, compute_node b);
 
 /** Moves point 0 of each axis to its middle, number n / 2; and back. x has any dtype. Here `axes`
- * are those of the tensor as it is: leave out the last axis of a complex one. */
+ * count every axis of the tensor: leave out the last one if it has the parts of complex numbers. */
 COMPUTE_API compute_node compute_fftshift(compute_graph *graph, compute_node x, compute_axes axes);
 COMPUTE_API compute_node compute_ifftshift(compute_graph *graph, compute_node x, compute_axes axes);
 

@@ -81,8 +81,8 @@ static void define(const operands *o, const long double *roots, int64_t line, in
   }
 }
 
-/* The root mean square of the errors, relative to that of the results, in units of rounding. Long
- * transforms are compared in some of their results. */
+/* The root mean square of the errors divided by the root mean square of the results, in units of
+ * rounding. Of long transforms, some results are compared. */
 static double error_of(const operands *o, const sample *s, test_random *random) {
   long double *roots = malloc((size_t)s->length * 2 * sizeof *roots);
   assert_non_null(roots);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fourier transforms and what is made of them, compared with their definitions, and refused
- * calls. The kernels have their own tests. */
+/* Fourier transforms and their compositions, compared with their definitions; refused calls. The kernels have their own tests. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -282,9 +282,10 @@ typedef struct compute_fourier_attributes {
   int64_t points; /**< of the input, at most length (halved: length / 2 + 1); zeros follow */
   double scale;
   bool inverse;
-  bool real;   /**< the input is real; not with inverse */
-  bool halved; /**< with inverse: the input is half of a spectrum whose other half has the conjugates,
-                * x[n − j] = conj(x[j]), and the result is real */
+  bool real; /**< the input is real; not with inverse */
+  /** With inverse: the input is half of a spectrum, and the result is real. The other half has the
+   * conjugates: x[n − j] = conj(x[j]). */
+  bool halved;
 } compute_fourier_attributes;
 
 /** A function of the calling program, which only the CPU can call. */

@@ -55,8 +55,8 @@ typedef struct cpu_fourier_loops {
   void *(*lead)(const cpu_fourier_steps *steps, const void *line, bool swapped, void *x, void *y);
 
   /* The last pass of a transform of lanes · length points: y[k + length · r] from x[k · lanes + l].
-   * `factors` has blocks of `lanes` positions k, the last of which may overlap its neighbour: for l
-   * = 1 … lanes − 1 a complex vector. */
+   * `factors` has blocks of `lanes` positions k, and for each l = 1 … lanes − 1 a complex vector. The
+   * last block may overlap its neighbour. */
   void (*join)(int64_t length, const void *factors, const void *x, void *y);
 
   /* The same for one transform, whose parts l are the lanes of x. The result is contiguous. */

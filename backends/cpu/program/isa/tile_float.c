@@ -321,7 +321,9 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
 #if defined(CPU_VARIANT_F32)
 /* The functions that cost less for a short row than one interpreter step. */
 const cpu_tile_rows CPU_SYMBOL(cpu_tile_rows) = {
-    [COMPUTE_I_SILU] = silu_rows, [COMPUTE_I_SIGMOID] = sigmoid_rows, [COMPUTE_I_TANH] = tanh_rows,
+    [COMPUTE_I_SILU] = silu_rows,
+    [COMPUTE_I_SIGMOID] = sigmoid_rows,
+    [COMPUTE_I_TANH] = tanh_rows,
 #if defined(PACK_GELU_TANH)
     [COMPUTE_I_GELU_TANH] = gelu_tanh_rows,
 #endif

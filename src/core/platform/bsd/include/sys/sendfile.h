@@ -1,19 +1,2 @@
 /* SPDX-License-Identifier: MIT */
-/* Linux's copy between files. The calls with this name send to sockets only. */
-#ifndef PLATFORM_SYS_SENDFILE_H
-#define PLATFORM_SYS_SENDFILE_H
-
-#include <errno.h>
-#include <sys/types.h>
-
-#define sendfile platform_sendfile
-static inline ssize_t platform_sendfile(int to, int from, off_t *offset, size_t bytes) {
-  (void)to;
-  (void)from;
-  (void)offset;
-  (void)bytes;
-  errno = ENOSYS;
-  return -1;
-}
-
-#endif
+#include "../../../windows/include/sys/sendfile.h"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between files by the system: not supported here. */
+/* Linux's copy between files: not supported. Where the system has a call with this name, it sends to
+ * sockets only. */
 #ifndef PLATFORM_SYS_SENDFILE_H
 #define PLATFORM_SYS_SENDFILE_H
 
 #include <errno.h>
 #include <sys/types.h>
 
-static inline ssize_t sendfile(int to, int from, off_t *offset, size_t bytes) {
+#define sendfile platform_sendfile
+static inline ssize_t platform_sendfile(int to, int from, off_t *offset, size_t bytes) {
   (void)to;
   (void)from;
   (void)offset;
