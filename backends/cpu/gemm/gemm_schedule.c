@@ -115,6 +115,14 @@ static int64_t useful_threads(const cpu_gemm *gemm) {
                                               : gemm->head.device->threads;
 }
 
+/* True if rows of B are added to C as they arrive from memory. Register tiles store each sum once,
+ * but read B in short runs: these only arrive in time from a cache. */
+static bool streams(const cpu_gemm *gemm, double b_bytes) {
+  const gemm_problem *problem = &gemm->problem;
+  if (!is_native(problem, &problem->b)) return b_bytes > (double)gemm->head.device->l2_bytes;
+  return problem->m <= CPU_GEMM_STREAMED && 3 * b_bytes > (double)gemm->head.device->share_bytes;
+}
+
 static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
@@ -131,7 +139,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
     schedule->pack_a = !can_read_a(problem) || a->column != 1;
     schedule->block_k = STREAM_PART;
     schedule->piece = 2048;
-  } else if (!words && b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
+  } else if (!words && b->column == 1 && streams(gemm, b_bytes)) {
     schedule->method = GEMM_STREAM;
     schedule->pack_a = !is_native(problem, a);
     schedule->block_k = is_native(problem, b) ? STREAM_PART : STREAM_PART / 4;

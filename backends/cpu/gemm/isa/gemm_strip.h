@@ -3,6 +3,18 @@
 #ifndef CPU_GEMM_STRIP_H
 #define CPU_GEMM_STRIP_H
 
+#if GEMM_GROUP == 1 && !defined(GEMM_AMX)
+#include "gemm_shallow.h"
+#else
+GEMM_INLINE bool gemm_is_shallow(gemm_layout layout, const cpu_gemm_block *block) {
+  (void)layout, (void)block;
+  return false;
+}
+GEMM_INLINE void gemm_shallow(const cpu_gemm_block *block, const GEMM_ELEMENT *b, GEMM_ELEMENT *c) {
+  (void)block, (void)b, (void)c;
+}
+#endif
+
 /* The rows of a block are cut into tiles of nearly equal height. */
 GEMM_INLINE int64_t gemm_tile_count(int64_t m) {
   return (m + GEMM_ROWS - 1) / GEMM_ROWS;
@@ -133,8 +145,12 @@ static void gemm_strips(gemm_layout layout, const cpu_gemm_block *block, int64_t
     }
   }
 #endif
+  const bool shallow = gemm_is_shallow(layout, block);
   for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
-    gemm_strip(gemm_full_tiles, layout, block, b, c, GEMM_COLUMNS);
+    if (shallow)
+      gemm_shallow(block, b, c);
+    else
+      gemm_strip(gemm_full_tiles, layout, block, b, c, GEMM_COLUMNS);
     b += panel;
     c += GEMM_COLUMNS;
   }
