@@ -15,6 +15,7 @@
 enum {
   SUMS_LIMIT = 1 << 20,    /* bytes of sums in scratch memory per thread */
   FEW_ROWS = 16,           /* up to this many rows do not repay packing B */
+  DOT_STEPS = 16,          /* of k for each of several rows: more pay for dot products */
   TALL_BLOCKS = 3,         /* L1 blocks of k that tall tiles read in one pass, from the L2 cache */
   WORD_BLOCKS = 4,         /* the same for words of bf16 */
   BYTE_BLOCKS = 2,         /* the same for words of bytes: exact sums need no parts */
@@ -123,13 +124,20 @@ static bool streams(const cpu_gemm *gemm, double b_bytes) {
   return problem->m <= CPU_GEMM_STREAMED && 3 * b_bytes > (double)gemm->head.device->share_bytes;
 }
 
+/* True if dot products are faster than packing panels of B, whose rows are contiguous along k: each
+ * dot product ends with a sum over the lanes of a vector. */
+static bool pays_dots(const gemm_problem *problem) {
+  return problem->type->group > 1 || problem->m <= CPU_GEMM_STREAMED ||
+         problem->m * DOT_STEPS <= problem->k;
+}
+
 static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
   const bool words = problem->type->group > 1;
   if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled || gemm->even) return false;
   const double b_bytes = (double)problem->k * (double)problem->n * b->size;
-  if (b->row == 1 && (b->column != 1 || problem->n == 1)) {
+  if (b->row == 1 && (b->column != 1 || problem->n == 1) && pays_dots(problem)) {
     schedule->method = GEMM_DOT;
     schedule->pack_a = !can_read_a(problem) || a->column != 1;
     schedule->block_k = 1024;
