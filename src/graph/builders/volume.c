@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolution and pooling along three axes, composed of operations along two. A convolution makes
- * the depth slices of a window further channels of an image. A pool folds the rows and columns of
+ * the depth slices of a window further channels of an image, unless its windows are lines. A pool folds the rows and columns of
  * all slices first, then the depth. */
 #include <inttypes.h>
 
@@ -179,6 +179,45 @@ static bool count_windows(const volume_call *call, depth *d) {
                       d->reach, padded, call->text);
 }
 
+/* True if windows along spatial axis i are single elements, one for each element of x. */
+static bool is_single(const volume_call *call, const compute_conv3d_options *o, int i) {
+  return call->filter.size[2 + i] == 1 && step_of(o->stride, i, 1) == 1 &&
+         step_of(o->dilation, i, 1) >= 1 && padding_of(o->padding, i) == 0 &&
+         o->padding_more[i] == 0 && o->output_padding[i] == 0;
+}
+
+/* Spatial axes `first` and first + 1 of five become one. */
+static compute_node merged(const volume_call *call, compute_node x, compute_shape shape,
+                           int first) {
+  const int64_t *size = shape.size;
+  const int64_t both = joined(call, size[2 + first], size[3 + first]);
+  return compute_reshape(call->graph, x,
+                         first ? COMPUTE_SHAPE(size[0], size[1], size[2], both)
+                               : COMPUTE_SHAPE(size[0], size[1], both, size[4]));
+}
+
+/* A convolution along one of three axes. Two others that are neighbours become one axis. */
+static compute_node convolve_line(const volume_call *call, compute_node x, compute_node filter,
+                                  compute_node bias, const compute_conv3d_options *o, int first) {
+  compute_graph *graph = call->graph;
+  const int axis = first ? 0 : 2; /* along which windows may be longer than one element */
+  const int at = first ? 0 : 1;   /* its place among two axes */
+  compute_conv2d_options line = {.groups = o->groups, .stride = {1, 1}, .dilation = {1, 1}};
+  line.stride[at] = step_of(o->stride, axis, 1);
+  line.dilation[at] = step_of(o->dilation, axis, 1);
+  line.padding[at] = padding_of(o->padding, axis);
+  line.padding_more[at] = o->padding_more[axis];
+  line.output_padding[at] = o->output_padding[axis];
+  const compute_node y = network_conv2d(graph, call->operation, merged(call, x, call->x, first),
+                                        merged(call, filter, call->filter, first), bias, &line);
+  const compute_shape shape = compute_node_shape(graph, y);
+  if (graph->status) return BUILD_NONE;
+  compute_shape apart = call->x;
+  shape_set(&apart, 1, shape_at(shape, 1));
+  shape_set(&apart, 2 + axis, shape_at(shape, 2 + at));
+  return compute_reshape(graph, y, apart);
+}
+
 compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node filter,
                             compute_node bias, const compute_conv3d_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
@@ -195,6 +234,8 @@ compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node f
                   "0; only compute_conv3d_transpose has it");
     return BUILD_NONE;
   }
+  if (is_single(&call, o, 1) && (is_single(&call, o, 0) || is_single(&call, o, 2)))
+    return convolve_line(&call, x, filter, bias, o, is_single(&call, o, 2));
   const compute_conv2d_options planes = plane_options(o);
   const compute_node y = network_conv2d(graph, call.operation, fold_depth(&call, x, &d),
                                         flat_filter(&call, filter), bias, &planes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Local rewrites that preserve results bit for bit: operations without effect disappear, a chain of
  * views becomes one view, and a view of a uniform constant becomes a constant. Rewrites that could
- * change a bit (x + 0 for x = -0, distributing products, …) are not applied.
+ * change a bit (x + 0 for x = -0, distributing products, …) are not applied. The one exception
+ * is a depthwise convolution as a product, which may give -0 where the sum would give +0.
  *
  * Every rule terminates: its result has earlier operands than the candidate, or it gives up after a
  * fixed number of steps. No rule applies to a node after it was added
@@ -67,6 +68,60 @@ static uint32_t rewrite_matmul(ir *r, const ir_node *n) {
   changed.inputs = factors;
   return ir_add(r, &changed);
 }
+
+/* ---- Depthwise convolutions ------------------------------------------------------------------- */
+
+/* One filter for each channel, without padding. */
+static bool is_plain_depthwise(const compute_conv_attributes *a) {
+  return a->data_channels == a->groups && a->result_channels == a->groups && a->pool == 0 &&
+         a->padding[0] == 0 && a->padding[1] == 0;
+}
+
+/* A depthwise convolution with filters of one element is a product, and one with a single position
+ * is a sum of products. */
+static uint32_t rewrite_conv(ir *r, const ir_node *n) {
+  const compute_conv_attributes *a = n->constant;
+  bool element = is_plain_depthwise(a), single = element;
+  for (int i = 0; i < 2; i++) {
+    element = element && a->filter_size[i] == 1 && a->stride[i] == 1 &&
+              a->result_size[i] == a->data_size[i];
+    single = single && a->result_size[i] == 1 && a->filter_size[i] == a->data_size[i] &&
+             (a->dilation[i] == 1 || a->filter_size[i] == 1);
+  }
+  if ((!element && !single) || shape_count(n->shape) == 0) return IR_NONE;
+  const compute_shape data = r->nodes[n->inputs[0]].shape;
+  uint32_t filter = n->inputs[1], factors[2] = {n->inputs[0]};
+  const ir_node channels = {
+      .op = OP_reshape,
+      .dtype = n->dtype,
+      .shape = {4, {1, a->groups, a->filter_size[0], a->filter_size[1]}},
+      .input_count = 1,
+      .inputs = &filter,
+      .source = n->source,
+  };
+  factors[1] = ir_rewrite(r, &channels);
+  if (factors[1] == IR_NONE) return IR_NONE;
+  const ir_node product = {.op = OP_mul,
+                           .dtype = n->dtype,
+                           .shape = data,
+                           .input_count = 2,
+                           .inputs = factors,
+                           .source = n->source,
+                           .folded = element};
+  uint32_t products = ir_rewrite(r, &product);
+  if (products == IR_NONE || element) return products;
+  const ir_node sum = {.op = OP_sum,
+                       .dtype = n->dtype,
+                       .shape = n->shape,
+                       .input_count = 1,
+                       .inputs = &products,
+                       .attributes = {.axes_mask = 4 | 8, .keep_axes = true},
+                       .source = n->source,
+                       .folded = 1};
+  return ir_rewrite(r, &sum);
+}
+
+/* ---- Views ------------------------------------------------------------------------------------ */
 
 static uint32_t uniform_view(ir *r, const ir_node *n) {
   ir_node constant = r->nodes[n->inputs[0]];
@@ -318,6 +373,7 @@ uint32_t ir_rewrite(ir *r, const ir_node *node) {
   if (ir_category(node) == CATEGORY_ELEMENTWISE || node->op == OP_cast)
     return rewrite_elementwise(r, node);
   const uint32_t found = node->op == OP_matmul   ? rewrite_matmul(r, node)
+                         : node->op == OP_conv2d ? rewrite_conv(r, node)
                          : node->op == OP_gather ? rewrite_gather(r, node)
                                                  : IR_NONE;
   return found != IR_NONE ? found : ir_add(r, node);
