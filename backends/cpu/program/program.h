@@ -367,6 +367,26 @@ bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cp
                          const cpu_place *place, void *const *pointers, void *values, int64_t lines,
                          int64_t count);
 
+/* A box of elements of a prologue: along up to three dimensions of the two nests, the last one
+ * varies fastest. Inputs that are not contiguous over the box are copied to `copies`, which holds
+ * cpu_stage_copy_bytes for each input. */
+typedef struct cpu_stage_box {
+  int64_t count[3];
+  const cpu_nest *nest[3];
+  int32_t dimension[3]; /* of the nest */
+  unsigned char *copies;
+} cpu_stage_box;
+
+/* The most bytes of a copy of `elements` elements. */
+static inline uint64_t cpu_stage_copy_bytes(int64_t elements) {
+  return cpu_whole_lines((uint64_t)elements * sizeof(double));
+}
+
+/* Runs all elements of a box together: for short lines, whose starts take longer than their
+ * elements. The program must use neither coordinates nor positions. */
+void cpu_stage_run_box(const cpu_stage *stage, const cpu_stage_box *box, const cpu_place *place,
+                       void *const *pointers, void *values, cpu_scratch *scratch);
+
 /* The address of an operand's element at a place. */
 static inline void *cpu_place_address(const cpu_stage *stage, const cpu_place *place,
                                       void *const *pointers, int32_t operand) {

@@ -155,3 +155,67 @@ bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cp
   cpu_formula_run_lines(formula, &tile, &step, lines);
   return true;
 }
+
+/* ---- Boxes of a prologue ---------------------------------------------------------------------- */
+
+/* Lines that repeat are copied from the line before them, as one run. */
+#define COPY_BOX(type)                                                                             \
+  do {                                                                                             \
+    type *to = copy;                                                                               \
+    const int64_t lines = step[1] == 0 ? 1 : count[1], repeated = (count[1] - lines) * count[2];   \
+    for (int64_t i = 0; i < count[0]; i++) {                                                       \
+      const type *line = (const type *)from + i * step[0];                                         \
+      for (int64_t j = 0; j < lines; j++, to += count[2], line += step[1])                         \
+        for (int64_t k = 0; k < count[2]; k++) to[k] = line[k * step[2]];                          \
+      for (int64_t k = 0; k < repeated; k++) to[k] = to[k - count[2]];                             \
+      to += repeated;                                                                              \
+    }                                                                                              \
+  } while (0)
+
+/* Copies an operand's elements in the order of the box. */
+static void copy_box(void *copy, const void *from, const int64_t *count, const int64_t *step,
+                     uint32_t bytes) {
+  switch (bytes) {
+  case 1: COPY_BOX(uint8_t); break;
+  case 2: COPY_BOX(uint16_t); break;
+  case 4: COPY_BOX(uint32_t); break;
+  default: COPY_BOX(uint64_t); break;
+  }
+}
+
+/* The stride at which the elements of a box are in order; false if there is none. */
+static bool box_stride(const int64_t *count, const int64_t *step, int64_t *stride) {
+  int64_t apart = 0;
+  bool begun = false;
+  *stride = 0;
+  for (int d = 2; d >= 0; d--) {
+    if (count[d] == 1) continue;
+    if (begun && step[d] != apart) return false;
+    if (!begun) *stride = step[d];
+    begun = true;
+    apart = step[d] * count[d];
+  }
+  return true;
+}
+
+void cpu_stage_run_box(const cpu_stage *stage, const cpu_stage_box *box, const cpu_place *place,
+                       void *const *pointers, void *values, cpu_scratch *scratch) {
+  const int64_t total = box->count[0] * box->count[1] * box->count[2];
+  cpu_tile tile = {.dimension = 0};
+  for (int32_t i = 0; i < stage->inputs; i++) {
+    const int32_t k = stage->first_input + i;
+    const void *from = cpu_place_address(stage, place, pointers, k);
+    int64_t step[3];
+    for (int d = 0; d < 3; d++) step[d] = box->nest[d]->stride[k][box->dimension[d]];
+    if (!box_stride(box->count, step, &tile.input_stride[i])) {
+      void *copy = box->copies + (uint64_t)i * cpu_stage_copy_bytes(total);
+      copy_box(copy, from, box->count, step, stage->bytes[k]);
+      from = copy;
+      tile.input_stride[i] = 1;
+    }
+    tile.input[i] = from;
+  }
+  tile.output[0] = values;
+  tile.output_stride[0] = 1;
+  cpu_program_run_line(stage->program, &tile, total, 1, scratch, false);
+}

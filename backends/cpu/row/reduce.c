@@ -47,6 +47,7 @@ typedef struct reduce_kernel {
   bool columns; /* tiles run along the kept dimension */
   bool direct;  /* no prologue: elements are folded in place */
   bool flat;    /* neighbouring lines are contiguous for every operand of the prologue */
+  bool boxes;   /* short lines of a panel run together */
   int64_t kept_count, reduced_count; /* 0 if any size is 0 */
   int64_t width, tiles_per_line, tiles;
   int64_t length, chunks_per_line, chunks;
@@ -61,16 +62,18 @@ typedef struct slot {
   int64_t *positions; /* NULL for folds */
 } slot;
 
-/* A worker's memory besides its slots. */
+/* A worker's memory besides its slots; the copies of a box's inputs follow (cpu_stage_box). */
 typedef struct work_memory {
   cpu_scratch scratch;
   _Alignas(64) unsigned char panel[PANEL * sizeof(double)];
+  unsigned char copies[];
 } work_memory;
 
 typedef struct launch {
   const reduce_kernel *kernel;
   void *const *pointers;
-  work_memory *memory;     /* one per worker */
+  unsigned char *memory; /* one work_memory per worker, memory_bytes apart */
+  uint64_t memory_bytes;
   unsigned char *workers;  /* the workers' slots */
   unsigned char *partials; /* a slot for every split of every tile */
 } launch;
@@ -79,7 +82,7 @@ typedef struct launch {
 typedef struct job {
   const launch *launch;
   cpu_scratch *scratch;
-  unsigned char *panel;
+  unsigned char *panel, *copies;
   unsigned char *slots;
   cpu_walk kept_walk, reduced_walk;
   int64_t kept_first, kept_count;
@@ -147,6 +150,21 @@ static void set_place(job *j, int64_t line) {
                 (cpu_position){&kernel->reduced, &j->reduced_walk, reduced});
 }
 
+/* Runs the prologue over `stacks` times `lines` lines together. Stacks are along the second last
+ * kept dimension. */
+static void fill_box(job *j, int64_t stacks, int64_t lines, int64_t length) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const cpu_nest *kept = &kernel->kept, *reduced = &kernel->reduced;
+  const cpu_nest *along = kernel->columns ? kept : reduced;
+  const cpu_nest *across = kernel->columns ? reduced : kept;
+  const cpu_stage_box box = {.count = {stacks, lines, length},
+                             .nest = {kept, across, along},
+                             .dimension = {(int32_t)cpu_max(kept->rank - 2, 0),
+                                           cpu_nest_last(across), cpu_nest_last(along)},
+                             .copies = j->copies};
+  cpu_stage_run_box(&kernel->prologue, &box, &j->place, j->launch->pointers, j->panel, j->scratch);
+}
+
 /* Runs the prologue over `lines` lines and writes them to the panel one after the other. */
 static void fill_panel(job *j, int64_t first_line, int64_t lines, int64_t length) {
   const reduce_kernel *kernel = j->launch->kernel;
@@ -159,6 +177,10 @@ static void fill_panel(job *j, int64_t first_line, int64_t lines, int64_t length
                             kernel->columns ? &kernel->reduced : &kernel->kept, &j->place,
                             j->launch->pointers, j->panel, lines, length))
       return;
+    if (kernel->boxes) {
+      fill_box(j, 1, lines, length);
+      return;
+    }
   }
   for (int64_t r = 0; r < runs; r++) {
     set_place(j, first_line + r);
@@ -251,13 +273,20 @@ static int64_t fold_stacks(job *j, int64_t tile, int64_t end) {
   const int32_t outer = kernel->kept.rank - 2, read = kernel->position;
   const int64_t left = kernel->kept.size[outer] - tile % kernel->kept.size[outer];
   const int64_t count = cpu_min(cpu_min(kernel->stacked, left), end - tile);
-  const int64_t apart = kernel->kept.stride[0][outer], step = cpu_nest_step(&kernel->reduced, 0);
+  int64_t apart = kernel->kept.stride[0][outer], step = cpu_nest_step(&kernel->reduced, 0);
   const slot to = slot_at(kernel, j->slots, 0);
   start_tile(j, tile);
   cpu_walk_start(&kernel->reduced, kernel->reduced.rank - 1, 0, &j->reduced_walk);
   j->reduced_first = 0;
   set_place(j, 0);
-  const void *source = cpu_place_address(&kernel->prologue, &j->place, j->launch->pointers, 0);
+  const void *source = j->panel;
+  if (kernel->direct) {
+    source = cpu_place_address(&kernel->prologue, &j->place, j->launch->pointers, 0);
+  } else {
+    fill_box(j, count, kernel->length, kernel->width);
+    step = kernel->width;
+    apart = kernel->length * kernel->width;
+  }
   if (kernel->search)
     kernel->search->stacks(source, apart, count, step, kernel->length, kernel->width,
                            j->reduced_walk.offset[read], cpu_nest_step(&kernel->reduced, read),
@@ -271,10 +300,12 @@ static int64_t fold_stacks(job *j, int64_t tile, int64_t end) {
 
 static job start_job(const launch *l, int32_t worker) {
   const uint64_t slots = (uint64_t)worker * (uint64_t)l->kernel->slots;
+  work_memory *memory = (work_memory *)(void *)(l->memory + (uint64_t)worker * l->memory_bytes);
   return (job){
       .launch = l,
-      .scratch = &l->memory[worker].scratch,
-      .panel = l->memory[worker].panel,
+      .scratch = &memory->scratch,
+      .panel = memory->panel,
+      .copies = memory->copies,
       .slots = l->workers + slots * slot_bytes(l->kernel),
   };
 }
@@ -322,13 +353,19 @@ static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) 
   if (kernel->kept_count == 0) return COMPUTE_OK;
   const uint64_t bytes = slot_bytes(kernel);
   const uint64_t threads = (uint64_t)(kernel->tasks > 1 ? device->threads : 1);
-  const uint64_t memories = threads * sizeof(work_memory);
+  const uint64_t copies =
+      kernel->boxes ? (uint64_t)kernel->prologue.inputs * cpu_stage_copy_bytes(PANEL) : 0;
+  const uint64_t memories = threads * (sizeof(work_memory) + copies);
   const uint64_t workers = bytes * (uint64_t)kernel->slots * threads;
   const uint64_t partials = kernel->splits > 1 ? bytes * (uint64_t)kernel->tasks : 0;
   const uint64_t whole = memories + workers + partials;
   unsigned char *memory = cpu_workspace_acquire(device, whole);
   if (!memory) return cpu_out_of_memory(device, whole);
-  launch l = {kernel, pointers, (work_memory *)(void *)memory, memory + memories,
+  launch l = {kernel,
+              pointers,
+              memory,
+              sizeof(work_memory) + copies,
+              memory + memories,
               memory + memories + workers};
   cpu_parallel(device, kernel->tasks, reduce_task, &l);
   if (kernel->splits > 1) cpu_parallel(device, kernel->tiles, merge_task, &l);
@@ -338,15 +375,24 @@ static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) 
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
+/* `true` if a prologue can run over boxes. */
+static bool can_box(const cpu_stage *prologue) {
+  enum { MOST_INPUTS = 4 };
+  return !prologue->coordinates && !prologue->positions && prologue->inputs <= MOST_INPUTS;
+}
+
 /* The cost of reading the prologue's inputs when a tile runs along dimension d: about the cycles
  * per element, with the cost of starting a line spread over its length. */
 static int64_t cost_along(const reduce_kernel *kernel, const cpu_nest *nest, int32_t d) {
-  /* Few columns with contiguous lines are folded like one long line; a search takes stacks of them
-   * together. */
-  const bool gapless = nest == &kernel->kept && kernel->prologue.identity &&
-                       (kernel->fold || (nest->rank > 1 && kernel->reduced.rank == 1)) &&
-                       nest->stride[0][d] == 1 &&
-                       cpu_nest_step(&kernel->reduced, 0) == nest->size[d];
+  /* Few columns with contiguous lines are folded like one long line; stacks of them are searched,
+   * or computed in a panel, together. */
+  const bool stacks =
+      nest->rank > 1 && kernel->reduced.rank == 1 &&
+      (kernel->prologue.identity ||
+       (can_box(&kernel->prologue) && cpu_nest_length(&kernel->reduced) <= CPU_STACK_LINES));
+  const bool gapless = nest == &kernel->kept && nest->stride[0][d] == 1 &&
+                       cpu_nest_step(&kernel->reduced, 0) == nest->size[d] &&
+                       ((kernel->fold && kernel->prologue.identity) || stacks);
   int64_t cost = (gapless ? 64 * 4 : 64 * 32) / nest->size[d];
   for (int32_t i = 0; i < kernel->prologue.inputs; i++) {
     const int64_t stride = nest->stride[i][d];
@@ -543,13 +589,21 @@ static bool follows(const reduce_kernel *kernel, int32_t outer, int32_t operand)
          kernel->width * cpu_nest_step(&kernel->kept, operand);
 }
 
+/* Short lines of a panel run together. */
+static bool pays_boxes(const reduce_kernel *kernel) {
+  enum { SHORT = 128 };
+  return !kernel->direct && can_box(&kernel->prologue) &&
+         (kernel->columns ? kernel->width : kernel->length) < SHORT;
+}
+
 /* Stacks of few lines and columns are folded together if their results form one line. */
 static void choose_stacks(reduce_kernel *kernel) {
   const cpu_nest *kept = &kernel->kept;
   const cpu_stage *epilogue = &kernel->epilogue;
   const int32_t outer = kept->rank - 2;
   kernel->stacked = 1;
-  if (!kernel->columns || !kernel->direct || outer < 0 || kernel->chunks != 1 ||
+  const bool panel = !kernel->direct; /* whole stacks fill it */
+  if (!kernel->columns || (panel && !kernel->boxes) || outer < 0 || kernel->chunks != 1 ||
       kernel->tiles_per_line != 1 || (kernel->fold && kernel->length > CPU_STACK_LINES) ||
       2 * kernel->width > STACKED || epilogue->coordinates)
     return;
@@ -560,6 +614,9 @@ static void choose_stacks(reduce_kernel *kernel) {
     flat = flat && follows(kernel, outer, epilogue->first_output + i);
   if (!flat) return;
   kernel->stacked = cpu_min(STACKED / kernel->width, kept->size[outer]);
+  if (!panel) return;
+  const int64_t fit = PANEL / (kernel->width * kernel->length);
+  kernel->stacked = cpu_max(cpu_min(kernel->stacked, fit), 1);
 }
 
 static void describe(reduce_kernel *kernel, compute_combine combine) {
@@ -626,9 +683,10 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->kept_count > 0) {
     choose_extents(kernel);
     choose_tasks(kernel, device->threads, descriptor);
-    choose_stacks(kernel);
     /* Only whole lines are contiguous. */
     kernel->flat &= kernel->columns ? kernel->tiles_per_line == 1 : kernel->chunks_per_line == 1;
+    kernel->boxes = pays_boxes(kernel);
+    choose_stacks(kernel);
   }
   describe(kernel, compute_reduce_of(descriptor)->combine);
   return COMPUTE_OK;

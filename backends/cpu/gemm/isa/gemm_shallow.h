@@ -36,8 +36,7 @@ GEMM_INLINE void gemm_shallow_columns(const int depth, const int vectors,
   for (int64_t i = block->m; i > 0; i--, a += a_row, c += c_row) {
     gemm_vector sum[2] = {{0}};
     GEMM_UNROLL
-    for (int p = 0; p < depth; p++)
-      gemm_add_row(vectors, GEMM_REPEAT(a[p * a_k]), right[p], sum);
+    for (int p = 0; p < depth; p++) gemm_add_row(vectors, GEMM_REPEAT(a[p * a_k]), right[p], sum);
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(c + v * GEMM_LANES) = sum[v];
   }

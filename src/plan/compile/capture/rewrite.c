@@ -81,7 +81,8 @@ static bool is_plain_depthwise(const compute_conv_attributes *a) {
  * is a sum of products. */
 static uint32_t rewrite_conv(ir *r, const ir_node *n) {
   const compute_conv_attributes *a = n->constant;
-  bool element = is_plain_depthwise(a), single = element;
+  /* Without fusion, products of half precision are rounded before their sum. */
+  bool element = is_plain_depthwise(a), single = element && !dtype_is_half(n->dtype);
   for (int i = 0; i < 2; i++) {
     element = element && a->filter_size[i] == 1 && a->stride[i] == 1 &&
               a->result_size[i] == a->data_size[i];
