@@ -18,6 +18,7 @@
 
 /* Further operations and controls. */
 #include "compute/call.h"
+#include "compute/derivatives.h"
 #include "compute/dlpack.h"
 #include "compute/fft.h"
 #include "compute/graph_nn.h"
