@@ -29,6 +29,7 @@
 
 /* One subject each. */
 #include "compute/batch.h"
+#include "compute/batcher.h"
 #include "compute/distributed.h"
 #include "compute/fit.h"
 #include "compute/graph_group.h"
