@@ -36,7 +36,6 @@ typedef struct stretch {
 static bool is_outside(const stretch *s, uint32_t index) {
   const compute_graph *graph = s->graph;
   const graph_node *node = &graph->nodes[index];
-  if (index == s->end) return false;
   if (node->input_count == 0 || node->checkpoint || s->walk->requested[index]) return true;
   if (node->op == OP_call_result || graph_has_effects(graph, node)) return true;
   return node->op == OP_call && graph_call_of(node)->key.output_count > 1;
@@ -68,18 +67,22 @@ static int by_index(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Collects the stretch, in the order of the graph. */
+static bool reach_operands(stretch *s, size_t index) {
+  const graph_node *node = &s->graph->nodes[index];
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (!reach(s, node->inputs[k])) return false;
+  for (uint32_t k = 0; node->whole.kind != WHOLE_NONE && k < GRAPH_WHOLE_OPERANDS; k++)
+    if (node->whole.operands[k] != GRAPH_NO_OPERAND && !reach(s, node->whole.operands[k]))
+      return false;
+  return true;
+}
+
+/* Collects the stretch, in the order of the graph. The checkpoint is not part of it. */
 static bool collect(stretch *s) {
-  if (!reach(s, (uint32_t)s->end)) return false;
-  for (size_t i = 0; i < s->count; i++) {
-    const graph_node *node = &s->graph->nodes[s->nodes[i]];
-    for (uint32_t k = 0; k < node->input_count; k++)
-      if (!reach(s, node->inputs[k])) return false;
-    for (uint32_t k = 0; node->whole.kind != WHOLE_NONE && k < GRAPH_WHOLE_OPERANDS; k++)
-      if (node->whole.operands[k] != GRAPH_NO_OPERAND && !reach(s, node->whole.operands[k]))
-        return false;
-  }
-  qsort(s->nodes, s->count, sizeof *s->nodes, by_index);
+  if (!reach_operands(s, s->end)) return false;
+  for (size_t i = 0; i < s->count; i++)
+    if (!reach_operands(s, s->nodes[i])) return false;
+  if (s->count > 0) qsort(s->nodes, s->count, sizeof *s->nodes, by_index);
   return true;
 }
 
@@ -111,16 +114,24 @@ static uint32_t stand_in(stretch *s, uint32_t index) {
   return gate.id - 1;
 }
 
+/* A copy of a node that reads the repetition. Its operands are in s->operands. */
+static graph_node copy_of(stretch *s, size_t index) {
+  compute_graph *graph = s->graph;
+  const uint32_t count = graph->nodes[index].input_count;
+  for (uint32_t k = 0; k < count; k++) s->operands[k] = stand_in(s, graph->nodes[index].inputs[k]);
+  graph_node node = graph->nodes[index];
+  node.inputs = s->operands;
+  for (uint32_t k = 0; node.whole.kind != WHOLE_NONE && k < GRAPH_WHOLE_OPERANDS; k++)
+    if (node.whole.operands[k] != GRAPH_NO_OPERAND)
+      node.whole.operands[k] = stand_in(s, node.whole.operands[k]);
+  return node;
+}
+
 static void repeat_node(stretch *s, uint32_t index) {
   compute_graph *graph = s->graph;
   const graph_origin origin =
       graph_is_indexed(graph->nodes[index].op) ? graph_origin_of(graph, index) : (graph_origin){0};
-  const uint32_t count = graph->nodes[index].input_count;
-  for (uint32_t k = 0; k < count; k++) s->operands[k] = stand_in(s, graph->nodes[index].inputs[k]);
-  graph_node node = graph->nodes[index];
-  for (uint32_t k = 0; node.whole.kind != WHOLE_NONE && k < GRAPH_WHOLE_OPERANDS; k++)
-    if (node.whole.operands[k] != GRAPH_NO_OPERAND)
-      node.whole.operands[k] = stand_in(s, node.whole.operands[k]);
+  graph_node node = copy_of(s, index);
   if (graph->status) return;
   node.inputs = NULL;
   node.name = NULL;
@@ -128,7 +139,7 @@ static void repeat_node(stretch *s, uint32_t index) {
   node.origin = origin;
   node.constant = graph_constant_retain(node.constant);
   node.tensor = node.tensor ? compute_tensor_retain(node.tensor) : NULL;
-  s->walk->again[index] = build_node(graph, operation, &node, s->operands, count).id;
+  s->walk->again[index] = build_node(graph, operation, &node, s->operands, node.input_count).id;
 }
 
 /* Room for the state of the nodes recorded so far. */
@@ -144,23 +155,26 @@ static bool extend(const compute_graph *graph, gradient_walk *walk) {
   return true;
 }
 
-/* Passes the gradient through the nodes from `first` on. */
-static bool pass(const stretch *s, size_t first) {
+/* Passes the gradient of the checkpoint to the repetition, and on through the nodes from `first`. */
+static bool pass(stretch *s, size_t first) {
+  compute_graph *graph = s->graph;
   gradient_walk *walk = s->walk;
-  const size_t end = s->graph->count;
-  if (!extend(s->graph, walk)) return false;
+  const graph_node last = copy_of(s, s->end); /* may add gates */
+  const size_t end = graph->count;
+  if (graph->status) return true;
+  if (!extend(graph, walk)) return false;
   for (size_t i = 0; i < s->count; i++)
     walk->wanted[walk->again[s->nodes[i]] - 1] = walk->wanted[s->nodes[i]];
-  walk->gradient[walk->again[s->end] - 1] = walk->gradient[s->end];
-  for (size_t n = end; n-- > first && !s->graph->status;)
+  gradient_pass(graph, walk, s->end, &last);
+  for (size_t n = end; n-- > first && !graph->status;)
     if (walk->wanted[n] && compute_node_is_valid(walk->gradient[n]))
-      gradient_pass(s->graph, walk, n);
+      gradient_pass(graph, walk, n, &graph->nodes[n]);
   return true;
 }
 
 static bool repeat(stretch *s) {
   compute_graph *graph = s->graph;
-  uint32_t most = 1;
+  uint32_t most = graph->nodes[s->end].input_count;
   const size_t own = s->count;
   for (size_t i = 0; i < own; i++)
     if (graph->nodes[s->nodes[i]].input_count > most) most = graph->nodes[s->nodes[i]].input_count;
@@ -180,8 +194,8 @@ bool gradient_repeat(compute_graph *graph, gradient_walk *walk, size_t index) {
   /* The backward pass begins at the last stretch: its values are still there. */
   if (index == walk->last || shape_count(graph->nodes[index].shape) == 0) return false;
   stretch s = {.graph = graph, .walk = walk, .end = index};
-  const bool found = collect(&s), done = found && s.count > 1 && repeat(&s);
-  if (!found || (s.count > 1 && !done))
+  const bool found = collect(&s), done = found && s.count > 0 && repeat(&s);
+  if (!found || (s.count > 0 && !done))
     graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                "not enough memory to repeat %zu nodes", s.count);
   for (size_t i = 0; i < s.count; i++) walk->again[s.nodes[i]] = 0;

@@ -71,8 +71,9 @@ void gradient_record(compute_graph *graph, const char *operation, const gradient
 bool gradient_check_nodes(compute_graph *graph, const char *operation, const char *role,
                           const compute_node *nodes, size_t count, uint32_t *indices);
 
-/* Passes the gradient of node `index` to its operands by its rule. */
-void gradient_pass(compute_graph *graph, gradient_walk *walk, size_t index);
+/* Passes the gradient of node `index` to its operands by its rule. `node` is that node, or a copy
+ * with other operands of the same values. */
+void gradient_pass(compute_graph *graph, gradient_walk *walk, size_t index, const graph_node *node);
 
 /* checkpoint.c: true if the node is a checkpoint whose stretch was repeated. The gradient then has
  * passed the repetition, and has reached the nodes that the stretch starts from. */

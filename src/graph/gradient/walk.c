@@ -46,13 +46,14 @@ static void mark_wanted(const compute_graph *graph, gradient_walk *walk, const u
   }
 }
 
-void gradient_pass(compute_graph *graph, gradient_walk *walk, size_t index) {
+void gradient_pass(compute_graph *graph, gradient_walk *walk, size_t index,
+                   const graph_node *node) {
   gradient_step step = {.graph = graph,
                         .walk = walk,
-                        .node = graph->nodes[index],
+                        .node = *node,
                         .result = graph_handle(graph, index),
                         .upstream = walk->gradient[index],
-                        .work = dtype_compute_type(graph->nodes[index].dtype)};
+                        .work = dtype_compute_type(node->dtype)};
   if (step.node.whole.kind != WHOLE_NONE) {
     step.node.inputs = step.node.whole.operands; /* of the copy of the node */
     whole_rules[step.node.whole.kind](&step);
@@ -83,7 +84,8 @@ static void walk_back(compute_graph *graph, gradient_walk *walk) {
   start(graph, walk);
   for (size_t n = walk->last + 1; n-- > 0 && !graph->status;) {
     if (!walk->wanted[n] || !compute_node_is_valid(walk->gradient[n])) continue;
-    if (!gradient_repeat(graph, walk, n) && !graph->status) gradient_pass(graph, walk, n);
+    if (!gradient_repeat(graph, walk, n) && !graph->status)
+      gradient_pass(graph, walk, n, &graph->nodes[n]);
   }
 }
 
