@@ -17,7 +17,7 @@
 
 enum { ORDERS = 3 };
 
-static struct { size_t samples, compared, forward; } done;
+static struct { size_t samples, compared, forward, repeated; } done;
 
 typedef struct subject {
   const operation_case *sample;
@@ -176,6 +176,30 @@ static void compare_forward(const subject *s) {
   test_values_release(&backward);
 }
 
+/* The same gradients if the operation is computed again, as a stretch before a checkpoint. */
+static void compare_repeated(subject *s) {
+  compute_node gradients[2][OPERATION_MAX_OPERANDS] = {{{0}}};
+  for (int k = 0; k < 2; k++) {
+    const compute_node y = s->sample->build(s->graph, s->x, s->sample->user);
+    compute_node z = compute_tanh(s->graph, y);
+    if (k == 1) z = compute_checkpoint(s->graph, z);
+    const compute_node loss = dot(s->graph, compute_square(s->graph, z), noise(s->graph, y, 0, 5));
+    if (compute_gradients(s->graph, loss, s->of, s->variables, gradients[k]))
+      fail_of(s, "its gradient through a checkpoint");
+  }
+  for (size_t v = 0; v < s->variables; v++) {
+    test_values kept = value(s, gradients[0][v]), again = value(s, gradients[1][v]);
+    for (int64_t i = 0; i < kept.count; i++, done.repeated++) {
+      const double a = test_values_get(&again, i), b = test_values_get(&kept, i);
+      if (!(fabs(a - b) <= 1e-12 * (1 + fabs(b))))
+        fail_msg("%s: operand %zu [%lld]: %.15g with a checkpoint, %.15g without", s->sample->name,
+                 s->operand[v], (long long)i, a, b);
+    }
+    test_values_release(&kept);
+    test_values_release(&again);
+  }
+}
+
 static void check(const operation_case *sample) {
   static size_t number;
   if (test_seed() && !test_takes(0, number++)) return;
@@ -183,6 +207,7 @@ static void check(const operation_case *sample) {
   prepare(&s, sample);
   for (int order = 1; order < ORDERS; order++) compare(&s, order);
   compare_forward(&s);
+  compare_repeated(&s);
   release(&s);
   done.samples++;
 }
@@ -303,8 +328,9 @@ static void no_operation_is_forgotten(void **state) {
       fail_msg("%s has no row DERIVATIVE in tests/operations.def", info.name);
   }
   print_message("%zu differentiable operations; %zu samples, %zu second and third derivatives "
-                "compared with quotients, %zu forward products with backward ones\n",
-                differentiable, done.samples, done.compared, done.forward);
+                "compared with quotients, %zu forward products with backward ones, %zu gradients "
+                "through checkpoints\n",
+                differentiable, done.samples, done.compared, done.forward, done.repeated);
 }
 
 int main(void) {
