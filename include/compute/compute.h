@@ -18,6 +18,7 @@
 
 /* Further operations and controls. */
 #include "compute/call.h"
+#include "compute/derivatives.h"
 #include "compute/dlpack.h"
 #include "compute/fft.h"
 #include "compute/graph_nn.h"
@@ -28,6 +29,7 @@
 
 /* One subject each. */
 #include "compute/batch.h"
+#include "compute/batcher.h"
 #include "compute/distributed.h"
 #include "compute/fit.h"
 #include "compute/graph_group.h"

@@ -30,6 +30,7 @@ typedef enum compute_status {
   COMPUTE_ERROR_WRONG_CONTEXT = 103,    /**< objects of two contexts in one call */
   COMPUTE_ERROR_WRONG_GRAPH = 104,      /**< a node of another graph, or not a node */
   COMPUTE_ERROR_INVALID_STATE = 105,    /**< not possible in the object's current state */
+  COMPUTE_ERROR_BUSY = 106,             /**< as much work is waiting as the object allows */
 
   /* 2xx: shapes, dtypes and data. */
   COMPUTE_ERROR_SHAPE = 200, /**< shapes do not match each other or the operation */

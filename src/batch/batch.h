@@ -181,6 +181,9 @@ void *pipeline_finish_all(void *pipeline);
  * CPU. Returns false if there is no CPU or the policy forbids it. */
 bool pipeline_give_up(batch_pipeline *pipeline);
 
+/* True if this is a failure of the device, and the policy lets the CPU repeat the work. */
+bool pipeline_may_repeat(const batch_pipeline *pipeline, compute_status cause);
+
 /* Records that `items` items are too large for the device's memory. Returns the next smaller
  * size. */
 int64_t pipeline_halve(batch_pipeline *pipeline, int64_t items);

@@ -153,6 +153,10 @@ static bool may_use_cpu(const batch_pipeline *pipeline) {
          batch->cpu_work->device != pipeline->work->device;
 }
 
+bool pipeline_may_repeat(const batch_pipeline *pipeline, compute_status cause) {
+  return may_use_cpu(pipeline) && is_the_device(cause);
+}
+
 bool pipeline_give_up(batch_pipeline *pipeline) {
   compute_batch *batch = pipeline->batch;
   if (!may_use_cpu(pipeline)) return false;
@@ -169,7 +173,7 @@ static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
   compute_tensor *outputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
   compute_error error;
   compute_error_get(batch->context, &error);
-  if (!may_use_cpu(pipeline) || !is_the_device(cause)) return cause;
+  if (!pipeline_may_repeat(pipeline, cause)) return cause;
   if (!atomic_load(&pipeline->lost)) {
     fallback_note(batch->context, pipeline->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
                   "a batch of %lld items was repeated on the CPU: %s", (long long)slot->items,

@@ -581,6 +581,17 @@ class Examples(unittest.TestCase):
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("nothing:7", wrong.stderr)
 
+    def test_oscillator_is_near_the_exact_solution(self):
+        result = run("example_oscillator", folder="EXAMPLES", COMPUTE_DEVICE="cpu")
+        self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
+        self.assertLess(float(result.stdout.split()[-1]), 0.002)
+        self.assertEqual(run("example_oscillator", "3", folder="EXAMPLES").returncode, 2)
+
+    def test_least_squares_finds_the_certified_values(self):
+        result = run("example_least_squares", folder="EXAMPLES", COMPUTE_DEVICE="cpu")
+        self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
+        self.assertIn("b1 = 238.94212918, certified 238.94212918", result.stdout)
+
     def test_decode_says_what_is_wrong_with_its_model(self):
         self.assertEqual(run("example_decode", folder="EXAMPLES").returncode, 2)
         result = run("example_decode", nowhere("x.onnx"), "5", "1", folder="EXAMPLES")

@@ -404,6 +404,17 @@ static void of_batches(void **state) {
           compute_batch_run(batch, &run, NULL));
   REFUSED(compute_batch_run, compute_batch_sink, "options.sinks[0]", sink.reserved,
           compute_batch_run(batch, &run, NULL));
+  compute_batcher *batcher = NULL;
+  compute_batcher_options gathered = {0};
+  compute_batcher_submit_options submitted = {0};
+  const void *const one[] = {from};
+  void *const result[] = {to};
+  REFUSED(compute_batcher_create, compute_batcher_options, "options", gathered.reserved,
+          compute_batcher_create(batch, &gathered, &batcher));
+  assert_ok(compute_batcher_create(batch, &gathered, &batcher));
+  REFUSED(compute_batcher_submit, compute_batcher_submit_options, "options", submitted.reserved,
+          compute_batcher_submit(batcher, one, result, &submitted, NULL));
+  compute_batcher_release(batcher);
   compute_batch_release(batch);
 }
 

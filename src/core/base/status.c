@@ -20,6 +20,7 @@ static const status_row table[] = {
     ROW(COMPUTE_ERROR_WRONG_CONTEXT, "objects of different contexts"),
     ROW(COMPUTE_ERROR_WRONG_GRAPH, "a node of another graph"),
     ROW(COMPUTE_ERROR_INVALID_STATE, "not possible in the object's current state"),
+    ROW(COMPUTE_ERROR_BUSY, "too much work is waiting"),
     ROW(COMPUTE_ERROR_SHAPE, "shapes do not fit"),
     ROW(COMPUTE_ERROR_DTYPE, "unknown or unsuitable dtype"),
     ROW(COMPUTE_ERROR_NOT_DIFFERENTIABLE, "no gradient along this path"),

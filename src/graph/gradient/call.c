@@ -39,7 +39,7 @@ static compute_node arrived(const gradient_step *s, uint32_t call, uint32_t inde
   const compute_shape shape = build_at(s->graph, call + index)->shape;
   if (!dtype_is_float(dtype)) return BUILD_NONE;
   const compute_node gradient =
-      call + index <= s->walk->loss ? s->walk->gradient[call + index] : BUILD_NONE;
+      call + index < s->walk->capacity ? s->walk->gradient[call + index] : BUILD_NONE;
   return compute_node_is_valid(gradient) ? gradient : compute_full(s->graph, dtype, shape, 0);
 }
 

@@ -181,23 +181,6 @@ void gradient_mean(step *s) {
   gradient_give(s, 0, compute_broadcast(s->graph, share, shape));
 }
 
-/* The product of the other elements. It is y / x if no element is 0. If exactly one is 0, that
- * element gets the product of the others, and the rest get 0. If several are 0, all get 0. */
-void gradient_prod(step *s) {
-  compute_graph *graph = s->graph;
-  const compute_axes axes = reduced_axes(s);
-  node x = gradient_widen(s, operand(s)), zero = gradient_number(s, 0), one = gradient_number(s, 1);
-  node is_zero = compute_equal(graph, x, zero);
-  node zeros = compute_sum(graph, compute_cast(graph, is_zero, s->work), axes, true);
-  node safe = compute_select(graph, is_zero, one, x);
-  node product = compute_prod(graph, safe, axes, true);
-  node at_zero = compute_select(graph, compute_equal(graph, zeros, one), product, zero);
-  node elsewhere = compute_select(graph, compute_equal(graph, zeros, zero),
-                                  compute_div(graph, product, safe), zero);
-  node others = compute_select(graph, is_zero, at_zero, elsewhere);
-  gradient_give(s, 0, compute_mul(graph, gradient_widen(s, kept(s, s->upstream)), others));
-}
-
 /* Max and min: the elements that equal the extremum share the gradient evenly. */
 void gradient_extremum(step *s) {
   compute_graph *graph = s->graph;

@@ -98,7 +98,8 @@ typedef enum graph_whole_kind {
   WHOLE_BATCH_NORM,    /* operands: x, x − mean, 1 / deviation; then gain and bias, or NONE */
   WHOLE_CROSS_ENTROPY, /* operands: logits, their log-softmax, labels [batch, 1], and the values
                         * gathered at the labels */
-  WHOLE_CALL           /* operand: a call with the same value, recorded only for its gradient */
+  WHOLE_CALL,          /* operand: a call with the same value, recorded only for its gradient */
+  WHOLE_GATE           /* operand: a node with the same value, which passes the gradient on */
 } graph_whole_kind;
 
 #define GRAPH_WHOLE_OPERANDS 5
@@ -162,6 +163,8 @@ typedef struct graph_node {
   compute_tensor *tensor; /* OP_parameter; one reference */
   char *name;             /* or NULL; owned */
   graph_whole whole;      /* only for gradients */
+  bool checkpoint;        /* only for gradients: the nodes before it are computed again */
+  bool derived;           /* only for gradients: recorded by compute_gradients */
   graph_origin origin;    /* only for errors */
 } graph_node;
 

@@ -24,7 +24,6 @@ void train_record_release(train_record *record) {
   base_release(record->weights);
   base_release(record->gradients);
   base_release(record->nodes.shares);
-  base_release(record->segments);
   *record = (train_record){0};
 }
 

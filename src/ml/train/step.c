@@ -145,7 +145,6 @@ static void record_gradients(train_record *record) {
   train_record_scale(record);
   if (record->scale.id != 0) loss = compute_mul(graph, loss, record->scale);
   compute_gradients(graph, loss, record->weights, trainer->weight_count, record->gradients);
-  train_record_recompute(record);
 }
 
 /* Adds zeros from element *at of the vector up to element `to`. */

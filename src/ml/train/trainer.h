@@ -165,11 +165,6 @@ compute_status train_collect(const compute_trainer *trainer);
 
 /* ---- record.c ------------------------------------------------------------------------------ */
 
-/* A segment of the forward pass. Its nodes, except `result`, are not kept for the backward pass. */
-typedef struct train_segment {
-  uint32_t begin, end, result;
-} train_segment;
-
 /* A graph under construction. */
 typedef struct train_record {
   compute_trainer *trainer;
@@ -180,12 +175,10 @@ typedef struct train_record {
   size_t count;                      /* length of both arrays */
   compute_node statistics;           /* a group, or {0} */
   compute_node scale;
-  compute_node labelled;   /* bool: all labels are classes. {0} if the loss has no labels, or if
+  compute_node labelled; /* bool: all labels are classes. {0} if the loss has no labels, or if
                             * the device itself reports a bad label before it continues */
-  size_t forward_end;      /* number of nodes of the forward pass and loss */
-  train_segment *segments; /* or NULL */
-  size_t segment_count;
-  bool apart; /* local to this process, even in a group */
+  size_t forward_end;    /* number of nodes of the forward pass and loss */
+  bool apart;            /* local to this process, even in a group */
 } train_record;
 
 /* Starts and releases a record. Builder errors stay in the graph. */
@@ -226,9 +219,6 @@ compute_status train_inference(compute_trainer *trainer, int64_t items, bool tar
 
 /* Applies the model. With COMPUTE_TRAIN_RECOMPUTE it is divided into segments. */
 compute_node train_record_model(train_record *record, compute_node x, compute_forward *forward);
-
-/* Makes the recorded gradients use duplicates of the segments' nodes. */
-void train_record_recompute(train_record *record);
 
 /* ---- update.c: from gradients to new weights ----------------------------------------------- */
 
