@@ -24,7 +24,7 @@ count() {
   COMPUTE_CPU_ISA=$1 "qemu-$processor" -cpu "$cpu" -L "/usr/$processor-linux-gnu" \
     -E "LD_LIBRARY_PATH=$folders" -E COMPUTE_THREADS=1 -E COMPUTE_DEVICE=cpu -E COMPUTE_BLAS=none \
     -E COMPUTE_CACHE_LIMIT=0 -plugin "$work/count.so" "$work/products" "${@:2}" 2>&1 |
-    awk '/^instructions/ { n = $2 } /^[0-9a-f]{8}$/ { t = $0 } { all = all $0 "\n" }
+    awk '/^instructions/ { n = $2 } length == 8 && /^[0-9a-f]+$/ { t = $0 } { all = all $0 "\n" }
       END { if (n && t) print n, t; else printf "%s", all >"/dev/stderr" }'
 }
 echo "# $("qemu-$processor" --version | head -1), -cpu $cpu; $(git -C "$tree" rev-parse --short HEAD)"

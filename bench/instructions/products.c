@@ -43,7 +43,7 @@ static compute_status build(compute_device *device, compute_graph *g, const prod
   const compute_node none = {0}, b = compute_parameter(g, held[0]);
   io[0] = compute_input(g, left, COMPUTE_SHAPE(p->m, p->k));
   const compute_quantized_options four = {.bits = 4, .block = 32};
-  io[1] = few     ? compute_quantized_matmul(g, io[0], b, compute_parameter(g, held[1]), none, &four)
+  io[1] = few ? compute_quantized_matmul(g, io[0], b, compute_parameter(g, held[1]), none, &four)
           : bytes ? compute_matmul_integer(g, io[0], b, none, none)
                   : compute_matmul(g, io[0], b);
   return COMPUTE_OK;

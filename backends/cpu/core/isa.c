@@ -172,8 +172,8 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (problem) *problem = NULL;
   const cpu_isa *best = NULL;
   if (forced && strcmp(forced, "scalar") == 0) forced = BASELINE_NAME;
-  static const char *const names[] = {BASELINE_NAME, "neon", "dotprod", "i8mm", "bf16", "rvv",
-                                      "simd128",     "avx2", "avx512",  "amx"};
+  static const char *const names[] = {BASELINE_NAME, "neon",    "dotprod", "i8mm",   "bf16",
+                                      "rvv",         "simd128", "avx2",    "avx512", "amx"};
   bool known = false;
   for (size_t i = 0; forced && i < sizeof names / sizeof *names; i++)
     known = known || strcmp(forced, names[i]) == 0;

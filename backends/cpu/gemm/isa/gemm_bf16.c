@@ -13,12 +13,11 @@
 #if defined(__AVX512BF16__)
 #define GEMM_MULTIPLY_ADD(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
-#define GEMM_PAIRS(x)              vreinterpretq_bf16_f32((float32x4_t)(x))
-#define GEMM_MULTIPLY_ADD(a, b, c) ((gemm_vector)vbfdotq_f32(c, GEMM_PAIRS(a), GEMM_PAIRS(b)))
-#define GEMM_MULTIPLY_SQUARES(a, b, c)                                                             \
-  ((gemm_vector)vbfmmlaq_f32(c, GEMM_PAIRS(a), GEMM_PAIRS(b)))
+#define GEMM_PAIRS(x)                  vreinterpretq_bf16_f32((float32x4_t)(x))
+#define GEMM_MULTIPLY_ADD(a, b, c)     ((gemm_vector)vbfdotq_f32(c, GEMM_PAIRS(a), GEMM_PAIRS(b)))
+#define GEMM_MULTIPLY_SQUARES(a, b, c) ((gemm_vector)vbfmmlaq_f32(c, GEMM_PAIRS(a), GEMM_PAIRS(b)))
 #endif
-#define GEMM_REPEAT(x)             ((gemm_vector)((gemm_word_vector){0} + (x)))
+#define GEMM_REPEAT(x) ((gemm_vector)((gemm_word_vector){0} + (x)))
 typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
 
 #include "gemm_stored_bf16.h"

@@ -59,8 +59,8 @@ GEMM_INLINE void gemm_add_squares(const int rows, const int vectors, const cpu_g
     GEMM_UNROLL
     for (int i = 0; i < even; i += 2) {
       const int next = i + 1 < rows ? i + 1 : i;
-      const gemm_vector words = gemm_take_square(left[i / 3] + i % 3 * a_row,
-                                                 left[next / 3] + next % 3 * a_row);
+      const gemm_vector words =
+          gemm_take_square(left[i / 3] + i % 3 * a_row, left[next / 3] + next % 3 * a_row);
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) {
         square[i][v] = GEMM_MULTIPLY_SQUARES(words, right[2 * v], square[i][v]);
