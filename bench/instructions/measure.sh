@@ -27,7 +27,8 @@ count() {
     awk '/^instructions/ { n = $2 } length == 8 && /^[0-9a-f]+$/ { t = $0 } { all = all $0 "\n" }
       END { if (n && t) print n, t; else printf "%s", all >"/dev/stderr" }'
 }
-echo "# $("qemu-$processor" --version | head -1), -cpu $cpu; $(git -C "$tree" rev-parse --short HEAD)"
+echo "# $("qemu-$processor" --version | head -1), -cpu $cpu"
+echo "# commit $(git -C "$tree" rev-parse --short HEAD)"
 echo "# $(date -u +%F), $(${CC:-$processor-linux-gnu-gcc} --version | head -1)"
 echo "# KIND M N K: instructions of a product, and a checksum of its result"
 for product in "f32 128 256 256" "bf16 128 256 256" "u8i8 128 256 256" "i8i8 128 256 256" \

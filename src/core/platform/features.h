@@ -18,7 +18,7 @@ typedef enum platform_feature {
 #include <sys/auxv.h>
 
 /* Returns true if the processor has the feature and the system saves its registers. Any thread may
- * call it. Bits of Linux's hwcap.h, which older headers lack. */
+ * call it. The bits are numbers here, because older headers lack their names. */
 static inline bool platform_has(platform_feature feature) {
 #if defined(__aarch64__)
   switch (feature) {
