@@ -14,7 +14,9 @@ PAUSE, LONG_PAUSE = 0.002, 0.06  # ONNX Runtime's threads spin for up to 0.06 s
 LIMIT = 30  # seconds for an answer
 CASES_A_PROCESS = 25
 SHORT = 20.0  # microseconds: calls from Python count in shorter runs
-NARROWER = {"avx2": ("scalar",), "avx512": ("scalar", "avx2"), "amx": ("scalar", "avx2", "avx512"), "neon": ("scalar",)}
+NARROWER = {"avx2": ("scalar",), "avx512": ("scalar", "avx2"), "amx": ("scalar", "avx2", "avx512"), "neon": ("scalar",),
+            "dotprod": ("neon",), "i8mm": ("neon", "dotprod"), "bf16": ("neon", "dotprod", "i8mm"),
+            "rvv": ("scalar",)}
 # The figures that put a case on a list, and their limits.
 LIMITS = {"slowdown": 1.5, "prediction": 4.0, "threads": 2.0, "isa": 1.1}
 MEMORY = 4 << 20  # bytes; an engine's code alone takes as much

@@ -270,6 +270,10 @@ bool open_device(fixture *f, int32_t threads, const char *isa, const char *blas)
 const device_kind device_kinds[] = {{.isa = "scalar", .blas = "none"},
                                     {.isa = "avx2"},
                                     {.isa = "avx512"},
+                                    {.isa = "dotprod"},
+                                    {.isa = "i8mm"},
+                                    {.isa = "bf16"},
+                                    {.isa = "rvv"},
 #ifdef CPU_HAS_AVX2
                                     {.isa = "avx2", .bytes = &cpu_gemm_pairs_avx2},
 #endif

@@ -111,7 +111,7 @@ FIXTURE_INLINE void fixture_close(fixture *f) {
 }
 
 /* The instruction sets under test, NULL-terminated. */
-static const char *const fixture_sets[] = {"scalar", "avx2", "avx512", NULL};
+static const char *const fixture_sets[] = {"scalar", "avx2", "avx512", "rvv", NULL};
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # libcompute for another processor: the core, the CPU module and their tests, cross-built and run
-# under qemu-user. This takes some thirty times as long as native code, so only some tests run.
-# Started by ctest: TREE BUILD_DIR SCRATCH_DIR PROCESSOR, which is aarch64 or riscv64. Exits with 77
+# under qemu-user. This takes some thirty times as long as native code, so only some tests run. They
+# run on several processors: with all instructions that kernels choose at run time, with some, and
+# with none. Started by ctest: TREE BUILD_DIR SCRATCH_DIR PROCESSOR, which is aarch64 or riscv64. Exits with 77
 # if something is missing.
 set -euo pipefail
 tree=$1 processor=$4 folder=$2/$4
@@ -12,6 +13,7 @@ quietly() { "$@" >"$folder/log" 2>&1 || { tail -50 "$folder/log"; echo "failed: 
 
 target=$processor-linux-gnu compiler=$processor-linux-gnu-gcc
 needs "$compiler" "gcc-$target"
+cross=$compiler
 [[ -e /usr/$target/include/stdio.h ]] || skip "no C library for $processor (Debian: libc6-dev-*-cross)"
 needs "qemu-$processor" qemu-user
 unset CFLAGS LDFLAGS LD_LIBRARY_PATH
@@ -28,6 +30,7 @@ aarch64)
   export PKG_CONFIG_LIBDIR=$root/usr/lib/$target/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
   options=(-DCMAKE_LIBRARY_ARCHITECTURE="$target")
   tests=(cpu_quantized_gemm)
+  models=("max bf16" "cortex-a76 dotprod" "cortex-a53 neon")
   ;;
 riscv64)
   # Debian 12 has no packages for it. Without cpu_quantized_gemm: portable C sums four rows with
@@ -43,6 +46,17 @@ riscv64)
   export PKG_CONFIG_LIBDIR=$root/lib/pkgconfig
   options=(-DCMAKE_C_FLAGS="-isystem $root/include" -DCMAKE_PREFIX_PATH="$root")
   tests=()
+  models=("rv64,v=false scalar")
+  # GCC 12 makes no vectors. Clang 17 or newer does, and so does GCC 14.
+  for clang in clang-{23..17}; do command -v "$clang" >/dev/null && break; done
+  if command -v "$clang" >/dev/null; then
+    cross=$clang
+    options+=(-DCMAKE_C_COMPILER_TARGET="$target")
+    models=("rv64,v=true,vext_spec=v1.0,vlen=128 rvv" "rv64,v=true,vext_spec=v1.0,vlen=256 rvv"
+      "rv64,v=false scalar")
+  else
+    echo "without RISC-V's vectors: no clang 17 or newer"
+  fi
   ;;
 *) echo "unknown processor: $processor"; exit 1 ;;
 esac
@@ -51,7 +65,7 @@ touch "$root/complete"
 # The CPU module at -O2: GCC 12 for aarch64 does not end with the running sums of f64 at -O1.
 quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_C_FLAGS_RELEASE=-O1 -DCOMPUTE_CPU_OPTIMISATION=-O2 \
-  -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$processor" -DCMAKE_C_COMPILER="$compiler" \
+  -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$processor" -DCMAKE_C_COMPILER="$cross" \
   -DCMAKE_FIND_ROOT_PATH="$root" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
   -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY \
   -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-$processor;-L;/usr/$target;-E;LD_LIBRARY_PATH=$libraries" \
@@ -60,9 +74,26 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release 
 # reference.
 tests+=(base_error type_shape kernel_program device_pool tensor_tensor graph_builders io_npz
   cpu_interpreter cpu_map cpu_conv_direct cpu_requantize operations_cast plan_run public_use)
-quietly cmake --build "$folder/build" --target compute "${tests[@]}"
+products=(cpu_gemm cpu_gemm_runs cpu_gemm_narrow)
+quietly cmake --build "$folder/build" --target compute "${tests[@]}" "${products[@]}"
 kind=$(readelf -h "$folder/build/lib/libcompute.so" | sed -n 's/ *Machine: *//p')
 [[ $kind == "$architecture" ]] || { echo "libcompute.so is for $kind"; exit 1; }
+"$compiler" -I"$tree/include" -o "$folder/processor" "$tree/tests/install/processor.c" \
+  -L"$folder/build/lib" -lcompute -Wl,--allow-shlib-undefined
 cd "$folder/build"
-ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
-  --tests-regex "^($(IFS='|'; echo "${tests[*]}"))\$"
+run_tests() {
+  ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
+    --tests-regex "^($(IFS='|'; echo "$*"))\$"
+}
+for model in "${models[@]}"; do
+  read -r cpu expected <<<"$model"
+  export QEMU_CPU=$cpu
+  found=$("qemu-$processor" -L "/usr/$target" -E "LD_LIBRARY_PATH=$folder/build/lib:$libraries" \
+    "$folder/processor") || { echo "no product on $cpu: $found"; exit 1; }
+  echo "$cpu: $found"
+  [[ $found == "$expected -3264000" ]] || { echo "expected on $cpu: $expected -3264000"; exit 1; }
+  # One sample in 40: the products repeat their samples with each set that the processor has.
+  COMPUTE_TEST_SAMPLES=40 run_tests "${products[@]}"
+done
+export QEMU_CPU=${models[0]% *}
+run_tests "${tests[@]}"

@@ -36,9 +36,10 @@ typedef struct rows_unit {
 
 /* ---- The data -------------------------------------------------------------------------------- */
 
-/* The dot products of four bytes replace i8 data x by x + 128 (gemm_pack_words.h). */
+/* The dot products of four bytes replace i8 data x by x + 128, or u8 data by x - 128
+ * (gemm_pack_words.h). */
 static bool is_shifted(const cpu_conv *conv) {
-  return conv->type->group == 4 && conv->input[0].dtype == COMPUTE_I8;
+  return cpu_gemm_shifts_left(conv->type, conv->input[0].dtype);
 }
 
 /* The byte that represents 0. */

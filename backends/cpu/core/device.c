@@ -239,7 +239,9 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
   info->priority = 0;
   info->capabilities = COMPUTE_CAPABILITY_UNIFIED_MEMORY | COMPUTE_CAPABILITY_F64 |
                        COMPUTE_CAPABILITY_COMPUTE | COMPUTE_CAPABILITY_HOST;
+#ifdef CPU_HAS_AVX2
   if (device->isa->vector_bytes >= 32) info->capabilities |= COMPUTE_CAPABILITY_AVX2;
+#endif
   if (device->isa->vector_bytes >= 64) info->capabilities |= COMPUTE_CAPABILITY_AVX512;
   if (device->isa->gemm->bf16) info->capabilities |= COMPUTE_CAPABILITY_BF16;
   info->compute_units = (uint32_t)device->threads;

@@ -10,6 +10,7 @@
 #include <cpuid.h>
 #endif
 
+#include "core/platform/features.h"
 #include "gemm/isa/gemm_table.h"
 #include "program/isa/tile_table.h"
 
@@ -70,6 +71,35 @@ static bool has_amx(void) {
 }
 #endif
 
+/* Dot products of bytes, products of bytes by USMMLA, and products of bf16; each with the ones
+ * before it. */
+#ifdef CPU_DOTS_SCALAR
+static bool has_dotprod(void) {
+  return platform_has(PLATFORM_DOTPROD);
+}
+static const cpu_gemm_table gemm_dotprod = GEMM_TABLE(scalar, dots);
+#endif
+#ifdef CPU_I8MM_SCALAR
+static bool has_i8mm(void) {
+  return has_dotprod() && platform_has(PLATFORM_I8MM);
+}
+static const cpu_gemm_table gemm_i8mm = GEMM_TABLE(scalar, dots_i8mm);
+#endif
+#ifdef CPU_BF16_SCALAR
+static bool has_bf16(void) {
+  return has_i8mm() && platform_has(PLATFORM_BF16);
+}
+static const cpu_gemm_table gemm_bf16 = {GEMM_TYPES(scalar, dots_i8mm),
+                                         .bf16 = &cpu_gemm_bf16_scalar};
+#endif
+
+#ifdef CPU_HAS_RVV
+static bool has_rvv(void) {
+  return platform_has(PLATFORM_RVV);
+}
+static const cpu_gemm_table gemm_rvv = GEMM_TABLE(rvv, pairs);
+#endif
+
 #ifdef CPU_HAS_AVX512
 static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512, pairs);
 #endif
@@ -123,6 +153,18 @@ static const struct {
 #ifdef CPU_HAS_AVX2
     {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2}},
 #endif
+#ifdef CPU_HAS_RVV
+    {has_rvv, {"rvv", 32, &cpu_tile_table_rvv, &gemm_rvv}},
+#endif
+#ifdef CPU_BF16_SCALAR
+    {has_bf16, {"bf16", 16, &cpu_tile_table_scalar, &gemm_bf16}},
+#endif
+#ifdef CPU_I8MM_SCALAR
+    {has_i8mm, {"i8mm", 16, &cpu_tile_table_scalar, &gemm_i8mm}},
+#endif
+#ifdef CPU_DOTS_SCALAR
+    {has_dotprod, {"dotprod", 16, &cpu_tile_table_scalar, &gemm_dotprod}},
+#endif
     {has_scalar, {BASELINE_NAME, 16, &cpu_tile_table_scalar, &gemm_scalar}},
 };
 
@@ -130,7 +172,8 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (problem) *problem = NULL;
   const cpu_isa *best = NULL;
   if (forced && strcmp(forced, "scalar") == 0) forced = BASELINE_NAME;
-  static const char *const names[] = {BASELINE_NAME, "neon", "simd128", "avx2", "avx512", "amx"};
+  static const char *const names[] = {BASELINE_NAME, "neon",    "dotprod", "i8mm",   "bf16",
+                                      "rvv",         "simd128", "avx2",    "avx512", "amx"};
   bool known = false;
   for (size_t i = 0; forced && i < sizeof names / sizeof *names; i++)
     known = known || strcmp(forced, names[i]) == 0;
@@ -144,6 +187,7 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (forced && problem)
     *problem =
         known ? "this machine or build does not have the instruction set named by COMPUTE_CPU_ISA"
-              : "COMPUTE_CPU_ISA must be scalar, neon, simd128, avx2, avx512 or amx";
+              : "COMPUTE_CPU_ISA must be scalar, neon, dotprod, i8mm, bf16, rvv, simd128, avx2, "
+                "avx512 or amx";
   return best;
 }

@@ -85,8 +85,9 @@ static bool can_read_a(const gemm_problem *problem) {
   const gemm_operand *a = &problem->a;
   const int32_t group = problem->type->group;
   if (group == 1) return is_native(problem, a);
-  const bool as_is = a->dtype == COMPUTE_BF16 ||
-                     (group == 4 && a->dtype == COMPUTE_U8 && problem->b.dtype == COMPUTE_I8);
+  const bool as_is =
+      a->dtype == COMPUTE_BF16 || (group == 4 && !cpu_gemm_shifts_left(problem->type, a->dtype) &&
+                                   problem->b.dtype == COMPUTE_I8);
   return as_is && a->column == 1 && a->row % group == 0 && problem->elements % group == 0;
 }
 

@@ -69,8 +69,10 @@ bool emulator_buffer_intact(const emulator_buffer *buffer) {
 
 /* Most of the time of a kernel with barriers is spent switching. swapcontext saves the signal mask
  * with a system call each time; the compiler's own jumps do not. Sanitizers can follow only
- * swapcontext. */
+ * swapcontext, and Clang has no such jumps for RISC-V. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define FOLLOWED 1
+#elif defined __clang__ && defined __riscv
 #define FOLLOWED 1
 #elif defined __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)

@@ -32,6 +32,8 @@
 #define FMA(a, b, c) ((pack)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
 #elif defined(__aarch64__)
 #define FMA(a, b, c) ((pack)vfmaq_f64((float64x2_t)(c), (float64x2_t)(a), (float64x2_t)(b)))
+#elif defined(__riscv_v) && defined(__clang__)
+#define FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
 #else
 #define FMA(a, b, c) ((a) * (b) + (c))
 #endif

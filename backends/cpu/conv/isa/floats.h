@@ -18,10 +18,16 @@
 #define VECTOR_BYTES                 32
 #define MULTIPLY_ADD_FLOATS(a, b, c) _mm256_fmadd_ps(a, b, c)
 #else
+#if defined(__riscv_v)
+#define VECTOR_BYTES 32
+#else
 #define VECTOR_BYTES 16
+#endif
 #if defined(__aarch64__)
 #define MULTIPLY_ADD_FLOATS(a, b, c)                                                               \
   ((floats)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#elif defined(__riscv_v) && defined(__clang__)
+#define MULTIPLY_ADD_FLOATS(a, b, c) __builtin_elementwise_fma(a, b, c)
 #else
 #define MULTIPLY_ADD_FLOATS(a, b, c) ((a) * (b) + (c))
 #endif

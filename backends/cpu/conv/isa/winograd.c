@@ -18,7 +18,7 @@
 
 #if defined(__AVX512F__)
 #define WINOGRAD_BYTES 64
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) || defined(__riscv_v)
 #define WINOGRAD_BYTES 32
 #else
 #define WINOGRAD_BYTES 16

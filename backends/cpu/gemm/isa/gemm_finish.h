@@ -34,8 +34,10 @@ GEMM_INLINE gemm_vector gemm_load_some(const gemm_stored *from, int64_t count) {
   return gemm_load(from);
 }
 GEMM_INLINE void gemm_store_some(gemm_stored *to, gemm_vector x, int64_t count) {
-  (void)count;
-  gemm_store(to, x);
+  if (count == GEMM_LANES)
+    gemm_store(to, x);
+  else
+    for (int64_t j = 0; j < count; j++) to[j] = gemm_narrow((float)x[j]);
 }
 GEMM_INLINE gemm_stored gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
   const gemm_stored *a = f->a, *b = f->b, *c = f->c;

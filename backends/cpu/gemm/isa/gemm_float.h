@@ -30,6 +30,8 @@
 #elif defined(__aarch64__)
 #define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
   ((gemm_vector)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#elif defined(__riscv_v) && defined(__clang__)
+#define GEMM_MULTIPLY_ADD(a, b, c) __builtin_elementwise_fma(a, b, c)
 #else
 #define GEMM_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif

@@ -6,7 +6,8 @@
  * k.
  *
  * Bytes of the wrong sign are shifted by 128, by flipping their highest bit: a' = a + 128 for an i8
- * in A, b' = b − 128 for a u8 in B. With shifts s of A and t of B, each 128 or 0, the product is
+ * in A, b' = b − 128 for a u8 in B. With GEMM_SIGNED_LEFT, a u8 in A is shifted as in B, so s is
+ * −128. With shifts s of A and t of B, each 128, −128 or 0, the product is
  *
  *   sum of (a' − s)(b' + t) = sum of a' b' + (t · sum of a' − k s t) − s · sum of b'
  *
@@ -51,7 +52,8 @@ typedef struct gemm_line_source {
   uint8_t flip; /* XORed with every byte: the highest bit, or 0 */
 } gemm_line_source;
 
-#ifdef GEMM_BF16
+#if defined(GEMM_BF16) && defined(__AVX512BW__)
+#define GEMM_VECTOR_PACKING
 #include "gemm_pack_bf16.h"
 #else
 /* Loads the first `count` ≤ 16 bytes and flips them; zeros follow. */
@@ -67,17 +69,21 @@ GEMM_INLINE gemm_bytes gemm_take_bytes(const uint8_t *from, int64_t count, uint8
   return bytes ^ flips;
 }
 
+#ifndef GEMM_BF16
 /* Widens eight bytes. */
 GEMM_INLINE gemm_words gemm_widen(gemm_half_bytes bytes, bool is_signed) {
   if (!is_signed) return (gemm_words) __builtin_convertvector(bytes, gemm_shorts);
   return (gemm_words) __builtin_convertvector((gemm_signed_bytes)bytes, gemm_signed_shorts);
 }
+#endif
 
 /* Loads four words of neighbours along k. */
 GEMM_INLINE gemm_words gemm_take_words(const gemm_unit *from, int64_t count,
                                        const gemm_line_source *source) {
 #if GEMM_GROUP == 4
   return (gemm_words)gemm_take_bytes(from, count, source->flip);
+#elif defined(GEMM_BF16)
+  return (gemm_words)gemm_take_bytes((const uint8_t *)from, 2 * count, source->flip);
 #else
   gemm_half_bytes bytes = {0};
   if (count > 0) memcpy(&bytes, from, (size_t)(count < 8 ? count : 8));
@@ -117,9 +123,16 @@ static void gemm_turn_lines(uint32_t *to, const gemm_line_source *source) {
   }
 }
 
-/* Makes sixteen words from GEMM_GROUP runs of sixteen bytes. */
+/* Makes words from GEMM_GROUP runs of sixteen bytes: one for each element of a run. */
+enum { GEMM_WOVEN = 16 / sizeof(gemm_unit) };
 GEMM_INLINE void gemm_weave(gemm_words word[GEMM_WORDS], const gemm_bytes row[GEMM_GROUP],
                             bool is_signed) {
+#ifdef GEMM_BF16
+  const gemm_shorts even = (gemm_shorts)row[0], odd = (gemm_shorts)row[1];
+  (void)is_signed;
+  word[0] = (gemm_words)__builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11);
+  word[1] = (gemm_words)__builtin_shufflevector(even, odd, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
   const gemm_bytes low = __builtin_shufflevector(row[0], row[1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
                                                  5, 21, 6, 22, 7, 23);
   const gemm_bytes high = __builtin_shufflevector(row[0], row[1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
@@ -143,14 +156,15 @@ GEMM_INLINE void gemm_weave(gemm_words word[GEMM_WORDS], const gemm_bytes row[GE
   GEMM_UNROLL
   for (int i = 0; i < GEMM_WORDS; i++) word[i] = gemm_widen(part[i], is_signed);
 #endif
+#endif
 }
 
 /* For sources with contiguous rows or columns. Prefetches rows of k further on at the same time. */
 static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
-  enum { PIECE = 16, AHEAD = 8 * GEMM_GROUP };
+  enum { PIECE = GEMM_WOVEN, AHEAD = 8 * GEMM_GROUP };
   const int64_t width = source->width;
   for (int64_t p = 0; p < source->k; p += GEMM_GROUP, to += width) {
-    const uint8_t *from = source->from + p * source->step;
+    const gemm_unit *from = source->from + p * source->step;
     for (int64_t j = 0; j < width; j += PIECE) {
       gemm_bytes row[GEMM_GROUP];
       gemm_words word[GEMM_WORDS];
@@ -159,11 +173,12 @@ static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
       for (int g = 0; g < GEMM_GROUP; g++) {
         const bool exists = p + g < source->k;
         if (p + g + AHEAD < source->k) __builtin_prefetch(from + (g + AHEAD) * source->step + j);
-        row[g] = gemm_take_bytes(from + g * source->step + j, exists ? count : 0, source->flip);
+        row[g] = gemm_take_bytes((const uint8_t *)(from + g * source->step + j),
+                                 exists ? count * (int64_t)sizeof *from : 0, source->flip);
       }
       gemm_weave(word, row, source->is_signed);
       if (columns == PIECE)
-        memcpy(to + j, word, sizeof word);
+        memcpy(to + j, word, PIECE * sizeof *to);
       else
         memcpy(to + j, word, (size_t)columns * sizeof *to);
     }
@@ -229,10 +244,15 @@ static void gemm_pack_lines(uint32_t *to, const gemm_line_source *source, bool r
 #endif
 }
 
-/* 128 if the operand's bytes are shifted by 128, else 0. */
+/* The shift s or t of an operand's bytes, modulo 2^32. */
 GEMM_INLINE uint32_t gemm_shift_of(compute_dtype dtype, bool right) {
-  const bool wrong = right ? dtype == COMPUTE_U8 : dtype == COMPUTE_I8;
-  return GEMM_GROUP == 4 && wrong ? GEMM_SHIFT : 0;
+#ifdef GEMM_SIGNED_LEFT
+  const uint32_t left = dtype == COMPUTE_U8 ? 0u - GEMM_SHIFT : 0;
+#else
+  const uint32_t left = dtype == COMPUTE_I8 ? GEMM_SHIFT : 0;
+#endif
+  if (GEMM_GROUP != 4) return 0;
+  return !right ? left : dtype == COMPUTE_U8 ? GEMM_SHIFT : 0;
 }
 
 /* Copies `count` elements of A, `step` apart, into the parts of words. */
@@ -281,7 +301,7 @@ static void gemm_pack_word_rows(void *packed, int64_t row, int64_t outer, int64_
     gemm_weave_rows(packed, outer, inner, source, flip);
     return;
   }
-#elif defined(GEMM_BF16)
+#elif defined(GEMM_VECTOR_PACKING)
   if (source->outer == 1 && row == 2 * GEMM_GROUP && inner <= row) {
     gemm_weave_pixels(packed, outer, inner, source);
     return;
@@ -315,7 +335,7 @@ static void gemm_pack_words(void *packed, bool right, int64_t sides, int64_t k,
   uint32_t *to = packed;
   int64_t t = 0, first = 0;
   part.from = source->data;
-#ifdef GEMM_BF16
+#ifdef GEMM_VECTOR_PACKING
   if (right && part.along == 1) {
     t = sides / GEMM_COLUMNS;
     first = t * GEMM_COLUMNS;

@@ -4,8 +4,6 @@
 #ifndef CPU_GEMM_STORED_BF16_H
 #define CPU_GEMM_STORED_BF16_H
 
-#define GEMM_LOSES 1 /* denormals */
-
 #include "program/isa/math_base.h"
 
 typedef uint16_t gemm_stored;
@@ -13,6 +11,38 @@ typedef uint16_t gemm_stored;
 GEMM_INLINE float gemm_widen(gemm_stored bits) {
   return convert_bf16_to_f32(bits);
 }
+GEMM_INLINE gemm_stored gemm_narrow(float x) {
+  return convert_f32_to_bf16(x);
+}
+
+#if defined(__aarch64__)
+#define GEMM_LOSES 0 /* BFCVTN keeps denormals */
+
+GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
+  return (gemm_vector)vshll_n_u16(vld1_u16(from), 16);
+}
+GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
+  (void)x;
+  return 0;
+}
+GEMM_INLINE unsigned gemm_tiny(gemm_vector x) {
+  return gemm_lost(x);
+}
+GEMM_INLINE unsigned gemm_tiny_rows(const int rows, const int vectors, const gemm_stored *from,
+                                    int64_t row) {
+  (void)rows, (void)vectors, (void)from, (void)row;
+  return 0;
+}
+GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
+  vst1_u16(to, vreinterpret_u16_bf16(vcvt_bf16_f32(x)));
+}
+GEMM_INLINE void gemm_store_two(gemm_stored *to, gemm_vector x, gemm_vector next) {
+  gemm_store(to, x);
+  gemm_store(to + GEMM_LANES, next);
+}
+#else
+#define GEMM_LOSES 1 /* denormals */
+
 GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from));
   return (gemm_vector)_mm512_slli_epi32(bits, 16);
@@ -20,9 +50,6 @@ GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
 GEMM_INLINE gemm_vector gemm_load_first(const gemm_stored *from, int64_t count) {
   const __m256i bits = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), from);
   return (gemm_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
-}
-GEMM_INLINE gemm_stored gemm_narrow(float x) {
-  return convert_f32_to_bf16(x);
 }
 /* Mask of elements that the conversion below would flush to zero: denormals, which are rare. */
 GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
@@ -70,5 +97,6 @@ GEMM_INLINE unsigned gemm_tiny_rows(const int rows, const int vectors, const gem
   }
   return _mm512_cmplt_epu16_mask(least, _mm512_set1_epi16(2 * GEMM_TINY_BITS - 1));
 }
+#endif
 
 #endif

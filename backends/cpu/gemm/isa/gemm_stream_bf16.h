@@ -6,24 +6,60 @@
 #define GEMM_STREAM_PARTS 1
 #include "gemm_stream_parts.h"
 
-/* Loads up to 32 elements of a row of B. */
-GEMM_INLINE __m512i gemm_load_halves(const uint16_t *from, int64_t count) {
+#if defined(__aarch64__)
+typedef uint16x8_t gemm_halves;
+
+/* Loads up to GEMM_COLUMNS elements of a row of B; zeros follow. */
+GEMM_INLINE gemm_halves gemm_load_halves(const uint16_t *from, int64_t count) {
+  uint16_t some[GEMM_COLUMNS] = {0};
+  if (count >= GEMM_COLUMNS) return vld1q_u16(from);
+  memcpy(some, from, (size_t)count * sizeof *from);
+  return vld1q_u16(some);
+}
+GEMM_INLINE void gemm_make_words(gemm_halves even, gemm_halves odd, gemm_vector words[2]) {
+  words[0] = (gemm_vector)vzip1q_u16(even, odd);
+  words[1] = (gemm_vector)vzip2q_u16(even, odd);
+}
+GEMM_INLINE gemm_vector gemm_load_sums(const float *from, int64_t count) {
+  gemm_vector x = {0};
+  memcpy(&x, from, (size_t)count * sizeof *from);
+  return x;
+}
+GEMM_INLINE void gemm_store_sums(float *to, gemm_vector x, int64_t count) {
+  memcpy(to, &x, (size_t)count * sizeof *to);
+}
+#else
+typedef __m512i gemm_halves;
+
+/* Loads up to GEMM_COLUMNS elements of a row of B; zeros follow. */
+GEMM_INLINE gemm_halves gemm_load_halves(const uint16_t *from, int64_t count) {
   return count >= GEMM_COLUMNS ? _mm512_loadu_si512((const void *)from)
                                : _mm512_maskz_loadu_epi16((UINT32_C(1) << count) - 1, from);
 }
+GEMM_INLINE void gemm_make_words(gemm_halves even, gemm_halves odd, gemm_vector words[2]) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
+                                       39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(GEMM_LANES));
+  words[0] = (gemm_vector)_mm512_permutex2var_epi16(even, low, odd);
+  words[1] = (gemm_vector)_mm512_permutex2var_epi16(even, high, odd);
+}
+GEMM_INLINE gemm_vector gemm_load_sums(const float *from, int64_t count) {
+  return (gemm_vector)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from);
+}
+GEMM_INLINE void gemm_store_sums(float *to, gemm_vector x, int64_t count) {
+  _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)x);
+}
+#endif
 
-/* Adds the products with two rows of B to up to 32 columns of `rows` rows of C; `rows` is a
+/* Adds the products with two rows of B to up to GEMM_COLUMNS columns of `rows` rows of C; `rows` is a
  * constant. The second row may not exist. Prefetches rows further on at the same time. */
 GEMM_INLINE void gemm_stream_words(const int rows, const gemm_vector *left, const uint16_t *b,
                                    int64_t b_k, bool second, float *c, int64_t c_row,
                                    int64_t columns, int64_t ahead) {
-  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
-                                       39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(GEMM_LANES));
-  const __m512i even = gemm_load_halves(b, columns);
-  const __m512i odd = second ? gemm_load_halves(b + b_k, columns) : _mm512_setzero_si512();
-  const gemm_vector right[2] = {(gemm_vector)_mm512_permutex2var_epi16(even, low, odd),
-                                (gemm_vector)_mm512_permutex2var_epi16(even, high, odd)};
+  const gemm_halves none = {0};
+  gemm_vector right[2];
+  gemm_make_words(gemm_load_halves(b, columns), second ? gemm_load_halves(b + b_k, columns) : none,
+                  right);
   __builtin_prefetch(b + ahead * b_k);
   __builtin_prefetch(b + (ahead + 1) * b_k);
   GEMM_UNROLL
@@ -35,9 +71,8 @@ GEMM_INLINE void gemm_stream_words(const int rows, const gemm_vector *left, cons
       if (left_over >= GEMM_LANES) {
         *(gemm_vector_at *)to = GEMM_MULTIPLY_ADD(left[i], right[v], *(gemm_vector_at *)to);
       } else if (left_over > 0) {
-        const __mmask16 mask = (__mmask16)((1u << left_over) - 1);
-        const gemm_vector sum = (gemm_vector)_mm512_maskz_loadu_ps(mask, to);
-        _mm512_mask_storeu_ps(to, mask, (__m512)GEMM_MULTIPLY_ADD(left[i], right[v], sum));
+        const gemm_vector sum = gemm_load_sums(to, left_over);
+        gemm_store_sums(to, GEMM_MULTIPLY_ADD(left[i], right[v], sum), left_over);
       }
     }
   }

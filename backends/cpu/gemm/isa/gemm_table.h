@@ -106,6 +106,7 @@ typedef struct cpu_gemm_type {
   compute_dtype finishes; /* multiply accepts block->finish, with addends and results of this type.
                            * COMPUTE_DTYPE_NONE: it does not */
   bool requantizes;       /* multiply accepts block->requantize */
+  bool left_signed;       /* bytes in words of four are signed in A, too, not only in B */
   bool word_rows;         /* words of A are best packed as rows, if no terms are needed */
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
@@ -164,11 +165,19 @@ CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 CPU_DECLARE(cpu_gemm_type, cpu_gemm_pairs);
 extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512; /* if CPU_DOTS_<set> */
 extern const cpu_gemm_type cpu_gemm_bf16_avx512;                     /* if CPU_BF16_AVX512 */
+extern const cpu_gemm_type cpu_gemm_dots_scalar;      /* if CPU_DOTS_SCALAR (aarch64) */
+extern const cpu_gemm_type cpu_gemm_dots_i8mm_scalar; /* if CPU_I8MM_SCALAR */
+extern const cpu_gemm_type cpu_gemm_bf16_scalar;      /* if CPU_BF16_SCALAR */
 extern const cpu_gemm_type cpu_gemm_amx_bytes_avx512, cpu_gemm_amx_bf16_avx512; /* if CPU_AMX */
 
 /* True if this machine has AMX and the process may use it. Requests permission from the kernel once
  * for all threads of the process. Thread-safe. Only if CPU_AMX. */
 bool cpu_gemm_has_amx(void);
+
+/* `true` if bytes of A are shifted by 128 in words (gemm_pack_words.h). */
+static inline bool cpu_gemm_shifts_left(const cpu_gemm_type *type, compute_dtype dtype) {
+  return type->group == 4 && dtype == (type->left_signed ? COMPUTE_U8 : COMPUTE_I8);
+}
 
 /* The micro-kernels for an accumulate type; NULL if there are none. */
 static inline const cpu_gemm_type *cpu_gemm_type_of(const cpu_gemm_table *table,

@@ -83,10 +83,27 @@ GEMM_INLINE void gemm_place_rows(const int rows, const int each, const bool spre
   }
 }
 
+#ifdef GEMM_MULTIPLY_SQUARES
+#define GEMM_SQUARES 1
+#include "gemm_squares.h"
+#else
+#define GEMM_SQUARES 0
+#endif
+
 /* The loop along k. `layout` is a constant wherever this is inlined. */
 GEMM_INLINE void gemm_add_steps(const int rows, const int vectors, const gemm_layout layout,
                                 const cpu_gemm_block *tile, gemm_cursor at, int64_t steps,
                                 gemm_sums sum) {
+#ifdef GEMM_MULTIPLY_SQUARES
+  if (rows > 1 && (layout == GEMM_STRIDED || layout == GEMM_RUNS) && tile->a_k == 1) {
+    const int64_t even = steps / 2 * 2;
+    gemm_add_squares(rows, vectors, tile, at, even, sum);
+    at.a += even;
+    at.b += even * tile->b_k;
+    at.p += even;
+    steps -= even;
+  }
+#endif
   const bool spread = layout == GEMM_SPREAD, runs = layout == GEMM_RUNS || spread;
   const bool listed = layout == GEMM_LISTED || layout == GEMM_LISTED_COPYING;
   const bool copies = layout == GEMM_COPYING || layout == GEMM_LISTED_COPYING;

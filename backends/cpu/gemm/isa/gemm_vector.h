@@ -15,7 +15,8 @@
  * sums with 16 registers (AVX2: 6 × 16 f32), and 24 or 28 sums with 32 registers (NEON: 12 × 8,
  * AVX-512: 14 × 32). 8 sums would hide the latency of two multiply-adds per cycle.
  *
- * Vectors are GCC's, 16 bytes wide without AVX. A test may set GEMM_ROWS, to test AVX-512 tile
+ * Vectors are GCC's, 16 bytes wide without AVX. On RISC-V, vectors of 32 bytes are pairs of
+ * registers of 16 bytes or more, so they serve every width of register: 16 pairs, as with AVX2. A test may set GEMM_ROWS, to test AVX-512 tile
  * heights on a machine without AVX-512. */
 #ifndef CPU_GEMM_VECTOR_H
 #define CPU_GEMM_VECTOR_H
@@ -35,7 +36,7 @@
 
 #if defined(__AVX512F__) || defined(GEMM_AMX)
 #define GEMM_VECTOR_BYTES 64
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) || defined(__riscv_v)
 #define GEMM_VECTOR_BYTES 32
 #else
 #define GEMM_VECTOR_BYTES 16

@@ -71,7 +71,7 @@ typedef __mmask8 flags;
 
 #else
 typedef pack_mask flags;
-#if VECTOR_BYTES == 32
+#if defined(__AVX2__)
 #define PICK(f, a, b) _mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(f))
 #define ANY(f)        (_mm256_movemask_ps((__m256)(f)) != 0)
 #else

@@ -64,7 +64,7 @@
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) || defined(__riscv_v)
 #define VECTOR_BYTES 32
 #else
 #define VECTOR_BYTES 16
