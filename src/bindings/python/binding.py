@@ -28,7 +28,7 @@ METHODS = {
               "compute_model_input_at": "_input_at", "compute_model_output_at": "_output_at"},
     "Layer": {"compute_layer_initialize": "initialize", "compute_layer_save": "save", "compute_layer_load": "load",
               "compute_layer_parameter_at": "_parameter_at", "compute_layer_parameter_count": "_parameter_count",
-              "compute_layer_element_count": "element_count", "compute_layer_summary": "summary"},
+              "compute_layer_run": "run", "compute_layer_element_count": "element_count", "compute_layer_summary": "summary"},
     "Dataset": {"compute_dataset_split": "split", "compute_dataset_count": "__len__"},
     "Trainer": {"compute_trainer_step": "step", "compute_trainer_evaluate": "evaluate",
                 "compute_trainer_predict": "predict", "compute_trainer_save": "save", "compute_trainer_load": "load",
