@@ -21,6 +21,8 @@
 #include "compute/derivatives.h"
 #include "compute/dlpack.h"
 #include "compute/fft.h"
+#include "compute/eager_array.h"
+#include "compute/graph_array.h"
 #include "compute/graph_nn.h"
 #include "compute/kernel.h"
 #include "compute/route.h"

@@ -7,6 +7,7 @@
 #define COMPUTE_GRAPH_NN_H
 
 #include "compute/graph.h"
+#include "compute/sampling.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -158,12 +159,6 @@ COMPUTE_API compute_node compute_dropout(compute_graph *graph, compute_node x, d
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
-typedef enum compute_pad_mode {
-  COMPUTE_PAD_CONSTANT = 0,
-  COMPUTE_PAD_EDGE = 1,   /**< the first and last element repeated */
-  COMPUTE_PAD_REFLECT = 2 /**< mirrored, the edge itself not repeated; less than the axis's size */
-} compute_pad_mode;
-
 /** Adds `before` and `after` (≥ 0) elements along `axis`. COMPUTE_PAD_CONSTANT fills them with
  * `value`, which x's dtype must hold as in compute_full (graph.h), for compute_pad_i64 exactly; the
  * other modes ignore it. */
@@ -173,11 +168,6 @@ COMPUTE_API compute_node compute_pad(compute_graph *graph, compute_node x, int32
 COMPUTE_API compute_node compute_pad_i64(compute_graph *graph, compute_node x, int32_t axis,
                                          int64_t before, int64_t after, compute_pad_mode mode,
                                          int64_t value);
-
-typedef enum compute_upsample_mode {
-  COMPUTE_UPSAMPLE_NEAREST = 0,
-  COMPUTE_UPSAMPLE_BILINEAR = 1 /**< aligns pixel areas, not corners */
-} compute_upsample_mode;
 
 /** [n, c, h, w] → [n, c, height, width]. The plan computes the positions to read; the graph takes
  * no memory for them. */

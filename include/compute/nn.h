@@ -179,6 +179,14 @@ typedef struct compute_forward {
 COMPUTE_API compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph,
                                              compute_node x, compute_forward *forward);
 
+/** The network's result for x in inference, in a new tensor on x's device, which belongs to the
+ * caller. The layer keeps the plan for further runs with this shape, dtype and device, and reads its
+ * weights at each run; release the layer before its context closes. One call at a time for a
+ * layer. COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, the errors of compute_layer_apply and of
+ * compute_run; *result is unchanged on failure. */
+COMPUTE_API compute_status compute_layer_run(compute_layer *layer, const compute_tensor *x,
+                                             compute_tensor **result);
+
 /** One parameter or statistic; strings live as long as the layer. */
 typedef struct compute_layer_parameter {
   const char *name;       /**< "0.weight" */

@@ -54,6 +54,14 @@ COMPUTE_API compute_status compute_dataset_from_files(compute_context *context, 
 COMPUTE_API compute_status compute_dataset_from_csv(compute_context *context, const char *path,
                                                     int32_t target_column, compute_shape item,
                                                     compute_dataset **dataset);
+/** The same for numbers as targets: the columns target_columns[i] (negative: from the end), in this
+ * order, are the target, f32 [target_count]; the others are the input, in the file's order.
+ * COMPUTE_ERROR_INVALID_ARGUMENT for a column that is outside or named twice. */
+COMPUTE_API compute_status compute_dataset_from_csv_numbers(compute_context *context,
+                                                            const char *path,
+                                                            const int32_t *target_columns,
+                                                            size_t target_count, compute_shape item,
+                                                            compute_dataset **dataset);
 /** Splits off a part: `fraction` of the items, drawn by `seed`, becomes *second, the rest remains.
  * Both share the memory. */
 COMPUTE_API compute_status compute_dataset_split(compute_dataset *dataset, double fraction,
@@ -169,6 +177,14 @@ COMPUTE_API compute_status compute_trainer_step(compute_trainer *trainer,
                                                 const compute_tensor *inputs,
                                                 const compute_tensor *targets, double *loss);
 
+typedef struct compute_training_score {
+  int64_t items;
+  double loss;     /**< mean */
+  double accuracy; /**< NaN where the loss has none */
+  double seconds;
+  uint64_t reserved[4];
+} compute_training_score;
+
 typedef struct compute_training_progress {
   int64_t epoch, epochs; /**< from 0 */
   int64_t step, steps;   /**< of this epoch */
@@ -185,16 +201,17 @@ typedef struct compute_trainer_run_options {
   bool (*progress)(void *user, const compute_training_progress *progress);
   void *user;
   const char *checkpoint; /**< .safetensors or .npz, written after each epoch, by rename; or NULL */
-  uint64_t reserved[8];   /**< must be zero */
+  /** Scored in inference mode after each epoch, or NULL. The epoch with the smallest loss is the
+   * best; the first of equal ones. */
+  const compute_dataset *validation;
+  /** With `validation`: ends the run after this many epochs without a smaller loss; 0: never. */
+  int64_t patience;
+  /** With `validation`: the model gets the weights and statistics of the best epoch at the end, also
+   * of a run that is cancelled. The optimizer's state stays that of the last step. */
+  bool keep_best;
+  compute_training_score *best; /**< the validation score of the best epoch; may be NULL */
+  uint64_t reserved[4];         /**< must be zero */
 } compute_trainer_run_options;
-
-typedef struct compute_training_score {
-  int64_t items;
-  double loss;     /**< mean */
-  double accuracy; /**< NaN where the loss has none */
-  double seconds;
-  uint64_t reserved[4];
-} compute_training_score;
 
 /** Trains for epochs of shuffled batches; an incomplete last batch is dropped. In a group every
  * rank has the whole dataset, and uses its share of each batch. `score` (may be NULL) covers the

@@ -160,7 +160,7 @@ def main():
             if "direction" not in parameter and "variadic" not in parameter["type"]:
                 wrong.append(f"{name}: {parameter['name']} has no direction")
     with open(os.path.join(TREE, "src/graph/ops.def"), encoding="utf-8") as file:
-        rows = sum(line.startswith(("ELEMENTWISE(", "SCALED(", "STRUCTURAL(")) for line in file)
+        rows = sum(line.startswith(("ELEMENTWISE(", "SCALED(", "STRUCTURAL(", "COMPOSED(")) for line in file)
     if rows != len(about["operations"]):
         wrong.append(f"{len(about['operations'])} operations are described, the table has {rows}")
     count = check_program(about)

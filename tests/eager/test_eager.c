@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "compute/eager_array.h"
 #include "core/device/device.h"
 #include "plan/eager/eager.h"
 #include "graph/node/graph.h"

@@ -389,6 +389,38 @@ static void tables_have_their_label_in_any_column(void **state) {
   }
 }
 
+static void tables_have_numbers_as_targets(void **state) {
+  (void)state;
+  static const char text[] = "0.5,1,7.25\n-2,3,8.5\n";
+  static const int64_t order[] = {1, 0};
+  static const int32_t columns[] = {-1, 0}, twice[] = {0, -3}, outside[] = {3};
+  static const float wanted_inputs[] = {3, 1}, wanted_targets[] = {8.5f, -2, 7.25f, 0.5f};
+  const compute_batch_port one = {COMPUTE_F32, COMPUTE_SHAPE(1)},
+                           two = {COMPUTE_F32, COMPUTE_SHAPE(2)};
+  compute_dataset *dataset;
+  float inputs[2], targets[4];
+  write_bytes(PATH("table.csv"), text, sizeof text - 1, true);
+  assert_ok(compute_dataset_from_csv_numbers(test_context, PATH("table.csv"), columns, 2,
+                                             COMPUTE_SHAPE(1), &dataset));
+  assert_ok(dataset_gather(dataset, order, 2, &one, &two, inputs, targets));
+  assert_memory_equal(inputs, wanted_inputs, sizeof inputs);
+  assert_memory_equal(targets, wanted_targets, sizeof targets);
+  compute_dataset_release(dataset);
+  assert_fails(compute_dataset_from_csv_numbers(test_context, PATH("table.csv"), twice, 2,
+                                                COMPUTE_SHAPE(1), &dataset),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
+  test_check_message(test_context, "column -3 is named twice");
+  assert_fails(compute_dataset_from_csv_numbers(test_context, PATH("table.csv"), outside, 1,
+                                                COMPUTE_SHAPE(2), &dataset),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_dataset_from_csv_numbers(test_context, PATH("table.csv"), columns, 0,
+                                                COMPUTE_SHAPE(3), &dataset),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_dataset_from_csv_numbers(test_context, PATH("table.csv"), NULL, 1,
+                                                COMPUTE_SHAPE(2), &dataset),
+               COMPUTE_ERROR_NULL_POINTER);
+}
+
 static void tables_that_do_not_fit_are_refused(void **state) {
   (void)state;
   static const char text[] = "0.5,1,7\n-2,3,8\n";
@@ -466,6 +498,7 @@ int main(void) {
       cmocka_unit_test(npy_files_arrive),
       cmocka_unit_test(files_that_lie_are_refused),
       cmocka_unit_test(tables_have_their_label_in_any_column),
+      cmocka_unit_test(tables_have_numbers_as_targets),
       cmocka_unit_test(tables_that_do_not_fit_are_refused),
   };
   int failures = cmocka_run_group_tests(alone, NULL, NULL);

@@ -415,7 +415,7 @@ def operations(path):
     """The rows of the table of operations: {name: what it takes and gives}."""
     rows = {}
     with open(path, encoding="utf-8") as file:
-        table = re.findall(r"^(ELEMENTWISE|SCALED|STRUCTURAL)\((.*)\)$", file.read(), re.M)
+        table = re.findall(r"^(ELEMENTWISE|SCALED|STRUCTURAL|COMPOSED)\((.*)\)$", file.read(), re.M)
     for kind, row in table:
         values = [word.strip().strip('"') for word in re.findall(r'"[^"]*"|[^,"]+', row) if word.strip()]
         name, text = values[0], values[-1]
@@ -425,6 +425,9 @@ def operations(path):
         elif kind == "SCALED":
             gradient = values[2]
             one = {"category": "elementwise", "domain": "float", "operands": 1, "bool": False}
+        elif kind == "COMPOSED":
+            gradient = values[3]
+            one = {"category": "composed", "domain": values[2].lower()}
         else:
             gradient = values[3]
             one = {"category": values[1].lower(), "domain": values[2].lower()}

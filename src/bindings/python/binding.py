@@ -20,7 +20,7 @@ METHODS = {
               "compute_tensor_slice_view": "slice_view", "compute_tensor_transpose_view": "transpose_view",
               "compute_tensor_reshape_view": "reshape_view", "compute_tensor_broadcast_view": "broadcast_view",
               "compute_tensor_freeze": "freeze", "compute_tensor_is_frozen": "is_frozen",
-              "compute_tensor_is_dense": "is_dense", "compute_tensor_stride": "stride",
+              "compute_tensor_is_dense": "is_dense", "compute_tensor_stride": "stride", "compute_tensor_nonzero": "_nonzero",
               "compute_npy_write": "save_npy"},
     "Plan": {"compute_plan_describe": "describe", "compute_explain": "explain", "compute_plan_device": "_device"},
     "Model": {"compute_model_describe": "describe", "compute_model_explain": "explain", "compute_model_save": "save",
@@ -28,7 +28,7 @@ METHODS = {
               "compute_model_input_at": "_input_at", "compute_model_output_at": "_output_at"},
     "Layer": {"compute_layer_initialize": "initialize", "compute_layer_save": "save", "compute_layer_load": "load",
               "compute_layer_parameter_at": "_parameter_at", "compute_layer_parameter_count": "_parameter_count",
-              "compute_layer_element_count": "element_count", "compute_layer_summary": "summary"},
+              "compute_layer_run": "run", "compute_layer_element_count": "element_count", "compute_layer_summary": "summary"},
     "Dataset": {"compute_dataset_split": "split", "compute_dataset_count": "__len__"},
     "Trainer": {"compute_trainer_step": "step", "compute_trainer_evaluate": "evaluate",
                 "compute_trainer_predict": "predict", "compute_trainer_save": "save", "compute_trainer_load": "load",
@@ -63,15 +63,17 @@ NOT_OPERATIONS = {
     "compute_scalar_i64": "numbers in expressions", "compute_full": "a method of Graph",
     "compute_full_i64": "a method of Graph", "compute_index": "a method of Graph", "compute_name": "a method of Node",
     "compute_parameter_at": "a method of Graph"}
-OPERATION_HEADERS = ("graph.h", "graph_nn.h", "fft.h")
+OPERATION_HEADERS = ("graph.h", "graph_nn.h", "graph_array.h", "fft.h")
 
 # Operands that may be omitted, and parameters with a default.
 OPTIONAL = ("bias", "gain", "a_zero", "b_zero", "x_zero", "filter_zero", "zero", "weights")
 DEFAULTS = {"keep_axes": "false", "keep_axis": "false", "axes": "all", "epsilon": "1e-5", "exclusive": "false",
             "reverse": "false", "smallest": "false", "descending": "false", "flags": "0", "trainable_only": "false",
-            "options": "none", "value": "0"}
+            "options": "none", "value": "0", "correction": "0", "diagonal": "0", "right": "false",
+            "interleaved": "false", "align_corners": "false"}
 # Operands that get one dtype before a call, as bits: the rule of the array API standard.
-UNIFIED = {"select": 6, "matmul": 3, "mean_squared_error": 3, "huber": 3}
+UNIFIED = {"select": 6, "matmul": 3, "mean_squared_error": 3, "huber": 3, "atan2": 3, "copysign": 3, "hypot": 3,
+           "logaddexp": 3, "searchsorted": 3, "interp": 7}
 ALONE = ("gather", "gather_elements", "scatter_add", "scatter_add_elements", "bincount", "cross_entropy",
          "cross_entropy_smoothed", "matmul_integer", "assign", "max_unpool", "dequantize", "quantized_matmul")
 

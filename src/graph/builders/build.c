@@ -108,6 +108,31 @@ bool build_shape(compute_graph *graph, const char *operation, compute_shape shap
   return status == COMPUTE_OK;
 }
 
+static const struct {
+  const char *name;
+  graph_domain domain;
+} compositions[] = {
+#define COMPOSED(name, form, domain, ...) [COMPOSITION_##name] = {#name, DOMAIN_##domain},
+#include "graph/ops.def"
+};
+
+const char *build_composition_name(build_composition of) {
+  return compositions[of].name;
+}
+
+bool build_composed(compute_graph *graph, build_composition of, const compute_node *operands,
+                    size_t count, uint32_t *indices) {
+  const char *operation = compositions[of].name;
+  if (!build_operands(graph, operation, operands, count, indices)) return false;
+  for (size_t i = 0; i < count; i++) {
+    const compute_dtype dtype = build_at(graph, indices[i])->dtype;
+    if (!build_domain(graph, operation, compositions[of].domain, dtype) ||
+        !build_same_dtype(graph, operation, build_at(graph, indices[0])->dtype, dtype))
+      return false;
+  }
+  return true;
+}
+
 bool build_axis(compute_graph *graph, const char *operation, compute_shape shape, int32_t axis,
                 int32_t *result) {
   int32_t from_zero = shape_axis(shape.rank, axis);
@@ -119,6 +144,26 @@ bool build_axis(compute_graph *graph, const char *operation, compute_shape shape
   }
   *result = from_zero;
   return true;
+}
+
+bool build_axes(compute_graph *graph, const char *operation, compute_shape shape, compute_axes axes,
+                uint32_t *mask) {
+  if (shape_axes_mask(shape.rank, axes, mask)) return true;
+  if (axes.count < 0 || axes.count > COMPUTE_MAX_RANK) {
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "a list of %d axes; it may have 0 … %d, or be COMPUTE_NO_AXES", axes.count,
+                        COMPUTE_MAX_RANK);
+  }
+  for (int32_t i = 0; i < axes.count; i++) {
+    int32_t axis;
+    if (!build_axis(graph, operation, shape, axes.axis[i], &axis)) return false;
+    for (int32_t j = 0; j < i; j++) {
+      if (shape_axis(shape.rank, axes.axis[j]) == axis) {
+        return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "axis %d is named twice", axis);
+      }
+    }
+  }
+  return false;
 }
 
 bool build_size(compute_graph *graph, const char *operation, compute_shape shape) {

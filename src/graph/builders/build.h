@@ -31,6 +31,18 @@ bool build_dtype(compute_graph *graph, const char *operation, compute_dtype dtyp
 bool build_domain(compute_graph *graph, const char *operation, graph_domain domain,
                   compute_dtype dtype);
 
+/* The rows COMPOSED of ops.def. */
+typedef enum build_composition {
+#define COMPOSED(name, ...) COMPOSITION_##name,
+#include "graph/ops.def"
+  COMPOSITION_COUNT
+} build_composition;
+
+/* Begins a composition: build_operands, and all operands in one dtype of the row's domain. */
+bool build_composed(compute_graph *graph, build_composition of, const compute_node *operands,
+                    size_t count, uint32_t *indices);
+const char *build_composition_name(build_composition of);
+
 /* True if both operands have the same dtype. */
 bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype a,
                       compute_dtype b);
@@ -49,6 +61,10 @@ compute_node build_same(compute_graph *graph, compute_node x);
 /* The axis counted from 0; `shape` is the shape of its tensor. */
 bool build_axis(compute_graph *graph, const char *operation, compute_shape shape, int32_t axis,
                 int32_t *result);
+
+/* The axes as a mask (shape_axes_mask); an error names the first invalid axis. */
+bool build_axes(compute_graph *graph, const char *operation, compute_shape shape, compute_axes axes,
+                uint32_t *mask);
 
 /* True if the `count` positions start, start + step, … are in 0 … size − 1. *start becomes the
  * position from 0 (shape_range). */

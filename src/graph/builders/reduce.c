@@ -72,27 +72,6 @@ compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* The axes as a mask; an error names the first invalid axis. */
-static bool axes_mask(compute_graph *graph, const char *operation, compute_shape shape,
-                      compute_axes axes, uint32_t *mask) {
-  if (shape_axes_mask(shape.rank, axes, mask)) return true;
-  if (axes.count < 0 || axes.count > COMPUTE_MAX_RANK) {
-    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
-                        "a list of %d axes; it may have 0 … %d, or be COMPUTE_NO_AXES", axes.count,
-                        COMPUTE_MAX_RANK);
-  }
-  for (int32_t i = 0; i < axes.count; i++) {
-    int32_t axis;
-    if (!build_axis(graph, operation, shape, axes.axis[i], &axis)) return false;
-    for (int32_t j = 0; j < i; j++) {
-      if (shape_axis(shape.rank, axes.axis[j]) == axis) {
-        return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "axis %d is named twice", axis);
-      }
-    }
-  }
-  return false;
-}
-
 /* The remaining shape. *of_nothing is true if any of its elements would have no operands. */
 static compute_shape reduced_shape(compute_shape from, uint32_t mask, bool keep, bool *of_nothing) {
   compute_shape result = {0};
@@ -132,8 +111,8 @@ static compute_node reduce(compute_graph *graph, graph_op op, compute_node x, co
   graph_node node = {
       .op = op, .dtype = build_at(graph, input)->dtype, .attributes.keep_axes = keep_axes};
   if (!build_domain(graph, info->name, info->domain, node.dtype) ||
-      !axes_mask(graph, info->name, build_at(graph, input)->shape, axes,
-                 &node.attributes.axes_mask)) {
+      !build_axes(graph, info->name, build_at(graph, input)->shape, axes,
+                  &node.attributes.axes_mask)) {
     return BUILD_NONE;
   }
   if (axes.count == COMPUTE_NO_AXES.count) return build_same(graph, x);

@@ -200,6 +200,7 @@ static void destroy(compute_layer *layer) {
   for (size_t i = 0; i < layer->part_count; i++) {
     if (layer->parts[i] && layer->parts[i]->owner == layer) destroy(layer->parts[i]);
   }
+  layer_forget_plan(layer);
   for (size_t i = 0; i < layer->all_count; i++) base_release((void *)layer->all[i].name);
   for (size_t i = 0; i < layer->alias_count; i++) base_release((void *)layer->aliases[i].name);
   for (size_t i = 0; i < layer->own_count; i++) {

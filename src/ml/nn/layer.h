@@ -78,6 +78,15 @@ typedef struct layer_kind {
   layer_apply apply;
 } layer_kind;
 
+/* The plan of compute_layer_run, for one shape, dtype and device. */
+typedef struct layer_plan {
+  struct compute_plan *plan;
+  compute_node x, result;
+  compute_device *device;
+  compute_dtype dtype;
+  compute_shape shape;
+} layer_plan;
+
 struct compute_layer {
   const layer_kind *kind;
   void *own_kind;             /* the kind of a custom layer, owned */
@@ -90,7 +99,8 @@ struct compute_layer {
   const char **part_names; /* the part's own name, or an element of part_numbers */
   char (*part_numbers)[24];
   size_t part_count;
-  int depth; /* nesting depth of compositions; 0 if there are no parts */
+  int depth;      /* nesting depth of compositions; 0 if there are no parts */
+  layer_plan run; /* of the last run, or empty */
   compute_layer_parameter *all, *aliases; /* the names are owned */
   size_t all_count, alias_count;
   union {
@@ -183,6 +193,9 @@ compute_node layer_weight_for(const layer_record *record, compute_node weight, c
 /* Get and set the current value of a statistic in the recording. */
 compute_node layer_current(const layer_record *record, compute_node parameter);
 void layer_update_to(layer_record *record, compute_node parameter, compute_node value);
+
+/* Releases the plan of the last run. */
+void layer_forget_plan(compute_layer *layer);
 
 /* Frees the recording's memory. */
 void layer_record_release(layer_record *record);

@@ -439,68 +439,118 @@ compute_status compute_dataset_from_files(compute_context *context, const char *
 
 /* ---- Tables -------------------------------------------------------------------------------- */
 
+/* Columns that are targets: one with labels, or several with numbers. */
 typedef struct table_split {
   compute_context *context;
   const char *operation;
   const char *path;
   const double *values;
-  int64_t rows, columns, target;
-  float *inputs;
+  int64_t rows, columns, target_count;
+  int64_t *places; /* per column: its place in the target, or −1 */
+  bool labels;
+  float *inputs, *numbers;
   int64_t *targets;
 } table_split;
+
+static compute_status take_label(const table_split *table, int64_t row, int64_t column,
+                                 double value) {
+  if (!(value >= -0x1p53 && value <= 0x1p53) || value != floor(value))
+    return error_set(table->context, COMPUTE_ERROR_FORMAT, table->operation,
+                     "%s, line %" PRId64 ", column %" PRId64
+                     ": %g is not a label; labels are whole numbers",
+                     table->path, row + 1, column + 1, value);
+  table->targets[row] = (int64_t)value;
+  return COMPUTE_OK;
+}
 
 static compute_status take_rows(const table_split *table) {
   const double *value = table->values;
   float *input = table->inputs;
-  for (int64_t row = 0; row < table->rows; row++) {
-    for (int64_t column = 0; column < table->columns; column++, value++) {
-      if (column != table->target) {
+  compute_status status = COMPUTE_OK;
+  for (int64_t row = 0; row < table->rows && !status; row++) {
+    for (int64_t column = 0; column < table->columns && !status; column++, value++) {
+      const int64_t place = table->places[column];
+      if (place < 0)
         *input++ = (float)*value;
-        continue;
-      }
-      if (!(*value >= -0x1p53 && *value <= 0x1p53) || *value != floor(*value))
-        return error_set(table->context, COMPUTE_ERROR_FORMAT, table->operation,
-                         "%s, line %" PRId64 ", column %" PRId64
-                         ": %g is not a label; labels are whole numbers",
-                         table->path, row + 1, column + 1, *value);
-      table->targets[row] = (int64_t)*value;
+      else if (table->labels)
+        status = take_label(table, row, column, *value);
+      else
+        table->numbers[row * table->target_count + place] = (float)*value;
     }
+  }
+  return status;
+}
+
+/* Finds the place of each column. */
+static compute_status find_places(table_split *table, const int32_t *given) {
+  table->places = base_allocate((uint64_t)table->columns, sizeof *table->places);
+  if (!table->places)
+    return error_set(table->context, COMPUTE_ERROR_OUT_OF_MEMORY, table->operation,
+                     "not enough memory for the columns of %s", table->path);
+  for (int64_t i = 0; i < table->columns; i++) table->places[i] = -1;
+  for (int64_t i = 0; i < table->target_count; i++) {
+    const int64_t column = given[i] < 0 ? table->columns + given[i] : given[i];
+    if (column < 0 || column >= table->columns || table->places[column] >= 0)
+      return error_set(table->context, COMPUTE_ERROR_INVALID_ARGUMENT, table->operation,
+                       "column %d is %s the %" PRId64 " of %s", (int)given[i],
+                       column < 0 || column >= table->columns ? "outside" : "named twice among",
+                       table->columns, table->path);
+    table->places[column] = i;
   }
   return COMPUTE_OK;
 }
 
-static compute_status check_columns(const table_split *table, int32_t given, compute_shape item) {
+static compute_status check_item(const table_split *table, compute_shape item) {
   int64_t count;
   char text[176];
-  if (table->target < 0 || table->target >= table->columns)
-    return error_set(table->context, COMPUTE_ERROR_INVALID_ARGUMENT, table->operation,
-                     "column %d is outside the %" PRId64 " of %s", (int)given, table->columns,
-                     table->path);
+  const int64_t left = table->columns - table->target_count;
   compute_status status = shape_validate(item, &count);
-  if (!status && item.rank < COMPUTE_MAX_RANK && count == table->columns - 1) return COMPUTE_OK;
+  if (!status && item.rank < COMPUTE_MAX_RANK && count == left) return COMPUTE_OK;
   return error_set(table->context, COMPUTE_ERROR_SHAPE, table->operation,
                    "an item of shape %s does not match the %" PRId64
-                   " columns of %s besides the label",
-                   compute_shape_text(item, text, sizeof text), table->columns - 1, table->path);
+                   " columns of %s besides the %s",
+                   compute_shape_text(item, text, sizeof text), left, table->path,
+                   table->labels ? "label" : "targets");
 }
 
 static compute_status split_table(table_split *table, compute_device *host, compute_shape item,
                                   compute_dataset **dataset) {
   const compute_shape shape = dataset_batch_shape(item, table->rows);
+  const compute_shape target =
+      table->labels ? COMPUTE_SHAPE(table->rows) : COMPUTE_SHAPE(table->rows, table->target_count);
   compute_tensor *inputs, *targets;
   compute_status status = tensor_create_private(host, COMPUTE_F32, shape, &inputs);
   if (status) return status;
-  status = tensor_create_private(host, COMPUTE_I64, COMPUTE_SHAPE(table->rows), &targets);
+  status = tensor_create_private(host, table->labels ? COMPUTE_I64 : COMPUTE_F32, target, &targets);
   if (status) {
     compute_tensor_release(inputs);
     return status;
   }
   table->inputs = compute_tensor_data(inputs);
+  table->numbers = compute_tensor_data(targets);
   table->targets = compute_tensor_data(targets);
   status = take_rows(table);
   if (!status) return dataset_create(table->context, table->operation, inputs, targets, dataset);
   compute_tensor_release(targets);
   compute_tensor_release(inputs);
+  return status;
+}
+
+static compute_status read_table(table_split *table, const int32_t *columns, compute_shape item,
+                                 compute_dataset **dataset) {
+  compute_device *host;
+  compute_tensor *values; /* as f64, which represents every f32 and every label exactly */
+  compute_status status = dataset_host(table->context, table->operation, &host);
+  if (!status) status = compute_csv_read(host, table->path, COMPUTE_F64, NULL, &values);
+  if (status) return status;
+  table->values = compute_tensor_data(values);
+  table->rows = values->shape.size[0];
+  table->columns = values->shape.size[1];
+  status = find_places(table, columns);
+  if (!status) status = check_item(table, item);
+  if (!status) status = split_table(table, host, item, dataset);
+  base_release(table->places);
+  compute_tensor_release(values);
   return status;
 }
 
@@ -513,20 +563,27 @@ compute_status compute_dataset_from_csv(compute_context *context, const char *pa
   if (dataset) *dataset = NULL;
   const compute_status missing = error_if_null(context, operation, context, path, dataset);
   if (missing) return missing;
-  compute_device *host;
-  compute_tensor *values; /* as f64, which represents every f32 and every label exactly */
-  compute_status status = dataset_host(context, operation, &host);
-  if (!status) status = compute_csv_read(host, path, COMPUTE_F64, NULL, &values);
-  if (status) return status;
+  table_split table = {
+      .context = context, .operation = operation, .path = path, .target_count = 1, .labels = true};
+  return read_table(&table, &target_column, item, dataset);
+}
+
+compute_status compute_dataset_from_csv_numbers(compute_context *context, const char *path,
+                                                const int32_t *target_columns, size_t target_count,
+                                                compute_shape item, compute_dataset **dataset) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
+  static const char operation[] = "compute_dataset_from_csv_numbers";
+  if (dataset) *dataset = NULL;
+  const compute_status missing =
+      error_if_null(context, operation, context, path, target_columns, dataset);
+  if (missing) return missing;
+  if (target_count < 1 || target_count > INT32_MAX)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "%zu target columns; there must be at least 1", target_count);
   table_split table = {.context = context,
                        .operation = operation,
                        .path = path,
-                       .values = compute_tensor_data(values),
-                       .rows = values->shape.size[0],
-                       .columns = values->shape.size[1]};
-  table.target = target_column < 0 ? table.columns + target_column : target_column;
-  status = check_columns(&table, target_column, item);
-  if (!status) status = split_table(&table, host, item, dataset);
-  compute_tensor_release(values);
-  return status;
+                       .target_count = (int64_t)target_count};
+  return read_table(&table, target_columns, item, dataset);
 }

@@ -27,6 +27,7 @@ typedef struct training_run {
   double loss;
   int64_t correct;
   double began, epoch_began;
+  train_best *best;
 } training_run;
 
 /* ---- Arguments ----------------------------------------------------------------------------- */
@@ -59,7 +60,8 @@ static compute_status check_run(const compute_trainer *trainer, const compute_da
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%" PRId64 " items are fewer than one batch of %" PRId64,
                      compute_dataset_count(dataset), trainer->options.batch);
-  return o->checkpoint ? train_check_path(trainer, operation, o->checkpoint) : COMPUTE_OK;
+  status = train_best_check(trainer, operation, o);
+  return !status && o->checkpoint ? train_check_path(trainer, operation, o->checkpoint) : status;
 }
 
 /* ---- One batch ----------------------------------------------------------------------------- */
@@ -209,13 +211,15 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
   }
   const bool spread = !status;
   run->began = clock_seconds();
-  for (run->epoch = 0; !status && run->epoch < o->epochs; run->epoch++) {
+  bool improves = true;
+  for (run->epoch = 0; !status && improves && run->epoch < o->epochs; run->epoch++) {
     status = run_epoch(run);
     if (!status && score) set_score(run, score);
-    if (!status && o->checkpoint) {
+    if (!status && (o->checkpoint || o->validation))
       status = train_group_check(trainer, operation, copies ? train_collect(trainer) : COMPUTE_OK);
-      if (!status) status = compute_trainer_save(trainer, o->checkpoint);
-    }
+    if (!status && o->checkpoint) status = compute_trainer_save(trainer, o->checkpoint);
+    if (!status && o->validation)
+      status = train_best_score(run->best, trainer, o, run->epoch, &improves);
   }
   compute_error error;
   if (status) compute_error_get(trainer->context, &error);
@@ -225,6 +229,8 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
     const compute_status collected = train_collect(trainer);
     if (end == COMPUTE_OK) end = collected;
   }
+  if (end == COMPUTE_OK && (!status || status == COMPUTE_ERROR_CANCELLED))
+    end = train_best_restore(run->best, trainer, o);
   if (!status) end = train_group_check(trainer, operation, end);
   if (!status && !end) end = train_group_spread(trainer, true);
   if (status) error_restore(trainer->context, &error);
@@ -240,11 +246,13 @@ compute_status compute_trainer_run(compute_trainer *trainer, const compute_datas
   if (trainer) status = train_group_check(trainer, operation, status);
   if (!status) status = train_group_agree_run(trainer, dataset, options);
   if (status) return status;
-  training_run run = {.trainer = trainer, .dataset = dataset, .options = options};
+  train_best best = {.epoch = -1};
+  training_run run = {.trainer = trainer, .dataset = dataset, .options = options, .best = &best};
   run.steps = compute_dataset_count(dataset) / trainer->options.batch;
   const int64_t batches = trainer->batches + options->epochs * run.steps;
   trainer->schedule_end = batches / trainer->options.accumulate;
   status = run_epochs(&run, score);
+  train_best_release(&best, trainer);
   base_release(run.order);
   base_release(run.inputs);
   base_release(run.targets);

@@ -220,6 +220,28 @@ compute_status train_inference(compute_trainer *trainer, int64_t items, bool tar
 /* Applies the model. With COMPUTE_TRAIN_RECOMPUTE it is divided into segments. */
 compute_node train_record_model(train_record *record, compute_node x, compute_forward *forward);
 
+/* ---- best.c: the best epoch by a validation set ---------------------------------------------- */
+
+typedef struct train_best {
+  int64_t epoch; /* −1: none yet */
+  double loss;
+  void **weights; /* per parameter of the model, for keep_best; or NULL */
+} train_best;
+
+compute_status train_best_check(const compute_trainer *trainer, const char *operation,
+                                const compute_trainer_run_options *o);
+
+/* Scores the model, whose weights train_collect has collected. *improves is false if the run's
+ * patience has ended. Collective. */
+compute_status train_best_score(train_best *best, compute_trainer *trainer,
+                                const compute_trainer_run_options *o, int64_t epoch,
+                                bool *improves);
+
+/* Gives the model the weights of the best epoch, if the options ask for it. */
+compute_status train_best_restore(const train_best *best, compute_trainer *trainer,
+                                  const compute_trainer_run_options *o);
+void train_best_release(train_best *best, const compute_trainer *trainer);
+
 /* ---- update.c: from gradients to new weights ----------------------------------------------- */
 
 /* Adds the sums of earlier batches to the record's gradients. */

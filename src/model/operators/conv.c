@@ -6,10 +6,10 @@
 #include "core/base/arithmetic.h"
 #include "core/type/shape.h"
 #include "model/operators/conv.h"
+#include "graph/builders/sample.h"
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
 #include "model/operators/quantized_product.h"
-#include "model/operators/sample.h"
 #include "model/operators/window.h"
 
 /* A convolution or transposed convolution. One along a single axis becomes one along two axes. */
@@ -372,7 +372,8 @@ static void find_points(const deformed *d, compute_node *at) {
 
 /* All elements of all windows: [n, groups, channels / groups · taps, points]. */
 static compute_node read_windows(const deformed *d) {
-  static const sample_options linear = {.mode = SAMPLE_LINEAR, .border = SAMPLE_ZEROS};
+  static const sample_options linear = {.mode = COMPUTE_SAMPLE_LINEAR,
+                                        .border = COMPUTE_SAMPLE_ZEROS};
   compute_graph *graph = d->graph;
   const int64_t images = d->batch * d->offset_groups, channels = shape_at(d->x, 1);
   compute_node at[WINDOW_MOST];
@@ -381,7 +382,7 @@ static compute_node read_windows(const deformed *d) {
   shape_set(&shape, 0, images);
   shape_set(&shape, 1, channels / d->offset_groups);
   const compute_node x = compute_reshape(graph, call_input(d->call, 0), shape);
-  compute_node read = sample_points(d->call, x, at, &linear);
+  compute_node read = part_sample(d->graph, x, at, &linear);
   if (call_has(d->call, 4)) {
     const compute_node mask = compute_reshape(graph, call_input(d->call, 4),
                                               COMPUTE_SHAPE(images, 1, d->taps * d->points));

@@ -128,16 +128,8 @@ static compute_node normalize_layer(const layer *l) {
   return scale_and_shift(l, compute_reshape(l->graph, y, l->shape));
 }
 
-/* *range / sqrt(mean of the squares of x + epsilon); *scaled is x / *range. */
-static compute_node inverse_root(const layer *l, compute_node x, compute_node *range,
-                                 compute_node *scaled) {
-  *range = op_range(l->call, x, layer_axes(l), 2, l->epsilon == 0, scaled);
-  const compute_node mean =
-      compute_mean(l->graph, compute_square(l->graph, *scaled), layer_axes(l), true);
-  compute_node epsilon = call_scalar_like(l->call, mean, l->epsilon);
-  if (compute_node_is_valid(*range))
-    epsilon = op_over_range(l->call, compute_div(l->graph, epsilon, *range), *range);
-  return compute_rsqrt(l->graph, compute_add(l->graph, mean, epsilon));
+static compute_node inverse_root(const layer *l, compute_node x) {
+  return part_inverse_root(l->graph, x, layer_axes(l), l->epsilon);
 }
 
 /* Outputs 1 and 2: the mean and the inverse standard deviation. */
@@ -148,10 +140,9 @@ static void output_statistics(const layer *l) {
   if (!call_wants(call, 1) && !call_wants(call, 2)) return;
   const compute_node x = op_wide(call, l->x);
   const compute_node mean = compute_mean(l->graph, x, layer_axes(l), true);
-  compute_node range, scaled;
-  const compute_node inverse = inverse_root(l, compute_sub(l->graph, x, mean), &range, &scaled);
+  const compute_node inverse = inverse_root(l, compute_sub(l->graph, x, mean));
   call_output(call, 1, op_cast(call, mean, dtype));
-  call_output(call, 2, op_cast(call, op_over_range(call, inverse, range), dtype));
+  call_output(call, 2, op_cast(call, inverse, dtype));
 }
 
 static compute_node optional_as(model_call *call, size_t input, compute_dtype dtype) {
@@ -173,9 +164,7 @@ static compute_status layer_normalization(model_call *call) {
 static compute_node root_mean_square(const layer *l, compute_dtype dtype, compute_node *inverse) {
   model_call *call = l->call;
   const compute_node x = op_wide(call, l->x);
-  compute_node range, scaled;
-  const compute_node root = inverse_root(l, x, &range, &scaled);
-  *inverse = op_over_range(call, root, range);
+  *inverse = inverse_root(l, x);
   layer wide = *l;
   wide.scale = op_cast(call, l->scale, compute_node_dtype(l->graph, x));
   return op_cast(call, scale_and_shift(&wide, compute_mul(l->graph, x, *inverse)), dtype);
@@ -224,17 +213,6 @@ static compute_status skip_rms_normalization(model_call *call) {
 
 /* ---- Over images ----------------------------------------------------------------------------- */
 
-/* Normalises each of `groups` groups of channels of each image in x [n, c, …]. */
-static compute_node normalize_groups(model_call *call, compute_node x, int64_t groups,
-                                     double epsilon) {
-  const compute_shape shape = compute_node_shape(call->graph, x);
-  const int64_t channels = groups > 0 ? shape_at(shape, 1) / groups : 0;
-  const int64_t size = channels * op_count(shape, 2, shape.rank);
-  const compute_node rows =
-      compute_reshape(call->graph, x, COMPUTE_SHAPE(shape_at(shape, 0) * groups, size));
-  return compute_reshape(call->graph, compute_normalize(call->graph, rows, epsilon), shape);
-}
-
 /* Casts a vector with one number per channel to `dtype`, and reshapes it to broadcast. */
 static compute_node per_channel(model_call *call, compute_node vector, compute_dtype dtype,
                                 int32_t rank) {
@@ -246,8 +224,8 @@ static compute_status instance_normalization(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   const compute_dtype dtype = call_dtype(call, 0);
   if (shape.rank < 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "x has rank %d", (int)shape.rank);
-  compute_node y =
-      normalize_groups(call, call_input(call, 0), shape_at(shape, 1), epsilon_of(call, 1e-5));
+  compute_node y = part_normalize_groups(call->graph, call_input(call, 0), shape_at(shape, 1),
+                                         epsilon_of(call, 1e-5));
   y = compute_mul(graph, y, per_channel(call, call_input(call, 1), dtype, shape.rank));
   y = compute_add(graph, y, per_channel(call, call_input(call, 2), dtype, shape.rank));
   return call_output(call, 0, y);
@@ -283,7 +261,8 @@ static compute_status group_normalization(model_call *call) {
     scale = spread(call, scale, groups, channels);
     bias = spread(call, bias, groups, channels);
   }
-  compute_node y = normalize_groups(call, call_input(call, 0), groups, epsilon_of(call, 1e-5));
+  compute_node y =
+      part_normalize_groups(call->graph, call_input(call, 0), groups, epsilon_of(call, 1e-5));
   y = compute_mul(call->graph, y, per_channel(call, scale, dtype, shape.rank));
   y = compute_add(call->graph, y, per_channel(call, bias, dtype, shape.rank));
   return call_output(call, 0, y);
@@ -305,7 +284,7 @@ static compute_status group_norm(model_call *call) {
   if (status) return status;
   compute_node y = call_input(call, 0);
   if (last) y = op_move_axis(call, y, rank - 1, 1);
-  y = normalize_groups(call, y, groups, epsilon_of(call, 1e-5));
+  y = part_normalize_groups(graph, y, groups, epsilon_of(call, 1e-5));
   y = compute_mul(graph, y, per_channel(call, call_input(call, 1), dtype, rank));
   y = compute_add(graph, y, per_channel(call, call_input(call, 2), dtype, rank));
   if (last) y = op_move_axis(call, y, 1, rank - 1);
@@ -359,9 +338,9 @@ static compute_status mean_variance(model_call *call) {
   const compute_node x = op_wide(call, call_input(call, 0));
   const compute_node centred = compute_sub(graph, x, compute_mean(graph, x, axes, true));
   compute_node scaled;
-  const compute_node range = op_range(call, centred, axes, 2, true, &scaled);
+  const compute_node range = part_range(graph, centred, axes, 2, true, &scaled);
   compute_node deviation = compute_mean(graph, compute_square(graph, scaled), axes, true);
-  deviation = op_times_range(call, compute_sqrt(graph, deviation), range);
+  deviation = part_times_range(graph, compute_sqrt(graph, deviation), range);
   deviation = compute_add(graph, deviation, call_scalar_like(call, deviation, 1e-9));
   return call_output(call, 0,
                      op_cast(call, compute_div(graph, centred, deviation), call_dtype(call, 0)));

@@ -162,11 +162,12 @@ static compute_status lp_pool(model_call *call) {
   const compute_status status = begin(call, POOL_SUM, &p);
   if (status) return status;
   const compute_node x = op_wide(call, call_input(call, 0));
-  compute_node sum = apply(&p, op_power_of_magnitude(call, x, power));
+  compute_node sum = apply(&p, part_power_of_magnitude(call->graph, x, power));
   double size = 1;
   for (int i = 0; i < 3; i++) size *= (double)p.windows[i].size;
   sum = compute_mul(call->graph, sum, call_scalar_like(call, sum, size));
-  return call_output(call, 0, op_cast(call, op_root(call, sum, power), call_dtype(call, 0)));
+  return call_output(call, 0,
+                     op_cast(call, part_root(call->graph, sum, power), call_dtype(call, 0)));
 }
 
 static compute_status global_average_pool(model_call *call) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compute/call.h"
+#include "compute/graph_array.h"
 #include "core/base/alloc.h"
 #include "core/type/shape.h"
 #include "model/operators/op.h"
@@ -134,17 +135,9 @@ static compute_node fold_log_sum(model_call *call, compute_node x, compute_axes 
   return compute_log(call->graph, compute_sum(call->graph, as_float(call, x), axes, keep));
 }
 
-/* Subtracts the largest element first, unless it is infinite, so that exp cannot overflow. */
 static compute_node fold_log_sum_exp(model_call *call, compute_node x, compute_axes axes,
                                      bool keep) {
-  compute_graph *graph = call->graph;
-  x = as_float(call, x);
-  compute_node most = compute_max(graph, x, axes, true);
-  most = compute_select(graph, compute_is_finite(graph, most), most, call_scalar_like(call, x, 0));
-  const compute_node rest = compute_exp(graph, compute_sub(graph, x, most));
-  const compute_node sum = compute_log(graph, compute_sum(graph, rest, axes, keep));
-  if (!keep) most = compute_reshape(graph, most, compute_node_shape(graph, sum));
-  return compute_add(graph, sum, most);
+  return part_log_sum_exp(call->graph, as_float(call, x), axes, keep);
 }
 
 static compute_node fold_max(model_call *call, compute_node x, compute_axes axes, bool keep) {
@@ -237,15 +230,6 @@ static compute_status reduce_log_sum_exp(model_call *call) {
 
 /* ---- Positions of extremes ------------------------------------------------------------------- */
 
-/* Reverses x along an axis. */
-static compute_node reverse(model_call *call, compute_node x, int32_t axis) {
-  compute_graph *graph = call->graph;
-  const int64_t size = shape_at(compute_node_shape(graph, x), axis);
-  const compute_node last = compute_scalar_i64(graph, COMPUTE_I64, size - 1);
-  const compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(size), 0);
-  return compute_gather(graph, x, compute_sub(graph, last, at), axis);
-}
-
 static compute_status arg(model_call *call,
                           compute_node (*find)(compute_graph *, compute_node, int32_t, bool)) {
   int32_t axis;
@@ -256,7 +240,7 @@ static compute_status arg(model_call *call,
   const bool keep = call_attribute_i(call, "keepdims", 1) != 0;
   const bool last = call_attribute_i(call, "select_last_index", 0) != 0;
   compute_node x = to_ordered(call, call_input(call, 0));
-  if (last) x = reverse(call, x, axis);
+  if (last) x = compute_flip(call->graph, x, COMPUTE_AXES(axis));
   compute_node at = find(call->graph, x, axis, keep);
   if (last)
     at = compute_sub(call->graph,

@@ -7,26 +7,6 @@
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
 
-/* `count` elements of the last axis: first, first + step, …. */
-static compute_node halves(model_call *call, compute_node x, int64_t first, int64_t count,
-                           int64_t step) {
-  return compute_slice(call->graph, x, 3, first, count, step);
-}
-
-static compute_node join_pairs(model_call *call, compute_node real, compute_node imaginary,
-                               bool interleaved) {
-  compute_graph *graph = call->graph;
-  const compute_shape s = compute_node_shape(graph, real);
-  const compute_shape last =
-      COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 2), shape_at(s, 3), 1);
-  if (!interleaved) return compute_concat(graph, (const compute_node[]){real, imaginary}, 2, 3);
-  const compute_node parts[2] = {compute_reshape(graph, real, last),
-                                 compute_reshape(graph, imaginary, last)};
-  return compute_reshape(
-      graph, compute_concat(graph, parts, 2, 4),
-      COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 2), 2 * shape_at(s, 3)));
-}
-
 /* Reshapes angles [batch or 1, length, half] to broadcast over the heads. */
 static compute_node for_heads(model_call *call, compute_node angles, compute_dtype dtype) {
   const compute_shape s = compute_node_shape(call->graph, angles);
@@ -50,17 +30,7 @@ compute_status attention_rotate(model_call *call, compute_node cosines, compute_
                      shape.rank == 4 ? shape_at(shape, 3) : 0);
   const compute_dtype dtype = compute_node_dtype(graph, *x);
   const compute_node c = for_heads(call, cosines, dtype), s = for_heads(call, sines, dtype);
-  const compute_node a = halves(call, *x, 0, half, interleaved ? 2 : 1);
-  const compute_node b = halves(call, *x, interleaved ? 1 : half, half, interleaved ? 2 : 1);
-  const compute_node real = compute_sub(graph, compute_mul(graph, c, a), compute_mul(graph, s, b));
-  const compute_node imaginary =
-      compute_add(graph, compute_mul(graph, s, a), compute_mul(graph, c, b));
-  compute_node turned = join_pairs(call, real, imaginary, interleaved);
-  if (width < shape_at(shape, 3)) {
-    const compute_node parts[2] = {turned, halves(call, *x, width, shape_at(shape, 3) - width, 1)};
-    turned = compute_concat(graph, parts, 2, 3);
-  }
-  *x = turned;
+  *x = part_rotate(graph, *x, c, s, interleaved);
   return COMPUTE_OK;
 }
 

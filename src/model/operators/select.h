@@ -3,13 +3,8 @@
 #ifndef MODEL_SELECT_H
 #define MODEL_SELECT_H
 
+#include "core/tensor/search.h"
 #include "model/record.h"
-
-typedef struct slices {
-  const uint8_t *data;
-  compute_dtype dtype;
-  int64_t outer, along, inner; /* in elements */
-} slices;
 
 /* The slices along the node's attribute "axis". *axis is −1 without it: each element is one. */
 compute_status slices_find(host_call *call, const host_tensor *tensor, slices *s, int32_t *axis);

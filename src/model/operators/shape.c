@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compute/graph_array.h"
 #include "core/type/shape.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
@@ -373,36 +374,15 @@ static compute_status expand(model_call *call) {
   return output_like(call, 0, compute_broadcast(call->graph, call_input(call, 0), shape));
 }
 
-/* Repeats an axis `times` times, as a view: [outer, size, inner] → [outer, times, size, inner]. */
-static compute_node repeat_axis(model_call *call, compute_node x, int32_t axis, int64_t times) {
-  compute_shape shape = compute_node_shape(call->graph, x);
-  const int64_t outer = op_count(shape, 0, axis), size = shape_at(shape, axis);
-  const int64_t inner = op_count(shape, axis + 1, shape.rank);
-  x = compute_reshape(call->graph, x, COMPUTE_SHAPE(outer, 1, size, inner));
-  x = compute_broadcast(call->graph, x, COMPUTE_SHAPE(outer, times, size, inner));
-  shape_set(&shape, axis, times * size);
-  return compute_reshape(call->graph, x, shape);
-}
-
 static compute_status tile(model_call *call) {
-  const compute_shape old = call_shape(call, 0);
-  compute_shape times = {0}, wide = old;
+  const int32_t rank = call_shape(call, 0).rank;
+  compute_shape times = {0};
   const compute_status status = shape_input(call, 1, &times);
   if (status) return status;
-  if (times.rank != old.rank)
+  if (times.rank != rank)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "%d repeats for %d axes", (int)times.rank,
-                     (int)old.rank);
-  int64_t size;
-  for (int32_t i = 0; i < old.rank; i++) {
-    if (__builtin_mul_overflow(shape_at(old, i), shape_at(times, i), &size))
-      return call_fail(call, COMPUTE_ERROR_OVERFLOW, "axis %d becomes too large", (int)i);
-    if (shape_at(old, i) == 1) shape_set(&wide, i, size);
-  }
-  compute_node x = compute_broadcast(call->graph, call_input(call, 0), wide);
-  for (int32_t i = 0; i < old.rank; i++)
-    if (shape_at(old, i) != 1 && shape_at(times, i) != 1)
-      x = repeat_axis(call, x, i, shape_at(times, i));
-  return output_like(call, 0, x);
+                     (int)rank);
+  return output_like(call, 0, compute_tile(call->graph, call_input(call, 0), times));
 }
 
 /* ---- Constants and ranges -------------------------------------------------------------------- */
@@ -510,27 +490,13 @@ static compute_status range(model_call *call) {
 
 /* ---- Diagonals ------------------------------------------------------------------------------- */
 
-/* The two sides of comparisons of an element's diagonal (column minus row) with k: the column, and
- * row plus k. They are vectors of i32, so that comparing them is all that is done for each
- * element. */
-static void diagonal_sides(model_call *call, int64_t rows, int64_t columns, compute_node k,
-                           compute_node *column, compute_node *limit) {
-  compute_graph *graph = call->graph;
-  const compute_dtype dtype = rows + columns < INT32_MAX ? COMPUTE_I32 : COMPUTE_I64;
-  k = compute_minimum(graph, compute_maximum(graph, k, number_i64(call, -rows)),
-                      number_i64(call, columns)); /* so that the sum is small */
-  *column = compute_index(graph, dtype, COMPUTE_SHAPE(1, columns), 1);
-  *limit = compute_add(graph, compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(rows, 1), 0), k);
-  *limit = op_cast(call, *limit, dtype);
-}
-
 static compute_status eye_like(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   const int32_t type = (int32_t)call_attribute_i(call, "dtype", call_type(call, 0));
   if (shape.rank != 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is not a matrix");
   compute_node column, limit;
-  diagonal_sides(call, shape_at(shape, 0), shape_at(shape, 1),
-                 number_i64(call, call_attribute_i(call, "k", 0)), &column, &limit);
+  part_diagonal(call->graph, shape_at(shape, 0), shape_at(shape, 1),
+                number_i64(call, call_attribute_i(call, "k", 0)), &column, &limit);
   const compute_node on = compute_equal(call->graph, column, limit);
   return call_output_as(call, 0, type, op_cast(call, on, onnx_dtype(type)));
 }
@@ -540,15 +506,11 @@ static compute_status trilu(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   if (shape.rank < 2)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its input has fewer than two axes");
-  compute_node k = number_i64(call, 0), column, limit;
+  compute_node k = number_i64(call, 0);
   if (call_has(call, 1)) k = compute_reshape(graph, call_input(call, 1), COMPUTE_SCALAR);
-  diagonal_sides(call, shape_at(shape, shape.rank - 2), shape_at(shape, shape.rank - 1), k, &column,
-                 &limit);
-  const compute_node kept = call_attribute_i(call, "upper", 1) != 0
-                                ? compute_greater_equal(graph, column, limit)
-                                : compute_less_equal(graph, column, limit);
-  const compute_node x = call_input(call, 0);
-  return output_like(call, 0, compute_select(graph, kept, x, call_scalar_like(call, x, 0)));
+  return output_like(
+      call, 0,
+      part_triangle(graph, call_input(call, 0), k, call_attribute_i(call, "upper", 1) != 0));
 }
 
 /* ---- Sequences, one-hot ---------------------------------------------------------------------- */

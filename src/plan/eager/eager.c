@@ -34,9 +34,9 @@ static void write_list(key_writer *key, int32_t count, const void *list, size_t 
 }
 
 /* An upper bound of the key's length, in bytes. */
-static size_t key_room(size_t operand_count) {
+static size_t key_room(const eager_call *call) {
   const size_t shape = sizeof(compute_shape), dtype = sizeof(compute_dtype);
-  return sizeof(eager_call) + (operand_count + 1) * (shape + dtype);
+  return sizeof(eager_call) + (call->operand_count + 1) * (shape + dtype) + call->extra_bytes;
 }
 
 /* Writes field by field: a struct has padding, and lists have unused entries past their end. */
@@ -51,6 +51,7 @@ static void write_key(key_writer *key, const eager_call *call) {
   write_bytes(key, &call->keep_axes, sizeof call->keep_axes);
   write_list(key, call->axes.count, call->axes.axis, sizeof *call->axes.axis);
   write_list(key, call->shape.rank, call->shape.size, sizeof *call->shape.size);
+  if (call->extra) write_bytes(key, call->extra, call->extra_bytes);
   for (size_t i = 0; i < call->operand_count; i++) {
     const compute_tensor *operand = call->operands[i];
     const compute_dtype dtype = operand ? operand->dtype : COMPUTE_DTYPE_NONE;
@@ -110,7 +111,7 @@ static compute_status create_plan(const eager_call *call, const key_writer *key,
 /* Finds or creates the plan; the caller releases its reference. */
 static compute_status get_plan(const eager_call *call, eager_plan **plan) {
   struct eager_cache *cache = eager_cache_of(call->device->context);
-  key_writer key = {.data = base_allocate(key_room(call->operand_count), 1)};
+  key_writer key = {.data = base_allocate(key_room(call), 1)};
   compute_status status = cache && key.data ? COMPUTE_OK : no_memory(call);
   if (!status) {
     write_key(&key, call);

@@ -27,13 +27,15 @@ struct eager_call {
   bool optional;          /* operands after the first may be NULL (omitted) */
   compute_device *device; /* for a call without operands; otherwise the first operand's device */
   double number[2];
-  int64_t integer[3];
+  int64_t integer[4];
   int32_t axis;
   uint32_t stream;
   compute_dtype dtype;
   bool keep_axes;
   compute_axes axes;
   compute_shape shape;
+  const void *extra; /* a text, or options whose padding is zero; compared as bytes */
+  size_t extra_bytes;
 };
 
 /* Runs the call. On success *result is a new tensor. */

@@ -9,7 +9,6 @@ from libcompute import _core
 from libcompute._create import asarray, full_like, zeros_like
 from libcompute._dtypes import (BY_NAME, DTYPES, bool_, find_dtype, float32, int8, int16, int32, int64, uint8,
                                 uint16, uint32, uint64)
-from libcompute._through import both
 
 INTEGERS = ("signed integer", "unsigned integer")
 
@@ -30,6 +29,8 @@ logical_and, logical_or, logical_xor, logical_not = (_core.logical_and, _core.lo
                                                      _core.logical_not)
 bitwise_left_shift, bitwise_right_shift = _core.shift_left, _core.shift_right
 negative, square, matmul = _core.neg, _core.square, _core.matmul
+log2, log10, signbit, atan2, copysign, hypot, logaddexp = (_core.log2, _core.log10, _core.signbit, _core.atan2,
+                                                           _core.copysign, _core.hypot, _core.logaddexp)
 
 
 def _of_floats(name, function):
@@ -281,15 +282,12 @@ def _axes(x, axis):
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The variance along axes."""
-    count = math.prod(x.shape[one] for one in _axes(x, axis))
-    squares = _core.square(_core.sub(x, _core.mean(x, axis, True)))
-    left = count - correction
-    return _core.div(_core.sum(squares, axis, keepdims), float(left) if left > 0 else 0.0)
+    return _core.var(x, axis, float(correction), keepdims)
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The standard deviation along axes."""
-    return _core.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+    return _core.std(x, axis, float(correction), keepdims)
 
 
 def count_nonzero(x, /, *, axis=None, keepdims=False):
@@ -319,17 +317,31 @@ def _extremum(function):
 
 
 argmax, argmin = _extremum(_core.argmax), _extremum(_core.argmin)
-_sort, _argsort, _cumulative = both("sort"), both("argsort"), both("cumulative_sum")
 
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):  # pylint: disable=unused-argument
     """The elements in ascending order; the sort is stable."""
-    return _sort(x, axis, descending)
+    return _core.sort(x, axis, descending)
 
 
 def argsort(x, /, *, axis=-1, descending=False, stable=True):  # pylint: disable=unused-argument
     """The positions of the elements in ascending order; the sort is stable."""
-    return _argsort(x, axis, descending)
+    return _core.argsort(x, axis, descending)
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    """Where the elements of x2 belong in the sorted vector x1."""
+    if side not in ("left", "right"):
+        raise ValueError("side is left or right")
+    return _core.searchsorted(x1 if sorter is None else _core.gather(x1, sorter, 0), x2, side == "right")
+
+
+def nonzero(x, /):
+    """The coordinates of the elements that are not zero, an array for each axis."""
+    if x.ndim == 0:
+        raise ValueError("x has no axes")
+    places = x._nonzero()
+    return tuple(places[axis] for axis in range(x.ndim))
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
@@ -338,7 +350,7 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
         if x.ndim > 1:
             raise ValueError("an axis is needed")
         axis = 0
-    made = _cumulative(_summed(x, dtype), axis)
+    made = _core.cumulative_sum(_summed(x, dtype), axis)
     if not include_initial:
         return made
     first = zeros_like(made[tuple(slice(0, 1) if one == axis % made.ndim else slice(None) for one in range(made.ndim))]) \
@@ -445,7 +457,7 @@ def concat(arrays, /, *, axis=0):
 
 def stack(arrays, /, *, axis=0):
     """Arrays joined along a new axis."""
-    return _core.concat([expand_dims(x, axis=axis) for x in _common(arrays)], axis)
+    return _core.stack(_common(arrays), axis)
 
 
 def unstack(x, /, *, axis=0):
@@ -478,12 +490,7 @@ def roll(x, /, shift, *, axis=None):
 
 def tile(x, repetitions, /):
     """x repeated along axes."""
-    rank = builtins.max(x.ndim, len(repetitions))
-    x = _core.reshape(x, (1,) * (rank - x.ndim) + x.shape)
-    for axis, count in enumerate((1,) * (rank - len(repetitions)) + tuple(repetitions)):
-        if count != 1:
-            x = _core.concat([x] * count, axis) if count else x[(slice(None),) * axis + (slice(0, 0),)]
-    return x
+    return _core.tile(x, tuple(repetitions))
 
 
 def repeat(x, repeats, /, *, axis=None):

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A value between elements is a weighted sum of its neighbours. Each choice of one neighbour per
  * axis gathers one element of each channel for each point, with the same places in all channels. */
-#include "model/operators/sample.h"
+#include "graph/builders/sample.h"
 
+#include "core/base/float_environment.h"
+#include "core/type/dtype.h"
 #include "core/type/shape.h"
-#include "model/operators/op.h"
 
 enum { MOST_AXES = COMPUTE_MAX_RANK - 2, MOST_TAPS = 4 };
 
@@ -21,7 +22,6 @@ typedef struct axis_taps {
 } axis_taps;
 
 typedef struct sampler {
-  model_call *call;
   compute_graph *graph;
   const sample_options *options;
   compute_shape shape;  /* of x */
@@ -31,7 +31,7 @@ typedef struct sampler {
 } sampler;
 
 static compute_node number(const sampler *s, compute_node like, double value) {
-  return call_scalar_like(s->call, like, value);
+  return part_number(s->graph, like, value);
 }
 
 /* ---- Along one axis -------------------------------------------------------------------------- */
@@ -54,12 +54,12 @@ static tap make_tap(const sampler *s, int32_t axis, compute_node at, compute_nod
   const int64_t size = shape_at(s->shape, 2 + axis);
   const double last = (double)size - 1;
   tap made = {.weight = weight};
-  if (s->options->border == SAMPLE_MIRROR) at = mirror(s, at, size);
-  if (s->options->border == SAMPLE_ZEROS)
+  if (s->options->border == COMPUTE_SAMPLE_MIRROR) at = mirror(s, at, size);
+  if (s->options->border == COMPUTE_SAMPLE_ZEROS)
     made.inside = compute_logical_and(graph, compute_greater_equal(graph, at, number(s, at, 0)),
                                       compute_less_equal(graph, at, number(s, at, last)));
   at = compute_cast(graph, compute_clamp(graph, at, 0, last), s->places);
-  const int64_t distance = op_count(s->shape, 3 + axis, s->shape.rank);
+  const int64_t distance = part_count(s->shape, 3 + axis, s->shape.rank);
   made.place = compute_mul(graph, at, compute_scalar_i64(graph, s->places, distance));
   return made;
 }
@@ -78,12 +78,12 @@ static void find_taps(sampler *s, int32_t axis, compute_node at) {
   compute_graph *graph = s->graph;
   axis_taps *result = &s->taps[axis];
   const compute_node none = {0};
-  if (s->options->mode == SAMPLE_NEAREST) {
+  if (s->options->mode == COMPUTE_SAMPLE_NEAREST) {
     result->taps[0] = make_tap(s, axis, compute_round(graph, at), none);
     result->count = 1;
     return;
   }
-  const bool cubic = s->options->mode == SAMPLE_CUBIC;
+  const bool cubic = s->options->mode == COMPUTE_SAMPLE_CUBIC;
   const compute_node left = compute_floor(graph, at), part = compute_sub(graph, at, left);
   result->count = cubic ? 4 : 2;
   for (int i = 0; i < result->count; i++) {
@@ -135,7 +135,7 @@ static compute_node read_taps(const sampler *s, compute_node planes, const tap *
   compute_node place = t->place, weight = t->weight;
   if (compute_node_is_valid(t->inside)) {
     const compute_node last =
-        compute_scalar_i64(graph, s->places, op_count(s->shape, 2, s->shape.rank));
+        compute_scalar_i64(graph, s->places, part_count(s->shape, 2, s->shape.rank));
     place = compute_select(graph, t->inside, place, last);
     if (compute_node_is_valid(weight)) /* the weight of a NaN position is NaN */
       weight = compute_select(graph, t->inside, weight, number(s, weight, 0));
@@ -143,18 +143,16 @@ static compute_node read_taps(const sampler *s, compute_node planes, const tap *
   place = compute_broadcast(graph, for_channels(s, place), all);
   const compute_node read = compute_gather_elements(graph, planes, place, 2);
   if (!compute_node_is_valid(weight)) return read;
-  return compute_mul(graph, op_cast(s->call, read, dtype),
-                     for_channels(s, op_cast(s->call, weight, dtype)));
+  return compute_mul(graph, part_cast(graph, read, dtype),
+                     for_channels(s, part_cast(graph, weight, dtype)));
 }
 
-compute_node sample_points(model_call *call, compute_node x, const compute_node *at,
-                           const sample_options *options) {
-  compute_graph *graph = call->graph;
-  sampler s = {
-      .call = call, .graph = graph, .options = options, .shape = compute_node_shape(graph, x)};
+compute_node part_sample(compute_graph *graph, compute_node x, const compute_node *at,
+                         const sample_options *options) {
+  sampler s = {.graph = graph, .options = options, .shape = compute_node_shape(graph, x)};
   const compute_dtype dtype = compute_node_dtype(graph, x);
-  const compute_dtype work = op_is_float(dtype) ? op_wide_dtype(dtype) : COMPUTE_F32;
-  const int64_t spatial = op_count(s.shape, 2, s.shape.rank);
+  const compute_dtype work = dtype_is_float(dtype) ? part_wide_dtype(dtype) : COMPUTE_F32;
+  const int64_t spatial = part_count(s.shape, 2, s.shape.rank);
   s.places = spatial < INT32_MAX ? COMPUTE_I32 : COMPUTE_I64;
   s.axes = s.shape.rank - 2;
   int64_t choices = 1;
@@ -164,11 +162,71 @@ compute_node sample_points(model_call *call, compute_node x, const compute_node 
   }
   compute_node planes =
       compute_reshape(graph, x, COMPUTE_SHAPE(shape_at(s.shape, 0), shape_at(s.shape, 1), spatial));
-  if (options->border == SAMPLE_ZEROS) planes = op_pad(call, planes, 2, 0, 1, 0);
+  if (options->border == COMPUTE_SAMPLE_ZEROS)
+    planes = compute_embed(graph, planes, 2, spatial + 1, 0, 1);
   compute_node sum = {0};
   for (int64_t i = 0; i < choices; i++) {
     const tap one = join_taps(&s, i);
     sum = both(graph, sum, read_taps(&s, planes, &one, work), compute_add);
   }
-  return op_cast(call, sum, dtype);
+  return part_cast(graph, sum, dtype);
+}
+
+/* ---- The operation --------------------------------------------------------------------------- */
+
+/* Converts coordinates −1 … 1 of one axis to elements. The ends are the outermost elements'
+ * centres (`corners`) or their outer edges. */
+static compute_node in_elements(compute_graph *graph, compute_node at, int64_t size, bool corners) {
+  const double span = (double)size - (corners ? 1 : 0), shift = corners ? 0 : -0.5;
+  at = compute_add(graph, at, part_number(graph, at, 1));
+  at = compute_mul(graph, at, part_number(graph, at, span / 2));
+  return shift == 0 ? at : compute_add(graph, at, part_number(graph, at, shift));
+}
+
+compute_node part_grid_sample(compute_graph *graph, compute_node x, compute_node grid,
+                              const sample_options *options) {
+  const compute_shape from = compute_node_shape(graph, x), to = compute_node_shape(graph, grid);
+  const int32_t axes = from.rank - 2;
+  const int64_t batch = shape_at(from, 0), points = part_count(to, 1, to.rank - 1);
+  compute_shape shape = from;
+  compute_node at[COMPUTE_MAX_RANK];
+  const compute_node all =
+      compute_reshape(graph, part_wide(graph, grid), COMPUTE_SHAPE(batch, points, axes));
+  for (int32_t axis = 0; axis < axes; axis++) {
+    const compute_node one = compute_reshape(
+        graph, compute_slice(graph, all, 2, axes - 1 - axis, 1, 1), COMPUTE_SHAPE(batch, points));
+    at[axis] = in_elements(graph, one, shape_at(from, 2 + axis), options->about_centres);
+    shape_set(&shape, 2 + axis, shape_at(to, 1 + axis));
+  }
+  return compute_reshape(graph, part_sample(graph, x, at, options), shape);
+}
+
+bool part_grid_fits(compute_shape x, compute_shape grid) {
+  return x.rank >= 3 && grid.rank == x.rank && shape_at(grid, 0) == shape_at(x, 0) &&
+         shape_at(grid, grid.rank - 1) == x.rank - 2 && part_count(x, 2, x.rank) > 0;
+}
+
+compute_node compute_grid_sample(compute_graph *graph, compute_node x, compute_node grid,
+                                 compute_sample_mode mode, compute_sample_border border,
+                                 bool align_corners) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  BUILD_ALL_OR_NOTHING(graph);
+  static const char operation[] = "grid_sample";
+  uint32_t inputs[2];
+  char text[2][BUILD_TEXT];
+  if (!build_composed(graph, COMPOSITION_grid_sample, (const compute_node[]){x, grid}, 2, inputs))
+    return BUILD_NONE;
+  if ((unsigned)mode > COMPUTE_SAMPLE_CUBIC || (unsigned)border > COMPUTE_SAMPLE_MIRROR)
+    return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                      "invalid mode %d or border %d", (int)mode, (int)border);
+  const compute_shape from = build_at(graph, inputs[0])->shape;
+  const compute_shape to = build_at(graph, inputs[1])->shape;
+  if (!part_grid_fits(from, to))
+    return graph_fail(
+        graph, COMPUTE_ERROR_SHAPE, operation,
+        "x %s must be [n,c,…], not empty along its images, and the grid %s [n,…,axes]",
+        compute_shape_text(from, text[0], sizeof text[0]),
+        compute_shape_text(to, text[1], sizeof text[1]));
+  const sample_options options = {mode, border, align_corners};
+  return part_grid_sample(graph, x, grid, &options);
 }
