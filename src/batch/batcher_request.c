@@ -288,6 +288,7 @@ compute_status compute_batcher_wait(compute_batcher_request *request, double lim
 }
 
 compute_status compute_batcher_poll(compute_batcher_request *request, bool *done) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!request || !done)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_batcher_poll", "%s is NULL",
                      request ? "done" : "request");

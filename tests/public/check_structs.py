@@ -23,7 +23,7 @@ BY_POINTER = {"compute_probe", "compute_variable", "compute_tune_progress", "com
 NOT_READ = {
     # The library fills them in, or a function of the program reads them.
     "compute_batch_device_info", "compute_batch_progress", "compute_batch_result", "compute_batch_step",
-    "compute_batch_times", "compute_build_statistics", "compute_device_costs", "compute_device_info",
+    "compute_batch_times", "compute_batcher_info", "compute_build_statistics", "compute_device_costs", "compute_device_info",
     "compute_error", "compute_fallback_statistics", "compute_fit_summary", "compute_fit_times", "compute_group_info",
     "compute_group_member", "compute_job_info", "compute_model_info", "compute_model_port", "compute_npy_info",
     "compute_operation_info", "compute_plan_info", "compute_pool_statistics", "compute_run_report",

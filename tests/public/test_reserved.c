@@ -175,6 +175,18 @@ static void of_pooling(void **state) {
           of_node(compute_average_pool3d(graph, volume, &deep)));
 }
 
+static void of_sampling(void **state) {
+  (void)state;
+  const compute_shape size = COMPUTE_SHAPE(4);
+  compute_resize_options o = {0};
+  compute_tensor *x = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2), NULL), *y = NULL;
+  REFUSED(compute_resize, compute_resize_options, "options", o.reserved,
+          of_node(compute_resize(graph, input(1, 2, 0, 0, 0, 0), size, &o)));
+  REFUSED(compute_tensor_resize, compute_resize_options, "options", o.reserved,
+          compute_tensor_resize(x, size, &o, &y));
+  compute_tensor_release(x);
+}
+
 static void of_sequences(void **state) {
   (void)state;
   const compute_node q = input(3, 1, 2, 4, 0, 0), x = input(3, 2, 1, 3, 0, 0);
@@ -471,21 +483,14 @@ static void of_simulations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(of_contexts),
-      cmocka_unit_test(of_tensors),
-      cmocka_unit_test(of_groups),
-      cmocka_unit_test(of_convolutions),
-      cmocka_unit_test(of_pooling),
-      cmocka_unit_test(of_sequences),
-      cmocka_unit_test(of_other_operations),
-      cmocka_unit_test(of_optimizers),
-      cmocka_unit_test(of_plans),
-      cmocka_unit_test(of_models),
-      cmocka_unit_test(of_layers),
-      cmocka_unit_test(of_trainers),
-      cmocka_unit_test(of_batches),
-      cmocka_unit_test(of_fits),
-      cmocka_unit_test(of_simulations),
+      cmocka_unit_test(of_contexts),   cmocka_unit_test(of_tensors),
+      cmocka_unit_test(of_groups),     cmocka_unit_test(of_convolutions),
+      cmocka_unit_test(of_pooling),    cmocka_unit_test(of_sampling),
+      cmocka_unit_test(of_sequences),  cmocka_unit_test(of_other_operations),
+      cmocka_unit_test(of_optimizers), cmocka_unit_test(of_plans),
+      cmocka_unit_test(of_models),     cmocka_unit_test(of_layers),
+      cmocka_unit_test(of_trainers),   cmocka_unit_test(of_batches),
+      cmocka_unit_test(of_fits),       cmocka_unit_test(of_simulations),
   };
   return cmocka_run_group_tests(tests, begin, end);
 }

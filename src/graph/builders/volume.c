@@ -181,7 +181,7 @@ static bool count_windows(const volume_call *call, depth *d) {
 
 /* True if windows along spatial axis i are single elements, one for each element of x. */
 static bool is_single(const volume_call *call, const compute_conv3d_options *o, int i) {
-  return call->filter.size[2 + i] == 1 && step_of(o->stride, i, 1) == 1 &&
+  return shape_at(call->filter, 2 + i) == 1 && step_of(o->stride, i, 1) == 1 &&
          step_of(o->dilation, i, 1) >= 1 && padding_of(o->padding, i) == 0 &&
          o->padding_more[i] == 0 && o->output_padding[i] == 0;
 }

@@ -75,7 +75,7 @@ static bool prepare(matrix *m) {
                         "%s by %s has %d axes; at most %d are possible", rows, columns,
                         output->shape.rank + of->shape.rank, COMPUTE_MAX_RANK);
   for (int32_t i = 0; i < of->shape.rank; i++)
-    m->shape.size[m->shape.rank++] = shape_at(of->shape, i);
+    shape_set(&m->shape, m->shape.rank++, shape_at(of->shape, i));
   const int64_t passes = m->rows < m->columns ? m->rows : m->columns;
   if (passes > COMPUTE_DERIVATIVES_MAX_PASSES)
     return graph_refuse(m->graph, COMPUTE_ERROR_UNSUPPORTED, m->operation,
@@ -197,7 +197,7 @@ static compute_node in_front(compute_graph *graph, compute_node x) {
   if (shape.rank > COMPUTE_MAX_RANK)
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, sampled, "a weight with %d axes; at most %d",
                       from.rank, COMPUTE_MAX_RANK - 1);
-  for (int32_t i = 0; i < from.rank; i++) shape.size[i + 1] = shape_at(from, i);
+  for (int32_t i = 0; i < from.rank; i++) shape_set(&shape, i + 1, shape_at(from, i));
   return compute_reshape(graph, x, shape);
 }
 

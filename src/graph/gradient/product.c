@@ -22,7 +22,7 @@ static flattened flatten(const step *s, compute_shape shape) {
       if ((int)(s->node.attributes.axes_mask >> i & 1u) != reduced) continue;
       int64_t *size = reduced ? &f.columns : &f.rows;
       *size *= shape_at(shape, i);
-      f.turned.size[count] = shape_at(shape, i);
+      shape_set(&f.turned, count, shape_at(shape, i));
       f.back.axis[i] = count;
       f.order.axis[count++] = i;
     }

@@ -4,7 +4,7 @@
  * compute_jvp differentiates twice instead of having forward rules beside the backward ones. A
  * backward pass is linear in its weights v, so the value of v does not matter, and the derivative
  * by v is the product in the other direction. The nodes of the first walk that the result does not
- * read are not compiled. tests/graph/test_derivatives.c compares the cost with a forward pass
+ * read are not compiled. tests/plan/test_derivatives.c compares the cost with a forward pass
  * written by hand. */
 #include "compute/derivatives.h"
 
