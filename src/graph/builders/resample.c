@@ -282,7 +282,7 @@ compute_node part_resize(const resample *r, compute_node x) {
 
 static bool check_options(compute_graph *graph, const compute_resize_options *o) {
   static const char operation[] = "resize";
-  if (!graph_check_reserved(graph, operation, "compute_resize_options", o->reserved)) return false;
+  if (!graph_check_reserved(graph, operation, "options", o->reserved)) return false;
   if ((unsigned)o->mode > COMPUTE_RESIZE_CUBIC ||
       (unsigned)o->coordinates > COMPUTE_RESIZE_ASYMMETRIC ||
       (unsigned)o->rounding > COMPUTE_RESIZE_CEIL)
