@@ -169,7 +169,8 @@ static void messages_about_memory_have_the_size(void **state) {
                                      COMPUTE_SHAPE(1), &two, &x));
   compute_model_binding in = {"x", x}, out = {"y", NULL};
   assert_fails(compute_model_run(model, &in, 1, &out, 1), COMPUTE_ERROR_OUT_OF_MEMORY);
-  test_check_message(test_context, "node 'huge' (Resize): resize: out of memory (a request of 9007199254");
+  test_check_message(test_context,
+                     "node 'huge' (Resize): resize: out of memory (a request of 9007199254");
   compute_tensor_release(x);
   compute_model_release(model);
   free(message.data);
