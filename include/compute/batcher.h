@@ -123,7 +123,7 @@ COMPUTE_API compute_status compute_batcher_wait(compute_batcher_request *request
 COMPUTE_API compute_status compute_batcher_poll(compute_batcher_request *request, bool *done);
 
 /** Ends a request with COMPUTE_ERROR_CANCELLED. One that waits leaves the queue. One whose run has
- * begun ends as soon as its memory is no longer in use, and the run goes on without it. A request
+ * begun ends as soon as its memory is no longer in use, and the run continues without it. A request
  * that has ended, or whose results are being copied, is unaffected. */
 COMPUTE_API compute_status compute_batcher_cancel(compute_batcher_request *request);
 

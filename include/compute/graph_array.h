@@ -139,7 +139,7 @@ COMPUTE_API compute_node compute_grid_sample(compute_graph *graph, compute_node 
 /* ---- Searching ----------------------------------------------------------------------------- */
 
 /** The places, i64, where `values` belong in the vector `sorted`, which is in ascending order:
- * before equal elements, or behind them if `right`. NaN comes after all numbers. */
+ * before equal elements, or after them if `right`. NaN comes after all numbers. */
 COMPUTE_API compute_node compute_searchsorted(compute_graph *graph, compute_node sorted,
                                               compute_node values, bool right);
 

@@ -59,8 +59,12 @@ def names(module):
             lines.append(f"{module.struct_class(name)}.__doc__ = {literal(text)}")
     operations = [(python, name, arguments) for python, owner, name, arguments, result, _ in module.functions
                   if result[0] == "node" and python not in module.binding.RENAMED]
+    def is_eager(python, name):
+        """The forms call eager functions of one result."""
+        return f"compute_tensor_{python}" in module.about["functions"] and not any(
+            p["direction"] == "out" for p in module.about["functions"][name]["parameters"])
     for_nodes = [python for python, name, arguments in operations
-                 if f"compute_tensor_{python}" not in module.about["functions"] and python not in ("assign", "group")
+                 if not is_eager(python, name) and python not in ("assign", "group")
                  and not any(a.operand == "list" for a in arguments)]
     lines.append(f"OPERATIONS = {tuple(python for python, *_ in operations)!r}")
     lines.append(f"FOR_NODES = frozenset({sorted(for_nodes)!r})")

@@ -200,6 +200,20 @@ static compute_node multiply(compute_graph *graph, const term *a, const term *b,
   return compute_reshape(graph, y, shape);
 }
 
+/* True if shared labels have one size. */
+static bool sizes_agree(compute_graph *graph, const term *a, const term *b) {
+  const compute_shape x = compute_node_shape(graph, a->node);
+  const compute_shape y = compute_node_shape(graph, b->node);
+  if (graph->status) return false;
+  for (int32_t i = 0; i < a->of.count; i++) {
+    const int32_t k = find_label(&b->of, a->of.label[i]);
+    if (k >= 0 && shape_at(x, i) != shape_at(y, k))
+      return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                          "a label names axes of different sizes");
+  }
+  return true;
+}
+
 /* a = a · b, summed along labels that no later term needs. */
 static bool contract(compute_graph *graph, term *a, term *b, const bool *needed) {
   bool kept[LABEL_COUNT];
@@ -212,6 +226,7 @@ static bool contract(compute_graph *graph, term *a, term *b, const bool *needed)
   sum_unneeded(graph, b, kept);
   stretch(graph, a, b);
   stretch(graph, b, a);
+  if (!sizes_agree(graph, a, b)) return false;
   for (int32_t i = 0; i < a->of.count; i++) {
     const uint8_t label = a->of.label[i];
     const bool shared = find_label(&b->of, label) >= 0;
@@ -220,7 +235,8 @@ static bool contract(compute_graph *graph, term *a, term *b, const bool *needed)
   for (int32_t i = 0; i < b->of.count; i++)
     if (find_label(&a->of, b->of.label[i]) < 0) add_label(&s.right, b->of.label[i]);
   labels all = s.batch;
-  if (!append(&all, &s.left) || !append(&all, &s.right) || s.batch.count > COMPUTE_MAX_RANK - 2)
+  if (!append(&all, &s.left) || !append(&all, &s.right) ||
+      (s.inner.count > 0 && s.batch.count > COMPUTE_MAX_RANK - 2))
     return graph_refuse(graph, COMPUTE_ERROR_UNSUPPORTED, operation,
                         "a product has more than %d axes", COMPUTE_MAX_RANK);
   const term product = {multiply(graph, a, b, &s, &all), a->rank, all};

@@ -3,6 +3,7 @@
 #include "compute/plan.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
+#include "core/device/device.h"
 #include "core/tensor/tensor.h"
 #include "ml/nn/layer.h"
 
@@ -39,11 +40,12 @@ compute_status compute_layer_run(compute_layer *layer, const compute_tensor *x,
                                  compute_tensor **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
   compute_tensor *made = NULL;
+  REFUSE_INHERITED(layer, context);
+  REFUSE_INHERITED(x, buffer->device->context);
   const compute_status missing =
       error_if_null(layer ? layer->context : NULL, operation, layer, x, result);
   if (missing) return missing;
   compute_context *context = compute_tensor_device(x)->context;
-  REFUSE_INHERITED_CONTEXT(context);
   if (layer->context && layer->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "x belongs to another context than the layer's weights");

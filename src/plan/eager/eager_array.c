@@ -9,6 +9,8 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
 #include "plan/eager/eager.h"
 
 /* ---- Forms of ops.def ------------------------------------------------------------------------ */
@@ -111,6 +113,7 @@ static compute_status check_split(const compute_tensor *x, int32_t axis, const i
 
 compute_status compute_tensor_split(const compute_tensor *x, int32_t axis, const int64_t *sizes,
                                     size_t count, compute_tensor **parts) {
+  REFUSE_INHERITED(x, buffer->device->context);
   if (!x || !sizes || !parts)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "split", "%s is NULL",
                      !x       ? "x"

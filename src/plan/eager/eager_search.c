@@ -7,6 +7,7 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
+#include "core/device/device.h"
 #include "core/tensor/search.h"
 #include "core/tensor/tensor.h"
 
@@ -55,6 +56,7 @@ compute_status compute_tensor_unique(const compute_tensor *x, compute_tensor **v
                                      compute_tensor **counts) {
   FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "unique";
+  REFUSE_INHERITED(x, buffer->device->context);
   compute_tensor *made[4] = {NULL};
   compute_tensor **const results[4] = {values, first, inverse, counts};
   if (!x || !values) return refuse_null(x, operation, x ? "values" : "x");
@@ -87,6 +89,7 @@ compute_status compute_tensor_unique(const compute_tensor *x, compute_tensor **v
 
 compute_status compute_tensor_nonzero(const compute_tensor *x, compute_tensor **result) {
   static const char operation[] = "nonzero";
+  REFUSE_INHERITED(x, buffer->device->context);
   if (!x || !result) return refuse_null(x, operation, x ? "result" : "x");
   compute_context *context = compute_tensor_device(x)->context;
   compute_status status;
