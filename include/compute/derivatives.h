@@ -50,7 +50,7 @@ COMPUTE_API compute_status compute_jvp(compute_graph *graph, const compute_node 
 
 /** Hessian–vector products: products[i] = Σ over j of d² loss / (d of[i] d of[j]) · directions[j],
  * with of[i]'s shape and dtype. `loss` is a float of one element, directions[j] has of[j]'s shape
- * and dtype. The cost is that of a few gradients, whatever the number of elements. */
+ * and dtype. The cost equals a few gradients, whatever the number of elements. */
 COMPUTE_API compute_status compute_hvp(compute_graph *graph, compute_node loss,
                                        const compute_node *of, const compute_node *directions,
                                        size_t count, compute_node *products);

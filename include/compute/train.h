@@ -207,7 +207,7 @@ typedef struct compute_trainer_run_options {
   /** With `validation`: ends the run after this many epochs without a smaller loss; 0: never. */
   int64_t patience;
   /** With `validation`: the model gets the weights and statistics of the best epoch at the end, also
-   * of a run that is cancelled. The optimizer's state stays that of the last step. */
+   * of a run that is cancelled. The optimizer's state is from the last step. */
   bool keep_best;
   compute_training_score *best; /**< the validation score of the best epoch; may be NULL */
   uint64_t reserved[4];         /**< must be zero */

@@ -59,7 +59,7 @@ static void print_operations(text_buffer *t) {
       "`compute_gradients` and `compute_conv2d_transpose` append the operations ending in "
       "`_by_data` or\n"
       "`_by_filter`. `compute_lstm`, `compute_gru` and `compute_rnn` append `recurrent`.\n\n"
-      "A *composed* operation is made of others, and has no kernel of its own. Neural networks and "
+      "A *composed* operation is made of others, and has no kernel. Neural networks and "
       "fits of\n"
       "`graph_nn.h` and `fit.h` have no eager call. `unique` and `nonzero` have no builder, "
       "because "

@@ -105,7 +105,7 @@ static bool trace_paths(const compute_graph *graph, gradient_walk *walk) {
     const bool passes = dtype_is_float(node->dtype) &&
                         (graph_op_describe(node->op)->differentiable || is_step_function(node->op));
     for (uint32_t k = 0; k < node->input_count; k++) {
-      /* Conditions and indices of a gradient, as those of relu and top_k, are constant almost
+      /* Conditions and indices of a gradient, for example in relu and top_k, are constant almost
        * everywhere. So a function that is linear in pieces has a second derivative of zero. */
       if (node->derived && !dtype_is_float(graph->nodes[node->inputs[k]].dtype)) continue;
       uint32_t *before = &path[node->inputs[k]];
