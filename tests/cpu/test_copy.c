@@ -263,6 +263,36 @@ static void repeated_elements_are_rows(void **state) {
   fixture_close(&f);
 }
 
+/* Images whose rows and pixels repeat, with gaps after the rows: [planes, rows, again, columns,
+ * times]. */
+static void enlarged_images_are_right(void **state) {
+  (void)state;
+  fixture f;
+  test_random random = {.state = 5};
+  for (int32_t threads = 1; threads <= 3; threads += 2) {
+    assert_true(fixture_open(&f, threads, NULL));
+    for (int number = 0; number < 200; number++) {
+      const int64_t times = test_random_integer(&random, 2, 4);
+      const int64_t again = test_random_integer(&random, 1, 3);
+      const int64_t columns = test_random_integer(&random, 1, 40);
+      const int64_t size[] = {test_random_integer(&random, 1, 9),
+                              test_random_integer(&random, 8, 48), again, columns, times};
+      const int64_t line = columns * times + test_random_integer(&random, 0, 1),
+                    in_line = columns + 1;
+      const int64_t in_stride[] = {size[1] * in_line, in_line, 0, 1, 0};
+      const int64_t out_stride[] = {size[1] * again * line, again * line, line, times, 1};
+      const compute_dtype dtype = (compute_dtype)(1 + number % (COMPUTE_DTYPE_COUNT - 1));
+      block in = block_create(dtype, 5, size, in_stride);
+      block out = block_create(dtype, 5, size, out_stride);
+      block_fill(&in, 0, 100, &random);
+      run_case(&f, &in, &out);
+      block_release(&in);
+      block_release(&out);
+    }
+    fixture_close(&f);
+  }
+}
+
 /* As pixels move between channels and blocks: with one thread and several, for blocks of every
  * size of edge. */
 static void blocks_of_a_few_rows_are_transposed(void **state) {
@@ -312,6 +342,7 @@ int main(void) {
       cmocka_unit_test(short_rows_of_every_length),
       cmocka_unit_test(large_transposes_are_shared_among_threads),
       cmocka_unit_test(repeated_elements_are_rows),
+      cmocka_unit_test(enlarged_images_are_right),
       cmocka_unit_test(blocks_of_a_few_rows_are_transposed),
       cmocka_unit_test(an_empty_space_moves_nothing),
       cmocka_unit_test(dense_bytes_may_overlap_and_be_unaligned),

@@ -275,8 +275,9 @@ static bool operate(fixture *f, test_random *random) {
     uint8_t code;
   } operations[] = {{COMPUTE_F32, COMPUTE_I_SUB}, {COMPUTE_I32, COMPUTE_I_SUB},
                     {COMPUTE_I64, COMPUTE_I_ADD}, {COMPUTE_F32, COMPUTE_I_NEG},
-                    {COMPUTE_U8, COMPUTE_I_SUB},  {COMPUTE_BOOL, COMPUTE_I_AND}};
-  const size_t n = (size_t)test_random_integer(random, 0, 5);
+                    {COMPUTE_U8, COMPUTE_I_SUB},  {COMPUTE_BOOL, COMPUTE_I_AND},
+                    {COMPUTE_F32, COMPUTE_I_MUL}};
+  const size_t n = (size_t)test_random_integer(random, 0, 6);
   const compute_dtype dtype = operations[n].dtype;
   const uint8_t type = (uint8_t)dtype_compute_type(dtype);
   const bool number = test_random_integer(random, 0, 5) == 0;

@@ -123,6 +123,14 @@ void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk) {
   }
 }
 
+void cpu_walk_skip(const cpu_nest *nest, int32_t dimensions, int64_t count, cpu_walk *walk) {
+  const int32_t last = dimensions - 1;
+  walk->index[last] += count - 1;
+  for (int32_t k = 0; k < nest->operands; k++)
+    walk->offset[k] += (count - 1) * nest->stride[k][last];
+  cpu_walk_next(nest, dimensions, walk);
+}
+
 /* ---- Merging dimensions ---------------------------------------------------------------------- */
 
 /* The module links no symbol of the core, so it cannot call the core's shape_collapse. */

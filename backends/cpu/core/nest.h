@@ -66,6 +66,9 @@ void cpu_walk_start(const cpu_nest *nest, int32_t dimensions, int64_t linear, cp
 /* Advances to the next point; from the last point to the first. */
 void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk);
 
+/* Advances by `count` points, at most to the end of the last of these dimensions. */
+void cpu_walk_skip(const cpu_nest *nest, int32_t dimensions, int64_t count, cpu_walk *walk);
+
 /* The last dimension; tiles run along it. */
 static inline int32_t cpu_nest_last(const cpu_nest *nest) {
   return nest->rank - 1;

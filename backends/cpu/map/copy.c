@@ -7,6 +7,7 @@
  *   rows        Input and output have the same innermost dimension: memcpy if both are contiguous
  *               there, otherwise element by element. One contiguous block is the simplest case.
  *   short rows  The same for rows of a few elements: a loop over many of them.
+ *   enlarged    Rows whose elements repeat a few times, and that may repeat themselves.
  *   transposed  The input is contiguous in one dimension, the output in another. Blocks a few cache
  *               lines wide are transposed inside the L1 cache and written in whole lines. */
 #include <stdio.h>
@@ -24,7 +25,7 @@ enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS =
  * input are about as long, so that memory accesses span several lines. */
 enum { BLOCK_RUN = 4 * LINE, BLOCK_RUNS = 64 };
 
-typedef enum copy_way { COPY_ROWS, COPY_SHORT, COPY_TRANSPOSED } copy_way;
+typedef enum copy_way { COPY_ROWS, COPY_SHORT, COPY_ENLARGED, COPY_TRANSPOSED } copy_way;
 
 typedef struct copy_kernel {
   cpu_kernel head;
@@ -34,9 +35,9 @@ typedef struct copy_kernel {
   int32_t size_index; /* log2 of `bytes` */
   cpu_nest nest;      /* operand 0 is the input, 1 the output */
   int64_t elements, rows;
-  int64_t repeats; /* rows: number of adjacent output elements that repeat one input element; or
-                    * 1 */
-  bool large;      /* use non-temporal stores */
+  int64_t repeats; /* number of adjacent output elements that repeat one input element, or 1 */
+  int64_t again, to_again; /* enlarged: copies of each row, and their distance in elements */
+  bool large;              /* use non-temporal stores */
   /* Transposed: the input is contiguous in dimension rank − 2, the output in the last. */
   int64_t block_rows, block_columns; /* along the last and the second to last dimension */
   int64_t row_blocks, sweeps, units;
@@ -159,12 +160,10 @@ static const repeat_elements repeat[] = {repeat_1, repeat_2, repeat_4, repeat_8}
 
 /* Elements start … end − 1 of a row with repeated elements; both ends may be inside the repetitions
  * of one element. */
-static void repeat_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
-  const copy_kernel *copy = run->copy;
+static void repeat_row(const copy_kernel *copy, unsigned char *to, const unsigned char *from,
+                       int64_t start, int64_t end) {
   const int64_t bytes = (int64_t)copy->bytes, times = copy->repeats;
   const int64_t step = cpu_nest_step(&copy->nest, 0) * bytes;
-  const unsigned char *from = run->source + walk->offset[0] * bytes;
-  unsigned char *to = run->destination + walk->offset[1] * bytes;
   for (; start < end && start % times != 0; start++)
     memcpy(to + start * bytes, from + start / times * step, (size_t)bytes);
   const int64_t whole = (end - start) / times;
@@ -175,13 +174,17 @@ static void repeat_row(const copy_run *run, const cpu_walk *walk, int64_t start,
 }
 
 /* Elements start … end − 1 of a row. */
-static void copy_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
-  const copy_kernel *copy = run->copy;
+static void copy_row(const copy_kernel *copy, unsigned char *to, const unsigned char *from,
+                     int64_t start, int64_t end) {
   const cpu_tile_table *table = copy->head.device->isa->tile;
   const int64_t from_step = cpu_nest_step(&copy->nest, 0), to_step = cpu_nest_step(&copy->nest, 1);
   const int64_t bytes = (int64_t)copy->bytes, count = end - start;
-  const unsigned char *from = run->source + (walk->offset[0] + start * from_step) * bytes;
-  unsigned char *to = run->destination + (walk->offset[1] + start * to_step) * bytes;
+  if (copy->repeats > 1) {
+    repeat_row(copy, to, from, start, end);
+    return;
+  }
+  from += start * from_step * bytes;
+  to += start * to_step * bytes;
   if (from_step == 1 && to_step == 1)
     copy_range(table, to, from, (uint64_t)(count * bytes), copy->large);
   else if (from_step == 0 && to_step == 1)
@@ -190,26 +193,45 @@ static void copy_row(const copy_run *run, const cpu_walk *walk, int64_t start, i
     strided[copy->size_index](count, to, to_step, from, from_step);
 }
 
+/* Whole rows along the second to last dimension. */
+static void copy_rows(const copy_kernel *copy, unsigned char *to, const unsigned char *from,
+                      int64_t rows) {
+  const cpu_nest *nest = &copy->nest;
+  const int32_t across = cpu_nest_last(nest) - 1;
+  const int64_t bytes = (int64_t)copy->bytes, length = cpu_nest_length(nest);
+  const int64_t from_row = nest->stride[0][across] * bytes;
+  const int64_t to_row = nest->stride[1][across] * bytes;
+  for (int64_t i = 0; i < rows; i++, from += from_row, to += to_row)
+    copy_row(copy, to, from, 0, length);
+}
+
 /* Tasks share the elements, independent of row boundaries. */
 static void rows_task(void *argument, int64_t task, int32_t worker) {
   const copy_run *run = argument;
   const copy_kernel *copy = run->copy;
   const cpu_nest *nest = &copy->nest;
   const int32_t outer = cpu_nest_last(nest);
-  const int64_t length = cpu_nest_length(nest);
+  const int64_t length = cpu_nest_length(nest), bytes = (int64_t)copy->bytes;
   int64_t first, end;
   (void)worker;
   share(copy->elements, copy->tasks, task, &first, &end);
   cpu_walk walk;
   cpu_walk_start(nest, outer, first / length, &walk);
   for (int64_t start = first % length; first < end; start = 0) {
-    const int64_t left = end - first, count = length - start < left ? length - start : left;
-    if (copy->repeats > 1)
-      repeat_row(run, &walk, start, start + count);
-    else
-      copy_row(run, &walk, start, start + count);
-    first += count;
-    cpu_walk_next(nest, outer, &walk);
+    const unsigned char *from = run->source + walk.offset[0] * bytes;
+    unsigned char *to = run->destination + walk.offset[1] * bytes;
+    const int64_t whole = start == 0 ? (end - first) / length : 0;
+    if (outer > 0 && whole > 1) {
+      const int64_t rows = cpu_min(whole, nest->size[outer - 1] - walk.index[outer - 1]);
+      copy_rows(copy, to, from, rows);
+      first += rows * length;
+      cpu_walk_skip(nest, outer, rows, &walk);
+    } else {
+      const int64_t count = cpu_min(length - start, end - first);
+      copy_row(copy, to, from, start, start + count);
+      first += count;
+      cpu_walk_next(nest, outer, &walk);
+    }
   }
   if (copy->large) cpu_stream_fence();
 }
@@ -293,6 +315,44 @@ static void short_task(void *argument, int64_t task, int32_t worker) {
   }
 }
 
+/* ---- Enlarged -------------------------------------------------------------------------------- */
+
+static void enlarge_rows(const copy_kernel *copy, unsigned char *to, const unsigned char *from,
+                         int64_t rows) {
+  const cpu_nest *nest = &copy->nest;
+  const int32_t across = cpu_nest_last(nest) - 1;
+  const int64_t bytes = (int64_t)copy->bytes, length = cpu_nest_length(nest);
+  const int64_t count = length / copy->repeats, step = cpu_nest_step(nest, 0);
+  const int64_t from_row = nest->stride[0][across] * bytes;
+  const int64_t to_row = nest->stride[1][across] * bytes, to_again = copy->to_again * bytes;
+  const repeat_elements loop = repeat[copy->size_index];
+  for (int64_t i = 0; i < rows; i++, from += from_row, to += to_row) {
+    loop(count, copy->repeats, to, from, step);
+    for (int64_t k = 1; k < copy->again; k++)
+      memcpy(to + k * to_again, to, (size_t)(length * bytes));
+  }
+}
+
+/* A unit is a row with its copies. */
+static void enlarge_task(void *argument, int64_t task, int32_t worker) {
+  const copy_run *run = argument;
+  const copy_kernel *copy = run->copy;
+  const cpu_nest *nest = &copy->nest;
+  const int32_t outer = cpu_nest_last(nest);
+  int64_t first, end;
+  (void)worker;
+  share(copy->units, copy->tasks, task, &first, &end);
+  cpu_walk walk;
+  cpu_walk_start(nest, outer, first, &walk);
+  while (first < end) {
+    const int64_t rows = cpu_min(end - first, nest->size[outer - 1] - walk.index[outer - 1]);
+    enlarge_rows(copy, run->destination + walk.offset[1] * (int64_t)copy->bytes,
+                 run->source + walk.offset[0] * (int64_t)copy->bytes, rows);
+    first += rows;
+    cpu_walk_skip(nest, outer, rows, &walk);
+  }
+}
+
 /* ---- Transposed ---------------------------------------------------------------------------- */
 
 /* One sweep: `rows` along the output's contiguous dimension, `columns` along the input's. */
@@ -359,6 +419,7 @@ static compute_status run_copy(const cpu_kernel *kernel, void *const *pointers) 
   cpu_parallel(kernel->device, copy->tasks,
                copy->way == COPY_TRANSPOSED ? transpose_task
                : copy->way == COPY_SHORT    ? short_task
+               : copy->way == COPY_ENLARGED ? enlarge_task
                                             : rows_task,
                &run);
   return COMPUTE_OK;
@@ -409,6 +470,26 @@ static void find_repeats(copy_kernel *copy) {
   nest->rank--;
 }
 
+/* Rows with repeated elements, unless their number is too small to share them among threads. */
+static void plan_enlarged(copy_kernel *copy) {
+  enum { LEAST_ROWS = 32 };
+  cpu_nest *nest = &copy->nest;
+  const int32_t last = cpu_nest_last(nest);
+  const int64_t rows = copy->elements / cpu_nest_length(nest);
+  copy->again = 1;
+  if (nest->rank > 2 && nest->stride[0][last - 1] == 0) {
+    copy->again = nest->size[last - 1];
+    copy->to_again = nest->stride[1][last - 1];
+  }
+  if (nest->rank < 2 || rows / copy->again < LEAST_ROWS) return;
+  copy->way = COPY_ENLARGED;
+  copy->units = rows / copy->again;
+  if (copy->again > 1) {
+    cpu_nest_make_last(nest, last - 1);
+    nest->rank--;
+  }
+}
+
 static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor) {
   cpu_nest_begin(&copy->nest, descriptor, 0, descriptor->rank);
   cpu_nest_sort(&copy->nest, 1); /* the output is written in memory order */
@@ -423,7 +504,9 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
   const int32_t turn = copy->repeats > 1 ? -1 : find_turn(&copy->nest);
   if (turn >= 0)
     plan_transposed(copy, turn);
-  else if (copy->repeats == 1 && copy->nest.rank > 1 &&
+  else if (copy->repeats > 1)
+    plan_enlarged(copy);
+  else if (copy->nest.rank > 1 &&
            cpu_nest_length(&copy->nest) * (int64_t)copy->bytes <= CPU_MOVE_MOST) {
     copy->way = COPY_SHORT;
     copy->units = copy->elements / cpu_nest_length(&copy->nest);
@@ -432,8 +515,10 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
 }
 
 static void describe(copy_kernel *copy) {
-  static const char *const names[] = {
-      [COPY_ROWS] = "rows", [COPY_SHORT] = "short rows", [COPY_TRANSPOSED] = "transposed"};
+  static const char *const names[] = {[COPY_ROWS] = "rows",
+                                      [COPY_SHORT] = "short rows",
+                                      [COPY_ENLARGED] = "enlarged",
+                                      [COPY_TRANSPOSED] = "transposed"};
   snprintf(copy->head.description, sizeof copy->head.description,
            "copy: %lld elements of %u byte%s, %s, %lld task%s%s", (long long)copy->elements,
            copy->bytes, copy->bytes == 1 ? "" : "s", names[copy->way], (long long)copy->tasks,

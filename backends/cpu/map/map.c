@@ -342,19 +342,37 @@ static int box_copies(const map_kernel *map, int32_t d) {
   return copies <= BOX_COPIES ? copies : -1;
 }
 
+/* `true` if lines along dimension d that run together need copies for each set of them. */
+static bool copies_lines(const map_kernel *map, int32_t d) {
+  const cpu_nest *nest = &map->nest;
+  const int32_t before = dimension_before(map, d);
+  for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
+    const int64_t across = nest->stride[k][before];
+    if (across != 0 && across != nest->stride[k][d] * nest->size[d]) return true;
+  }
+  return false;
+}
+
+/* `true` if lines along dimension d run one by one in one loop, because joined lines are not
+ * faster. */
+static bool runs_by_lines(const map_kernel *map, int32_t d) {
+  if (!suits_lines(map, d)) return false;
+  return map->nest.size[d] >= CPU_SHORT_LINE || box_copies(map, d) < 0 || copies_lines(map, d);
+}
+
 /* The cost of one element if tiles run along dimension d. */
 static double element_cost(const map_kernel *map, int32_t d) {
   const int64_t size = map->nest.size[d], tile = cpu_program_tile_elements(map->program);
   const int copies = box_copies(map, d);
   const int64_t length = size < tile && copies < 0 ? size : tile;
-  const bool by_lines = size <= tile && suits_lines(map, d);
+  const bool by_lines = size <= tile && runs_by_lines(map, d);
   const int64_t fixed = TILE_COST + STEP_COST * (int64_t)map->program->passes;
   double cost = (double)cpu_program_cost(map->program);
   for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
     const int64_t stride = map->nest.stride[k][d];
     if (stride != 0) cost += stride == 1 ? DENSE_COST : STRIDED_COST;
   }
-  if (copies > 0 && !by_lines) cost += copies * DENSE_COST;
+  if (copies > 0 && !by_lines && copies_lines(map, d)) cost += copies * DENSE_COST;
   if (map->program->one_byte) cost /= BYTES_AT_ONCE;
   return cost + (double)(by_lines ? LINE_COST : fixed) / (double)length;
 }
@@ -461,19 +479,9 @@ static bool is_operation(const cpu_step *step) {
   return step->kind != CPU_STEP_CONSTANT && step->kind != CPU_STEP_LOAD;
 }
 
-/* `true` if lines that run together need copies for each set of them. */
-static bool copies_lines(const map_kernel *map) {
-  const int32_t last = map->walked, across = last - 1;
-  for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
-    const int64_t *stride = map->nest.stride[k];
-    if (stride[across] != 0 && stride[across] != stride[last] * map->nest.size[last]) return true;
-  }
-  return false;
-}
-
 static void find_single(map_kernel *map) {
   const cpu_program *program = map->program;
-  const bool by_loops = map->by_boxes && copies_lines(map);
+  const bool by_loops = map->by_boxes && copies_lines(map, map->walked);
   if ((map->units != 1 && !by_loops) || map->turned_count > 0 || program->output_count != 1 ||
       program->step_count == 0 || map->length > program->chunk ||
       cpu_nest_step(&map->nest, map->inputs) != 1)
@@ -535,8 +543,8 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
     map->output_bytes += (uint64_t)elements * map->bytes[map->inputs + k];
   const double cost = choose_tiles(map);
   cut(map, elements, cost);
-  map->by_lines =
-      map->blocks == 1 && map->walked == cpu_nest_last(&map->nest) && suits_lines(map, map->walked);
+  map->by_lines = map->blocks == 1 && map->walked == cpu_nest_last(&map->nest) &&
+                  runs_by_lines(map, map->walked);
   map->by_boxes = !map->by_lines && map->walked == cpu_nest_last(&map->nest) &&
                   box_copies(map, map->walked) >= 0;
   find_single(map);

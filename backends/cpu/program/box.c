@@ -308,8 +308,34 @@ static void run_rest(const cpu_box *box, int32_t along) {
   cpu_box_run(&rest, along);
 }
 
+/* The least number of elements of short lines that run together. */
+enum { LEAST_JOINED = 256 };
+
+/* `true` if the operand's lines follow each other, or are all the same line. */
+static bool joins(const cpu_lines *l, const int64_t *step) {
+  return step[l->across] == 0 || step[l->across] == step[l->along] * l->count;
+}
+
+/* `true` for short lines that need copies of repeated lines only. A loop that handles each of them
+ * would not fill its vectors. */
+static bool joins_short_lines(const cpu_box *box, int32_t along) {
+  const cpu_program *program = box->program;
+  if (box->count[along] >= CPU_SHORT_LINE || program->places) return false;
+  const cpu_lines l = cpu_lines_first(box, along);
+  if (l.rows * l.count < LEAST_JOINED) return false;
+  for (uint32_t i = 0; i < program->input_count; i++)
+    if (!joins(&l, box->input_step[i])) return false;
+  for (uint32_t k = 0; k < program->output_count; k++)
+    if (!joins(&l, box->output_step[k])) return false;
+  return true;
+}
+
 void cpu_box_run(const cpu_box *box, int32_t along) {
   const cpu_program *program = box->program;
+  if (joins_short_lines(box, along)) {
+    interpret_box(box, along);
+    return;
+  }
   if (cpu_finish_run(&program->finish, box, along) ||
       cpu_requantize_run(&program->requantize, box, along) ||
       cpu_formula_run_box(&program->formula, box, along))

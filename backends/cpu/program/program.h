@@ -92,6 +92,9 @@ bool cpu_box_continues(const cpu_box *box, int32_t d, uint32_t first);
 /* Merges the last dimensions as far as possible. */
 void cpu_box_merge(cpu_box *box);
 
+/* Lines with fewer elements run together where that needs no copies for each set of lines. */
+enum { CPU_SHORT_LINE = 16 };
+
 /* Runs the program in lines along dimension `along`. Each line has a fixed cost, so long lines are
  * best. */
 void cpu_box_run(const cpu_box *box, int32_t along);

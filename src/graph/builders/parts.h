@@ -63,6 +63,9 @@ compute_node part_normalize_groups(compute_graph *graph, compute_node x, int64_t
 /* Repeats each axis `times` times. The result has at most 2^55 elements. */
 compute_node part_tile(compute_graph *graph, compute_node x, compute_shape times);
 
+/* Repeats each element along axis i times[i] times in sequence, as in an enlarged image. */
+compute_node part_repeat(compute_graph *graph, compute_node x, const int64_t *times);
+
 /* x where it is on or above (`upper`), or on or below the diagonal number k of the last two axes;
  * zeros elsewhere. k is an i64 scalar. */
 compute_node part_triangle(compute_graph *graph, compute_node x, compute_node k, bool upper);

@@ -124,24 +124,13 @@ static bool make_table(const resample *r, const resample_axis *a, table *t) {
 
 /* ---- Along one axis -------------------------------------------------------------------------- */
 
-/* Returns true if every element repeats `to / from` times in sequence. */
-static bool repeats(const resample_axis *a, const table *t) {
-  if (a->from < 1 || a->to % a->from != 0) return false;
+/* The number of times that every element repeats in sequence; 0 if they do not. */
+static int64_t repeats(const resample *r, const resample_axis *a) {
+  if (r->mode != COMPUTE_RESIZE_NEAREST || a->from < 1 || a->to % a->from != 0) return 0;
   const int64_t times = a->to / a->from;
   for (int64_t i = 0; i < a->to; i++)
-    if (t->places[i] != i / times) return false;
-  return a->to > 0;
-}
-
-static compute_node repeat(const resample *r, compute_node x, int32_t axis,
-                           const resample_axis *a) {
-  compute_shape shape = compute_node_shape(r->graph, x);
-  const int64_t outer = part_count(shape, 0, axis + 1),
-                inner = part_count(shape, axis + 1, shape.rank);
-  x = compute_reshape(r->graph, x, COMPUTE_SHAPE(outer, 1, inner));
-  x = compute_broadcast(r->graph, x, COMPUTE_SHAPE(outer, a->to / a->from, inner));
-  shape_set(&shape, axis, a->to);
-  return compute_reshape(r->graph, x, shape);
+    if (into_axis(a, round_source(r, a, (double)source_of(r, a, i))) != i / times) return 0;
+  return times;
 }
 
 /* Applies one column of the table, which is copied to `places` and `weights`. */
@@ -211,8 +200,6 @@ static compute_node resize_along(const resample *r, compute_node x, int32_t axis
   table t = {0};
   if (!make_table(r, a, &t))
     x = BUILD_NONE;
-  else if (r->mode == COMPUTE_RESIZE_NEAREST && repeats(a, &t))
-    x = repeat(r, x, axis, a);
   else if (r->mode == COMPUTE_RESIZE_NEAREST || t.taps < a->from / MATRIX_SPEED)
     x = apply_taps(r, x, axis, &t);
   else
@@ -267,13 +254,19 @@ compute_node part_resize(const resample *r, compute_node x) {
                                            : COMPUTE_F64;
   }
   x = part_cast(graph, x, work);
+  int64_t times[COMPUTE_MAX_RANK];
   for (int32_t axis = r->shape.rank - 1; axis >= 0 && !graph->status; axis--) {
+    times[axis] = 1;
     if (is_unchanged(r, &r->axis[axis])) continue;
+    times[axis] = repeats(r, &r->axis[axis]);
+    if (times[axis] > 0) continue;
+    times[axis] = 1;
     if (r->axis[axis].from < 1)
       return graph_fail(graph, COMPUTE_ERROR_SHAPE, r->operation, "axis %d has no elements",
                         (int)axis);
     x = resize_along(r, x, axis);
   }
+  if (!graph->status) x = part_repeat(graph, x, times);
   if (r->coordinates == RESAMPLE_CROP && !graph->status) x = extrapolate(r, x);
   return part_cast(graph, x, dtype);
 }

@@ -7,7 +7,7 @@
 #include "core/base/float_environment.h"
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
-#include "graph/builders/build.h"
+#include "graph/builders/parts.h"
 
 /* Nodes compute the slices of the operand that a result uses along an axis. So the graph needs no
  * memory for them, even for a long axis. An impossible result is refused before any large
@@ -180,21 +180,6 @@ static compute_node nearest(compute_graph *graph, compute_node x, int32_t axis, 
   return compute_gather(graph, x, as_index(graph, at, r), axis);
 }
 
-/* An integer factor repeats pixels: a view and a copy. Its gradient is a sum of neighbours. */
-static compute_node repeat_pixels(compute_graph *graph, compute_node x, int32_t axis, int64_t to) {
-  compute_shape shape = compute_node_shape(graph, x), apart = {.rank = shape.rank + 1}, whole;
-  for (int32_t i = 0; i <= shape.rank; i++)
-    shape_set(&apart, i,
-              i <= axis       ? shape_at(shape, i)
-              : i == axis + 1 ? 1
-                              : shape_at(shape, i - 1));
-  whole = apart;
-  shape_set(&whole, axis + 1, to / shape_at(shape, axis));
-  shape_set(&shape, axis, to);
-  compute_node repeated = compute_broadcast(graph, compute_reshape(graph, x, apart), whole);
-  return compute_reshape(graph, repeated, shape);
-}
-
 /* The centre of each result pixel, in coordinates of the operand's pixel centres. */
 static compute_node middles(compute_graph *graph, const resize *r) {
   const compute_node i = positions(graph, r), half = number(graph, 0.5);
@@ -252,12 +237,17 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
   if (wide && dtype != COMPUTE_F32) x = compute_cast(graph, x, COMPUTE_F32);
   /* Columns first: they cost more than contiguous rows, and there are fewer of them before the rows
    * are enlarged. */
+  int64_t times[4] = {1, 1, 1, 1};
   for (int32_t i = 1; i >= 0 && !graph->status; i--) {
     const resize r = {.from = shape_at(shape, 2 + i), .to = sizes[i]};
     if (r.from == r.to) continue;
-    x = bilinear             ? interpolate(graph, x, 2 + i, &r)
-        : r.to % r.from == 0 ? repeat_pixels(graph, x, 2 + i, r.to)
-                             : nearest(graph, x, 2 + i, &r);
+    if (bilinear)
+      x = interpolate(graph, x, 2 + i, &r);
+    else if (r.to % r.from == 0)
+      times[2 + i] = r.to / r.from;
+    else
+      x = nearest(graph, x, 2 + i, &r);
   }
+  if (!graph->status) x = part_repeat(graph, x, times);
   return wide && dtype != COMPUTE_F32 ? compute_cast(graph, x, dtype) : x;
 }

@@ -58,15 +58,34 @@ bool work_streams(const compute_kernel_descriptor *d) {
   return true;
 }
 
+/* The operands that go on with equal steps from dimension `inner` to dimension `i`, and those that
+ * repeat there. */
+static void count_steps(const compute_kernel_descriptor *d, int32_t inner, int32_t i,
+                        uint32_t *equal, uint32_t *repeated) {
+  *equal = *repeated = 0;
+  for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
+    const compute_operand *o = k < d->input_count ? &d->inputs[k] : &d->outputs[k - d->input_count];
+    if (o->stride[i] == o->stride[inner] * d->size[inner])
+      ++*equal;
+    else if (o->stride[i] == 0 || o->stride[inner] == 0)
+      ++*repeated;
+  }
+}
+
 int64_t work_run(const compute_kernel_descriptor *d) {
+  enum { SHORT = 16 };
   int64_t run = 1;
   int32_t inner = -1;
+  bool joined = false;
   for (int32_t i = d->rank - 1; i >= 0; i--) {
+    uint32_t equal, repeated;
     if (d->size[i] == 1) continue;
-    for (uint32_t k = 0; inner >= 0 && k < d->input_count + d->output_count; k++) {
-      const compute_operand *o =
-          k < d->input_count ? &d->inputs[k] : &d->outputs[k - d->input_count];
-      if (o->stride[i] != o->stride[inner] * d->size[inner]) return run;
+    if (inner >= 0) {
+      const uint32_t all = d->input_count + d->output_count;
+      count_steps(d, inner, i, &equal, &repeated);
+      const bool joins = !joined && run < SHORT && equal + repeated == all;
+      if (equal < all && !joins) return run;
+      joined |= equal < all;
     }
     run *= d->size[i];
     inner = i;

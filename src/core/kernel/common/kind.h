@@ -147,8 +147,8 @@ double work_narrowness(int64_t m, int64_t n, int64_t k);
 /* `true` if neighbours in the last dimension are neighbours in the memory of every operand. */
 bool work_streams(const compute_kernel_descriptor *d);
 
-/* The elements of the last dimensions that all operands have in one sequence of equal steps. A
- * kernel makes a call for each. */
+/* The elements of the last dimensions that all operands have in one sequence of equal steps, where
+ * short lines of an operand may repeat. A kernel makes a call for each. */
 int64_t work_run(const compute_kernel_descriptor *d);
 
 /* ", stride 2" or ", stride 2x1"; only for values other than the default. */
