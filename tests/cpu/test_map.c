@@ -281,8 +281,10 @@ static bool operate(fixture *f, test_random *random) {
   const compute_dtype dtype = operations[n].dtype;
   const uint8_t type = (uint8_t)dtype_compute_type(dtype);
   const bool number = test_random_integer(random, 0, 5) == 0;
-  const int64_t size[] = {test_random_integer(random, 1, 5), test_random_integer(random, 1, 60),
-                          test_random_integer(random, 1, 50)};
+  const bool many = test_random_integer(random, 0, 1) == 0; /* repetitions of a pattern */
+  const int64_t size[] = {test_random_integer(random, many ? 8 : 1, many ? 20 : 5),
+                          test_random_integer(random, 1, many ? 12 : 60),
+                          test_random_integer(random, 1, many ? 40 : 50)};
   const compute_instruction instructions[] = {
       {.code = COMPUTE_I_LOAD, .type = type, .immediate.i64 = 0},
       {.code = number ? COMPUTE_I_CONSTANT : COMPUTE_I_LOAD, .type = type, .immediate.i64 = 1},

@@ -549,6 +549,16 @@ static void count_tiles(scatter_kernel *kernel) {
   kernel->tiles = kernel->free_count / line * kernel->tiles_per_line;
 }
 
+/* `true` if runs go along the last colliding dimension: tiles of this width are narrow, or their
+ * elements are far apart while those of the runs are neighbours. */
+static bool goes_along(const scatter_kernel *kernel, int64_t width) {
+  const cpu_nest *colliding = &kernel->colliding, *free = &kernel->free;
+  if (cpu_nest_length(colliding) <= width) return false;
+  const bool apart = cpu_nest_step(free, OUTPUT) != 1 && cpu_nest_step(free, UPDATE) != 1;
+  const bool neighbours = kernel->axis_stride == 1 && cpu_nest_step(colliding, UPDATE) == 1;
+  return width < SHORT || (apart && neighbours && !kernel->rounds);
+}
+
 static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
   const int64_t line = cpu_nest_length(&kernel->free), axis = cpu_max(1, kernel->axis_size);
   int64_t total;
@@ -562,8 +572,8 @@ static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
   count_tiles(kernel);
   if (kernel->tiles < wanted) {
     const int64_t width = cpu_divide_up(line, cpu_divide_up(wanted, kernel->free_count / line));
-    const bool along = line < SHORT && cpu_nest_length(&kernel->colliding) > line;
-    kernel->width = cpu_min(kernel->width, along ? width : cpu_divide_up(width, LINE) * LINE);
+    const int64_t lines = cpu_divide_up(width, LINE) * LINE;
+    kernel->width = cpu_min(kernel->width, goes_along(kernel, line) ? width : lines);
     count_tiles(kernel);
   }
   /* Every range costs a pass over all indices. */
@@ -574,7 +584,7 @@ static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
     count_tiles(kernel);
     kernel->ranges = cpu_max(kernel->ranges, cpu_divide_up(axis, SUMS / kernel->width));
   }
-  kernel->along = kernel->width < SHORT && cpu_nest_length(&kernel->colliding) > kernel->width;
+  kernel->along = goes_along(kernel, kernel->width);
   kernel->tasks = cpu_min(kernel->tiles * kernel->ranges, cpu_max(wanted, kernel->ranges));
   kernel->check_tasks = cpu_max(1, cpu_min(wanted, kernel->index_count / WORK));
 

@@ -158,12 +158,41 @@ static void gemm_strips(gemm_layout layout, const cpu_gemm_block *block, int64_t
     gemm_strip(rest > GEMM_LANES ? gemm_full_tiles : gemm_narrow_tiles, layout, block, b, c, rest);
 }
 
+/* Tiles of rows that are finished for all columns before the next: their part of C is written in the
+ * order of memory. The caches hold the panels of a short k meanwhile. */
+enum { GEMM_TILES_AT_ONCE = 2, GEMM_HELD_PANELS = 16 << 10, GEMM_LEAST_WRITTEN = 24 << 10 };
+
+GEMM_INLINE bool gemm_writes_by_rows(const cpu_gemm_block *block) {
+  const int64_t bytes = block->n * (int64_t)sizeof(GEMM_ELEMENT);
+  return block->runs <= 1 && !block->a_rows && !block->slivers && !block->read && !block->written &&
+         block->n > GEMM_COLUMNS && gemm_length(block) * bytes <= GEMM_HELD_PANELS &&
+         block->m * bytes >= GEMM_LEAST_WRITTEN;
+}
+
+static void gemm_multiply_rows(const cpu_gemm_block *block) {
+  cpu_gemm_block part = *block;
+  const int64_t tiles = gemm_tile_count(block->m);
+  part.copy = NULL; /* B is in the cache already */
+  for (int64_t t = 0; t < tiles;) {
+    part.m = 0;
+    for (int64_t end = t + GEMM_TILES_AT_ONCE; t < tiles && t < end; t++)
+      part.m += gemm_tile_rows(block->m, tiles, t);
+    gemm_strips(GEMM_STRIDED, &part, block->b_column);
+    part.a = (const GEMM_ELEMENT *)part.a + part.m * block->a_row;
+    part.c = (GEMM_ELEMENT *)part.c + part.m * block->c_row;
+    part.row += part.m;
+  }
+}
+
 static void gemm_multiply(const cpu_gemm_block *block) {
   const bool spread = GEMM_ROWS <= CPU_GEMM_FORESEEN && block->a_rows;
-  gemm_strips(spread            ? GEMM_SPREAD
-              : block->runs > 1 ? GEMM_RUNS
-                                : GEMM_STRIDED,
-              block, block->b_column);
+  if (gemm_writes_by_rows(block))
+    gemm_multiply_rows(block);
+  else
+    gemm_strips(spread            ? GEMM_SPREAD
+                : block->runs > 1 ? GEMM_RUNS
+                                  : GEMM_STRIDED,
+                block, block->b_column);
 #ifdef GEMM_AMX
   if (GEMM_BY_AMX(block->m)) AMX_RELEASE();
 #endif
