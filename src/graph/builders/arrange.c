@@ -84,17 +84,6 @@ compute_status compute_split(compute_graph *graph, compute_node x, int32_t axis,
 
 /* ---- Tile ------------------------------------------------------------------------------------ */
 
-/* Repeats an axis `times` times, as a view: [outer, size, inner] → [outer, times, size, inner]. */
-static compute_node repeat_axis(compute_graph *graph, compute_node x, int32_t axis, int64_t times) {
-  compute_shape shape = compute_node_shape(graph, x);
-  const int64_t outer = part_count(shape, 0, axis), size = shape_at(shape, axis);
-  const int64_t inner = part_count(shape, axis + 1, shape.rank);
-  x = compute_reshape(graph, x, COMPUTE_SHAPE(outer, 1, size, inner));
-  x = compute_broadcast(graph, x, COMPUTE_SHAPE(outer, times, size, inner));
-  shape_set(&shape, axis, times * size);
-  return compute_reshape(graph, x, shape);
-}
-
 compute_node compute_tile(compute_graph *graph, compute_node x, compute_shape times) {
   BUILD_ALL_OR_NOTHING(graph);
   static const char operation[] = "tile";
@@ -124,10 +113,10 @@ compute_node compute_tile(compute_graph *graph, compute_node x, compute_shape ti
   if (shape_count(all) == 0) return compute_full(graph, build_at(graph, input)->dtype, all, 0);
   if (aligned.rank > old.rank) x = compute_reshape(graph, x, aligned);
   if (!compute_shape_equal(wide, aligned)) x = compute_broadcast(graph, x, wide);
+  int64_t repeats[COMPUTE_MAX_RANK];
   for (int32_t i = 0; i < all.rank; i++)
-    if (shape_at(aligned, i) != 1 && shape_at(given, i) != 1)
-      x = repeat_axis(graph, x, i, shape_at(given, i));
-  return x;
+    repeats[i] = shape_at(aligned, i) == 1 ? 1 : shape_at(given, i);
+  return part_repeat(graph, x, repeats, true);
 }
 
 /* ---- Orders of elements ---------------------------------------------------------------------- */

@@ -61,8 +61,8 @@ compute_axes part_axes(int32_t first, int32_t end) {
 
 /* Repeats along axis `end` − 1 and up to two axes before it, as one view and one copy. The gradient
  * is one sum of neighbours. Returns the number of axes that are left. */
-static int32_t repeat_axes(compute_graph *graph, compute_node *x, const int64_t *times,
-                           int32_t end) {
+static int32_t repeat_axes(compute_graph *graph, compute_node *x, const int64_t *times, int32_t end,
+                           bool blocks) {
   enum { AXES = 3 }; /* 2 · AXES + 1 axes are possible */
   compute_shape shape = compute_node_shape(graph, *x), apart = {.rank = 2 * AXES + 1}, whole;
   int64_t inner = part_count(shape, end, shape.rank);
@@ -70,16 +70,16 @@ static int32_t repeat_axes(compute_graph *graph, compute_node *x, const int64_t 
   for (int32_t i = 0; i <= 2 * AXES; i++) shape_set(&apart, i, 1);
   whole = apart;
   for (int32_t count = 0; axis > 0 && (count < AXES || times[axis - 1] == 1);) {
-    if (times[--axis] > 1) {
-      shape_set(&apart, at, inner);
-      shape_set(&whole, at, inner);
-      shape_set(&whole, at - 1, times[axis]);
-      at -= 2;
-      inner = 1;
-      count++;
-    }
-    inner *= shape_at(shape, axis);
-    shape_set(&shape, axis, shape_at(shape, axis) * times[axis]);
+    const int64_t size = shape_at(shape, --axis);
+    if (blocks || times[axis] == 1) inner *= size;
+    if (times[axis] == 1) continue;
+    shape_set(&apart, at, inner);
+    shape_set(&whole, at, inner);
+    shape_set(&whole, at - 1, times[axis]);
+    at -= 2;
+    inner = blocks ? 1 : size;
+    count++;
+    shape_set(&shape, axis, size * times[axis]);
   }
   shape_set(&apart, at, inner * part_count(shape, 0, axis));
   shape_set(&whole, at, shape_at(apart, at));
@@ -88,12 +88,12 @@ static int32_t repeat_axes(compute_graph *graph, compute_node *x, const int64_t 
   return axis;
 }
 
-compute_node part_repeat(compute_graph *graph, compute_node x, const int64_t *times) {
+compute_node part_repeat(compute_graph *graph, compute_node x, const int64_t *times, bool blocks) {
   int32_t end = compute_node_shape(graph, x).rank;
   while (!graph->status) {
     while (end > 0 && times[end - 1] == 1) end--;
     if (end == 0) break;
-    end = repeat_axes(graph, &x, times, end);
+    end = repeat_axes(graph, &x, times, end, blocks);
   }
   return x;
 }

@@ -60,11 +60,9 @@ compute_node part_inverse_root(compute_graph *graph, compute_node x, compute_axe
 compute_node part_normalize_groups(compute_graph *graph, compute_node x, int64_t groups,
                                    double epsilon);
 
-/* Repeats each axis `times` times. The result has at most 2^55 elements. */
-compute_node part_tile(compute_graph *graph, compute_node x, compute_shape times);
-
-/* Repeats each element along axis i times[i] times in sequence, as in an enlarged image. */
-compute_node part_repeat(compute_graph *graph, compute_node x, const int64_t *times);
+/* Repeats along axis i times[i] times: each element in sequence, as in an enlarged image, or the
+ * whole axis if `blocks`. */
+compute_node part_repeat(compute_graph *graph, compute_node x, const int64_t *times, bool blocks);
 
 /* x where it is on or above (`upper`), or on or below the diagonal number k of the last two axes;
  * zeros elsewhere. k is an i64 scalar. */

@@ -266,7 +266,7 @@ compute_node part_resize(const resample *r, compute_node x) {
                         (int)axis);
     x = resize_along(r, x, axis);
   }
-  if (!graph->status) x = part_repeat(graph, x, times);
+  if (!graph->status) x = part_repeat(graph, x, times, false);
   if (r->coordinates == RESAMPLE_CROP && !graph->status) x = extrapolate(r, x);
   return part_cast(graph, x, dtype);
 }

@@ -248,6 +248,6 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
     else
       x = nearest(graph, x, 2 + i, &r);
   }
-  if (!graph->status) x = part_repeat(graph, x, times);
+  if (!graph->status) x = part_repeat(graph, x, times, false);
   return wide && dtype != COMPUTE_F32 ? compute_cast(graph, x, dtype) : x;
 }
