@@ -507,6 +507,35 @@ static void reversed_planes_are_right_in_small_blocks(void **state) {
   on_avx512(run_reversed, 3, 4096);
 }
 
+/* Planes narrower than a vector, one filter per channel. */
+static const sample_convolution_shape small_planes[] = {
+    {3, 71, 71, 71, {2, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 130, 130, 130, {7, 7}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {0, 0}},
+    {2, 65, 65, 65, {9, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 16, 16, 16, {8, 7}, {4, 3}, {1, 3}, {2, 1}, {0, 1}, {0, 0}},
+    {1, 33, 33, 33, {1, 4}, {1, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 0}},
+};
+
+static void run_small_planes(fixture *f, uint64_t seed) {
+  static const sample_ending endings[] = {ENDING_PLAIN, ENDING_BIAS};
+  checker c = {.f = f, .random = {.state = seed}};
+  for (size_t i = 0; i < sizeof small_planes / sizeof *small_planes; i++)
+    for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
+      const sample_convolution s = {.shape = small_planes[i],
+                                    .direction = COMPUTE_CONVOLUTION_FORWARD,
+                                    .layout = LAYOUT_NCHW,
+                                    .dtype = COMPUTE_F32,
+                                    .result = COMPUTE_F32,
+                                    .ending = endings[e]};
+      sample_convolution_visit(&s, check_pixels, &c);
+    }
+}
+
+static void small_planes_are_right(void **state) {
+  (void)state;
+  on_every_device(run_small_planes, 2, 0);
+}
+
 /* Products of bytes: data with channels last, and planes. */
 static void run_bytes(fixture *f, uint64_t seed) {
   static const struct {
@@ -755,6 +784,7 @@ int main(void) {
       cmocka_unit_test(turned_planes_are_right_in_small_blocks),
       cmocka_unit_test(reversed_planes_are_right),
       cmocka_unit_test(reversed_planes_are_right_in_small_blocks),
+      cmocka_unit_test(small_planes_are_right),
       cmocka_unit_test(turned_planes_do_not_depend_on_threads_or_batch),
       cmocka_unit_test(bytes_are_exact),
       cmocka_unit_test(bytes_are_exact_in_small_blocks),

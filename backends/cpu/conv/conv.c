@@ -69,6 +69,7 @@ static const cpu_implementation implementations[] = {{"a matrix product", matrix
                                                      {"Winograd", conv_winograd_accept},
                                                      {"channels", conv_depthwise_accept},
                                                      {"planes", conv_planes_accept},
+                                                     {"small planes", conv_narrow_accept},
                                                      {"taps", conv_taps_accept},
                                                      {"rows", conv_rows_accept},
                                                      {"copied planes", conv_direct_accept},

@@ -5,6 +5,7 @@
  *                    the first candidate treats filters of one element as a matrix product
  *   conv_depthwise.c FORWARD of single channels, if data and results have channels last
  *   conv_planes.c    FORWARD of single channels, if the planes need no copy
+ *   conv_narrow.c    the same for small planes, which it transposes
  *   conv_rows.c      FORWARD if results have channels last (perhaps pooled), or if transposing
  *                    planes pays; BY_DATA of planes without strides flips the filter
  *   conv_rows_schedule.c its schedule
@@ -213,6 +214,16 @@ typedef struct conv_planes {
   uint64_t worker_bytes;
 } conv_planes;
 
+/* The schedule of depthwise convolution of small planes (conv_narrow.c), beside that with channels
+ * last. A unit is a block of channels of one image; a task is `chunk` units. */
+typedef struct conv_narrow {
+  bool finishes;         /* the loop does the whole epilogue */
+  bool in_place;         /* the transposed sums are the output */
+  int64_t block, blocks; /* channels; blocks of an image */
+  int64_t units, chunk, tasks;
+  uint64_t worker_bytes;
+} conv_narrow;
+
 enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may access past lines and boxes */
 
 typedef struct cpu_conv {
@@ -240,6 +251,7 @@ typedef struct cpu_conv {
   conv_taps taps;
   conv_depthwise depthwise;
   conv_planes planes;
+  conv_narrow narrow;
   bool packed; /* launches receive a prepacked filter (rows, depthwise) */
   bool winograd_allowed;
   conv_winograd winograd;
@@ -282,6 +294,8 @@ compute_status conv_depthwise_accept(cpu_kernel *kernel,
                                      const char **reason);
 compute_status conv_planes_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                   const char **reason);
+compute_status conv_narrow_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                  const char **reason);
 compute_status conv_direct_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                   const char **reason);
 compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
@@ -297,6 +311,12 @@ uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form);
 compute_status conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed);
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form);
 void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed);
+
+/* `true` if the epilogue begins by adding a bias per channel, and limits: the loop for channels last
+ * can do both. Then its finish for the channels from `channel` on. */
+bool conv_depthwise_can_finish(const cpu_conv *conv);
+cpu_depthwise_finish conv_depthwise_place_finish(const cpu_conv *conv, void *const *pointers,
+                                                 int64_t channel);
 
 /* ---- Tap by tap ------------------------------------------------------------------------------ */
 

@@ -70,8 +70,7 @@ uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* `true` if the epilogue begins by adding a bias per channel, and limits: the loop can do both. */
-static bool can_finish(const cpu_conv *conv) {
+bool conv_depthwise_can_finish(const cpu_conv *conv) {
   const cpu_finish *f = cpu_finish_of(conv->epilogue);
   if (!f || f->dtype != conv->input[0].dtype || f->input[0] <= 0 || f->input[1] > 0 ||
       f->input[2] > 0)
@@ -80,12 +79,12 @@ static bool can_finish(const cpu_conv *conv) {
   return stride[0] == 0 && stride[1] == 1 && stride[2] == 0 && stride[3] == 0;
 }
 
-/* The loop's finish for the channels from `channel` on. */
-static cpu_depthwise_finish place_finish(const launch *l, int64_t channel) {
-  const cpu_finish *f = cpu_finish_of(l->conv->epilogue);
-  const unsigned char *bias = l->pointers[2 + f->input[0] - 1];
-  return (cpu_depthwise_finish){bias + channel * l->conv->input[0].size, f->low, f->zero, f->high,
-                                l->conv->epilogue->rest_rows};
+cpu_depthwise_finish conv_depthwise_place_finish(const cpu_conv *conv, void *const *pointers,
+                                                 int64_t channel) {
+  const cpu_finish *f = cpu_finish_of(conv->epilogue);
+  const unsigned char *bias = pointers[2 + f->input[0] - 1];
+  return (cpu_depthwise_finish){bias + channel * conv->input[0].size, f->low, f->zero, f->high,
+                                conv->epilogue->rest_rows};
 }
 
 /* Runs the epilogue, or its rest after the loop, over a row's channels from `channel` on. */
@@ -165,7 +164,7 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
           at < 0 || at >= c->data_size[0] ? NULL : data + (at * stride[2] + channel) * size;
     }
     if (s->finishes) {
-      finish = place_finish(l, channel);
+      finish = conv_depthwise_place_finish(conv, l->pointers, channel);
       line.sums = results + (image * y->stride[0] + row * y->stride[2] + channel) * y->size;
     }
     s->run(&line);
@@ -296,7 +295,7 @@ compute_status conv_depthwise_accept(cpu_kernel *kernel,
   conv_depthwise *s = &conv->depthwise;
   if (!suits(conv, lanes, reason)) return COMPUTE_OK;
   s->run = loop_of(conv);
-  s->finishes = can_finish(conv);
+  s->finishes = conv_depthwise_can_finish(conv);
   s->block = choose_block(conv, lanes);
   s->worker_bytes = cpu_whole_lines((uint64_t)(s->block * c->result_size[1]) * conv->element);
   s->packed_bytes = cpu_whole_lines((uint64_t)(tap_count(conv) * c->data_channels) * conv->element);
