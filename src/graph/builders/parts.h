@@ -60,9 +60,6 @@ compute_node part_inverse_root(compute_graph *graph, compute_node x, compute_axe
 compute_node part_normalize_groups(compute_graph *graph, compute_node x, int64_t groups,
                                    double epsilon);
 
-/* Repeats each axis `times` times. The result has at most 2^55 elements. */
-compute_node part_tile(compute_graph *graph, compute_node x, compute_shape times);
-
 /* x where it is on or above (`upper`), or on or below the diagonal number k of the last two axes;
  * zeros elsewhere. k is an i64 scalar. */
 compute_node part_triangle(compute_graph *graph, compute_node x, compute_node k, bool upper);
