@@ -115,6 +115,9 @@ COMPUTE_API compute_status compute_tensor_grid_sample(const compute_tensor *x,
 COMPUTE_API compute_status compute_tensor_cumulative_sum(const compute_tensor *x, int32_t axis,
                                                          bool exclusive, bool reverse,
                                                          compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_cumulative_product(const compute_tensor *x, int32_t axis,
+                                                             bool exclusive, bool reverse,
+                                                             compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_sort(const compute_tensor *x, int32_t axis,
                                                bool descending, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_argsort(const compute_tensor *x, int32_t axis,

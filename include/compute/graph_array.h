@@ -61,6 +61,12 @@ COMPUTE_API compute_node compute_std(compute_graph *graph, compute_node x, compu
 COMPUTE_API compute_node compute_norm(compute_graph *graph, compute_node x, double p,
                                       compute_axes axes, bool keep_axes);
 
+/** The product of the elements up to each one along `axis`, from its end if `reverse`; without the
+ * element itself if `exclusive`. Integers wrap. It makes a pass for each doubling of the axis's
+ * size. The gradient is also right where elements are 0. */
+COMPUTE_API compute_node compute_cumulative_product(compute_graph *graph, compute_node x,
+                                                    int32_t axis, bool exclusive, bool reverse);
+
 /** Sums of products by an equation: "ij,jk->ik" is a matrix product. Each operand has a term, with a
  * letter for each axis; "..." is any number of axes, aligned at their ends, and broadcast. A letter
  * twice in a term takes the diagonal. Letters that the result lacks are summed. Without "->" the

@@ -15,7 +15,8 @@ extern "C" {
 typedef enum compute_pad_mode {
   COMPUTE_PAD_CONSTANT = 0,
   COMPUTE_PAD_EDGE = 1,   /**< the first and last element repeated */
-  COMPUTE_PAD_REFLECT = 2 /**< mirrored, the edge itself not repeated; less than the axis's size */
+  COMPUTE_PAD_REFLECT = 2, /**< mirrored at both ends, the edge itself not repeated */
+  COMPUTE_PAD_WRAP = 3     /**< from the other end, as if the axis were a ring */
 } compute_pad_mode;
 
 typedef enum compute_upsample_mode {

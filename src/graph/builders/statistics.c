@@ -123,6 +123,35 @@ compute_node compute_norm(compute_graph *graph, compute_node x, double p, comput
   return part_cast(graph, y, f.dtype);
 }
 
+/* ---- Running products ------------------------------------------------------------------------ */
+
+/* x moved by `distance` elements along an axis, with ones in place of those missing. */
+static compute_node moved(compute_graph *graph, compute_node x, int32_t axis, int64_t distance,
+                          bool reverse) {
+  const int64_t kept = shape_at(compute_node_shape(graph, x), axis) - distance;
+  const compute_node rest = compute_slice(graph, x, axis, reverse ? distance : 0, kept, 1);
+  return compute_pad(graph, rest, axis, reverse ? 0 : distance, reverse ? distance : 0,
+                     COMPUTE_PAD_CONSTANT, 1);
+}
+
+/* The products of 1, 2, 4, … neighbours, each from the previous ones. */
+compute_node compute_cumulative_product(compute_graph *graph, compute_node x, int32_t axis,
+                                        bool exclusive, bool reverse) {
+  BUILD_ALL_OR_NOTHING(graph);
+  uint32_t input;
+  if (!build_composed(graph, COMPOSITION_cumulative_product, &x, 1, &input)) return BUILD_NONE;
+  const compute_dtype dtype = build_at(graph, input)->dtype;
+  const compute_shape shape = build_at(graph, input)->shape;
+  if (!build_axis(graph, "cumulative_product", shape, axis, &axis)) return BUILD_NONE;
+  const int64_t size = shape_at(shape, axis);
+  compute_node y = part_wide(graph, x);
+  if (exclusive && size > 0) y = moved(graph, y, axis, 1, reverse);
+  for (int64_t distance = 1; distance < size && !graph->status; distance *= 2)
+    y = compute_mul(graph, y, moved(graph, y, axis, distance, reverse));
+  y = part_cast(graph, y, dtype);
+  return y.id == x.id ? build_same(graph, x) : y;
+}
+
 /* ---- Searches -------------------------------------------------------------------------------- */
 
 /* True where a comes before b; NaN comes after all numbers. */

@@ -285,6 +285,17 @@ compute_status compute_tensor_cumulative_sum(const compute_tensor *x, int32_t ax
                     .integer = {exclusive, reverse});
 }
 
+EAGER_BUILD(cumulative_product,
+            compute_cumulative_product(graph, x[0], call->axis, call->integer[0] != 0,
+                                       call->integer[1] != 0))
+
+compute_status compute_tensor_cumulative_product(const compute_tensor *x, int32_t axis,
+                                                 bool exclusive, bool reverse,
+                                                 compute_tensor **result) {
+  return EAGER_CALL(cumulative_product, EAGER_OPERANDS(x), .axis = axis,
+                    .integer = {exclusive, reverse});
+}
+
 #define SORT(name)                                                                                 \
   EAGER_BUILD(name, compute_##name(graph, x[0], call->axis, call->integer[0] != 0))                \
   compute_status compute_tensor_##name(const compute_tensor *x, int32_t axis, bool descending,     \
