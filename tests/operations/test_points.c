@@ -189,6 +189,31 @@ static void samples_of_a_long_axis_stay_inside(void **state) {
   compute_graph_release(graph);
 }
 
+/* Five elements enlarged by 1.7, which gives eight: position 5 is before element 3, but not where
+ * the scale is 8 / 5. */
+static void resizing_follows_the_given_scale(void **state) {
+  (void)state;
+  const double x[] = {0, 1, 2, 3, 4}, usual[] = {0, 0, 1, 1, 2, 3, 3, 4},
+               scaled[] = {0, 0, 1, 1, 2, 2, 3, 4};
+  const double scales[] = {0, 1.7, 1.6};
+  for (int i = 0; i < 3; i++) {
+    function f = {.graph = compute_graph_create(test_context)};
+    add_operand(&f, COMPUTE_F32, COMPUTE_SHAPE(5), x);
+    f.y = compute_resize(f.graph, f.x[0], COMPUTE_SHAPE(8),
+                         &(compute_resize_options){.coordinates = COMPUTE_RESIZE_ASYMMETRIC,
+                                                   .rounding = COMPUTE_RESIZE_FLOOR,
+                                                   .scale = {scales[i]}});
+    run(&f, i == 1 ? scaled : usual, (const double *[]){NULL}, "resize");
+  }
+  function f = {.graph = compute_graph_create(test_context)};
+  add_operand(&f, COMPUTE_F32, COMPUTE_SHAPE(5), x);
+  f.y = compute_resize(f.graph, f.x[0], COMPUTE_SHAPE(5),
+                       &(compute_resize_options){.mode = COMPUTE_RESIZE_LINEAR,
+                                                 .coordinates = COMPUTE_RESIZE_ASYMMETRIC,
+                                                 .scale = {2}});
+  run(&f, (const double[]){0, 0.5, 1, 1.5, 2}, (const double *[]){NULL}, "the same size");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(interpolation_outside_has_a_gradient_of_zero),
@@ -196,6 +221,7 @@ int main(void) {
       cmocka_unit_test(samples_far_outside_are_the_borders),
       cmocka_unit_test(samples_at_no_place_are_nan_or_zero),
       cmocka_unit_test(samples_of_a_long_axis_stay_inside),
+      cmocka_unit_test(resizing_follows_the_given_scale),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

@@ -257,6 +257,7 @@ compute_status compute_tensor_resize(const compute_tensor *x, compute_shape shap
     clean.antialias = options->antialias;
     clean.exclude_outside = options->exclude_outside;
     clean.cubic = options->cubic;
+    memcpy(clean.scale, options->scale, sizeof clean.scale);
     memcpy(clean.reserved, options->reserved, sizeof clean.reserved);
   }
   return EAGER_CALL(resize, EAGER_OPERANDS(x), .shape = shape, .extra = &clean,

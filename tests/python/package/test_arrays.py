@@ -392,3 +392,9 @@ def test_stubs_and_the_package_have_the_same_names():
             assert not public - names - inherited, kind
     for name in stub_names("__init__.pyi")[None]:
         assert hasattr(lc, name), name
+
+
+def test_texts_name_one_dtype():
+    for dtype in ("float32", "bfloat16", "float16"):
+        text = repr(lc.ones((5, 4), dtype=dtype))
+        assert text.count("dtype=") <= 1 and (dtype == "float32" or dtype in text)

@@ -314,6 +314,36 @@ def test_grid_sample_at_centres(random, dtype):
         check(run(lambda a, g, m=mode: lc.grid_sample(a, g, m, "edge", True), x, grid), x, dtype, 100)
 
 
+# ---- Narrow floats -----------------------------------------------------------------------------------------------
+
+ROUNDED = {
+    "log2": (lambda x: lc.log2(lc.abs(x)), 1), "log10": (lambda x: lc.log10(lc.abs(x)), 1), "atan2": (lc.atan2, 2), "hypot": (lc.hypot, 2),
+    "copysign": (lc.copysign, 2), "logaddexp": (lc.logaddexp, 2), "logsumexp": (lambda x: lc.logsumexp(x, 1, False), 1),
+    "var": (lambda x: lc._core.var(x, 1), 1), "std": (lambda x: lc._core.std(x, 0), 1), "norm": (lambda x: lc.norm(x, 3.0, 1), 1),
+    "cumulative_product": (lambda x: lc._core.cumulative_product(x, 1), 1), "group_norm": (lambda x: lc.group_norm(x, 2), 1),
+    "rms_norm": (lambda x: lc.rms_norm(x), 1), "interp": (lambda x: lc.interp(x, *_line(x)), 1),
+    "resize": (lambda x: lc.resize(x, (5, 7), mode="cubic"), 1)}
+
+
+def _line(x):
+    """Four points, in x's dtype."""
+    return (lc.astype(lc.asarray(np.array(one, "float32")), x.dtype) for one in ([-2, -0.5, 1, 3], [1, 2, -1, 0]))
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+@pytest.mark.parametrize("name", ROUNDED)
+def test_narrow_floats_are_computed_in_f32_and_rounded_once(random, dtype, name):
+    """The same function of the same numbers as float32, rounded: not one bit differs."""
+    global compared
+    function, count = ROUNDED[name]
+    narrow = [lc.astype(lc.asarray(random.normal(size=(6, 4)).astype("float32")), dtype) for _ in range(count)]
+    ours = function(*narrow)
+    wide = function(*(lc.astype(one, "float32") for one in narrow))
+    assert ours.dtype.name == dtype and ours.size > 0
+    np.testing.assert_array_equal(lc.astype(ours, "float32").numpy(), lc.astype(lc.astype(wide, dtype), "float32").numpy())
+    compared += ours.size
+
+
 def test_comparisons_are_counted():
     assert compared > 0
     print(f"{compared} numbers compared")
