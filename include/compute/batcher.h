@@ -76,8 +76,8 @@ COMPUTE_API compute_status compute_batcher_stop(compute_batcher *batcher, bool f
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/** Called once with the status when a request ends, on a thread of the batcher, or on the thread
- * that cancels it. The outputs have the results if the status is COMPUTE_OK. It delays the next
+/** Called once with the status when a request ends, on a thread of the batcher, or on a thread whose
+ * call ends it: a cancel, a wait, a poll or a stop. The outputs have the results if the status is COMPUTE_OK. It delays the next
  * run. It may submit, cancel and release requests, but not wait for them or stop the batcher, and
  * with COMPUTE_BATCHER_BLOCK it must not submit more than there is room for. The request is valid
  * during the call; afterwards only if the caller has not released it. It must return
@@ -86,7 +86,8 @@ typedef void (*compute_batcher_function)(void *user, compute_batcher_request *re
                                          compute_status status);
 
 typedef struct compute_batcher_submit_options {
-  double time_limit;             /**< seconds from this call until the results are there; 0: none */
+  double time_limit;             /**< seconds from this call until the results are there; 0, and
+                                  * more than 1e9: none */
   compute_batcher_function done; /**< or NULL */
   void *user;                    /**< for `done` */
   uint64_t reserved[4];          /**< must be zero */
@@ -98,7 +99,9 @@ typedef struct compute_batcher_submit_options {
  * Ownership of *request passes to the caller; `request` may be NULL: then only the callback can
  * observe it.
  *
- * A request that has no results within its time limit ends with COMPUTE_ERROR_TIMEOUT.
+ * A request that has no results within its time limit ends with COMPUTE_ERROR_TIMEOUT: at that time
+ * if a thread waits for it or no run is in progress, otherwise after that run. A limit should exceed
+ * `wait_microseconds`, which an item may wait for others.
  *
  * Errors: COMPUTE_ERROR_BUSY, _TIMEOUT if there is no room within the time limit, _INVALID_STATE
  * once the batcher stops, _INVALID_ARGUMENT, _NULL_POINTER, _OUT_OF_MEMORY. Then there is no

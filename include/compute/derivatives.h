@@ -6,8 +6,11 @@
  * All functions are builders: they append nodes to a graph, which compile to a plan with the rest.
  * The results have derivatives themselves, to any order.
  *
- * - `of` are `count` float nodes, in any order, possibly repeated.
+ * - `of` are `count` float nodes, in any order, possibly repeated, of any float dtypes. Constants
+ *   and outputs are allowed. With a count of 0 there is nothing to do.
  * - A result is zero where the outputs do not depend on of[i], or only through step functions.
+ * - Second derivatives of a scatter with COMPUTE_SCATTER_MUL are not right where several updates of
+ *   one element include a 0.
  * - On failure all results are {0}, and the graph keeps the error. Every function returns the
  *   graph's status. Beside the errors named below: COMPUTE_ERROR_NULL_POINTER, _WRONG_GRAPH,
  *   _DTYPE for integers and bool, _SHAPE, _NOT_DIFFERENTIABLE as compute_gradients, and
@@ -84,7 +87,8 @@ typedef compute_node (*compute_sample_loss)(void *user, compute_graph *graph,
  * and *losses (may be NULL) is [samples].
  *
  * inputs[k] is [samples, …] with the same number of samples for all, 1 …
- * COMPUTE_DERIVATIVES_MAX_PASSES. All samples are in one plan. COMPUTE_ERROR_INVALID_ARGUMENT if
+ * COMPUTE_DERIVATIVES_MAX_PASSES. All samples are in one plan, which has the network and its
+ * backward pass once for each: its nodes and its time grow with the samples. COMPUTE_ERROR_INVALID_ARGUMENT if
  * there are no inputs; COMPUTE_ERROR_UNSUPPORTED for more samples; any error of `loss`.
  *
  * Where the network has batched forms only (matmul, elementwise operations, reductions), another

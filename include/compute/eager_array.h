@@ -115,6 +115,9 @@ COMPUTE_API compute_status compute_tensor_grid_sample(const compute_tensor *x,
 COMPUTE_API compute_status compute_tensor_cumulative_sum(const compute_tensor *x, int32_t axis,
                                                          bool exclusive, bool reverse,
                                                          compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_cumulative_product(const compute_tensor *x, int32_t axis,
+                                                             bool exclusive, bool reverse,
+                                                             compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_sort(const compute_tensor *x, int32_t axis,
                                                bool descending, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_argsort(const compute_tensor *x, int32_t axis,
@@ -139,7 +142,7 @@ COMPUTE_API compute_status compute_tensor_interp(const compute_tensor *x, const 
 /** The distinct elements of x in ascending order, [found]. −0 equals 0, and all NaN are one element,
  * the last. The others, i64, may be NULL: the place of each one's first occurrence [found], the
  * number of each element of x [elements of x], and how often each occurs [found]. Elements count in
- * row-major order. COMPUTE_ERROR_OVERFLOW from 2^32 elements on. Nothing is written on failure. */
+ * row-major order. COMPUTE_ERROR_OVERFLOW from 2^32 − 1 elements on. Nothing is written on failure. */
 COMPUTE_API compute_status compute_tensor_unique(const compute_tensor *x, compute_tensor **values,
                                                  compute_tensor **first, compute_tensor **inverse,
                                                  compute_tensor **counts);

@@ -61,6 +61,12 @@ COMPUTE_API compute_node compute_std(compute_graph *graph, compute_node x, compu
 COMPUTE_API compute_node compute_norm(compute_graph *graph, compute_node x, double p,
                                       compute_axes axes, bool keep_axes);
 
+/** The product of the elements up to each one along `axis`, from its end if `reverse`; without the
+ * element itself if `exclusive`. Integers wrap. It makes a pass for each doubling of the axis's
+ * size. The gradient is also right where elements are 0. */
+COMPUTE_API compute_node compute_cumulative_product(compute_graph *graph, compute_node x,
+                                                    int32_t axis, bool exclusive, bool reverse);
+
 /** Sums of products by an equation: "ij,jk->ik" is a matrix product. Each operand has a term, with a
  * letter for each axis; "..." is any number of axes, aligned at their ends, and broadcast. A letter
  * twice in a term takes the diagonal. Letters that the result lacks are summed. Without "->" the
@@ -131,7 +137,11 @@ COMPUTE_API compute_node compute_resize(compute_graph *graph, compute_node x, co
 /** x [n, c, spatial…] read at points between its elements: grid [n, points…, axes], with the same
  * number of axes, the last spatial axis's coordinate first, −1 … 1. The ends are the centres of the
  * outermost elements if align_corners is set, else their outer edges. The result is [n, c,
- * points…]. COMPUTE_ERROR_INVALID_ARGUMENT for an invalid mode or border. */
+ * points…].
+ *
+ * An infinite coordinate is outside of the data. If it is infinite and the border is MIRROR, or if
+ * it is NaN, LINEAR and CUBIC give NaN and NEAREST the first element along the axis; NaN gives 0
+ * with ZEROS. With NEAREST the grid has no gradient. COMPUTE_ERROR_INVALID_ARGUMENT for an invalid mode or border. */
 COMPUTE_API compute_node compute_grid_sample(compute_graph *graph, compute_node x,
                                              compute_node grid, compute_sample_mode mode,
                                              compute_sample_border border, bool align_corners);
@@ -145,12 +155,14 @@ COMPUTE_API compute_node compute_searchsorted(compute_graph *graph, compute_node
 
 /** The number of elements of x in each of `bins` (1 … 2^24) bins of equal width between low and
  * high, as i64 [bins]. A bin includes its lower edge, the last one both. Elements outside, and NaN,
- * do not count. COMPUTE_ERROR_INVALID_ARGUMENT for a range that is empty or not finite. */
+ * do not count. Integers are compared as f64, which rounds those beyond 2^53. COMPUTE_ERROR_INVALID_ARGUMENT for a range that is empty or not finite. */
 COMPUTE_API compute_node compute_histogram(compute_graph *graph, compute_node x, int64_t bins,
                                            double low, double high);
 
 /** The piecewise linear function through the points (xp[i], fp[i]) at x. xp and fp are vectors of
- * one size, xp in ascending order. Outside, fp's first or last value. */
+ * one size, xp in ascending order. Outside, fp's first or last value, with a gradient of 0 for x.
+ * Beside an infinite point the function has the value of the finite one; between two infinite
+ * points it is NaN, unless their values are equal. */
 COMPUTE_API compute_node compute_interp(compute_graph *graph, compute_node x, compute_node xp,
                                         compute_node fp);
 

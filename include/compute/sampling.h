@@ -8,14 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "compute/dtype.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef enum compute_pad_mode {
   COMPUTE_PAD_CONSTANT = 0,
-  COMPUTE_PAD_EDGE = 1,   /**< the first and last element repeated */
-  COMPUTE_PAD_REFLECT = 2 /**< mirrored, the edge itself not repeated; less than the axis's size */
+  COMPUTE_PAD_EDGE = 1,    /**< the first and last element repeated */
+  COMPUTE_PAD_REFLECT = 2, /**< mirrored at both ends, the edge itself not repeated */
+  COMPUTE_PAD_WRAP = 3     /**< from the other end, as if the axis were a ring */
 } compute_pad_mode;
 
 typedef enum compute_upsample_mode {
@@ -29,7 +32,7 @@ typedef enum compute_resize_mode {
   COMPUTE_RESIZE_CUBIC = 2   /**< of 4 */
 } compute_resize_mode;
 
-/** The position p of result element i in the operand, for s = new size / old size. */
+/** The position p of result element i in the operand, for a scale s (compute_resize_options). */
 typedef enum compute_resize_coordinates {
   COMPUTE_RESIZE_HALF_PIXEL = 0,           /**< p = (i + ½) / s − ½: pixel areas are aligned */
   COMPUTE_RESIZE_HALF_PIXEL_SYMMETRIC = 1, /**< the same, symmetric about the middle */
@@ -54,6 +57,9 @@ typedef struct compute_resize_options {
   bool antialias;       /**< LINEAR, CUBIC: average over all elements when shrinking */
   bool exclude_outside; /**< weights beyond the ends are 0, and the others sum to 1 */
   double cubic;         /**< the coefficient of CUBIC; 0: −0.75 */
+  /** The scale s of each axis; 0: new size / old size. It differs from that where a size was scaled
+   * by it and rounded. ALIGN_CORNERS does not use it, except for the width of antialiasing. */
+  double scale[COMPUTE_MAX_RANK];
   uint64_t reserved[4]; /**< must be zero */
 } compute_resize_options;
 

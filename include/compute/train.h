@@ -200,17 +200,22 @@ typedef struct compute_trainer_run_options {
    * It must return (compute.h). */
   bool (*progress)(void *user, const compute_training_progress *progress);
   void *user;
-  const char *checkpoint; /**< .safetensors or .npz, written after each epoch, by rename; or NULL */
+  /** .safetensors or .npz, written after each epoch, by rename; or NULL. It has the weights of the
+   * last epoch, also with `keep_best`: compute_trainer_save writes the best ones after the run. */
+  const char *checkpoint;
   /** Scored in inference mode after each epoch, or NULL. The epoch with the smallest loss is the
-   * best; the first of equal ones. */
+   * best; the first of equal ones. A loss that is NaN is never the best. In a group all ranks have
+   * the same set and the same options. */
   const compute_dataset *validation;
   /** With `validation`: ends the run after this many epochs without a smaller loss; 0: never. */
   int64_t patience;
   /** With `validation`: the model gets the weights and statistics of the best epoch at the end, also
    * of a run that is cancelled. The optimizer's state is from the last step. */
   bool keep_best;
-  compute_training_score *best; /**< the validation score of the best epoch; may be NULL */
-  uint64_t reserved[4];         /**< must be zero */
+  /** The validation score of the best epoch; 0 items and a loss of NaN if there is none. May be
+   * NULL. */
+  compute_training_score *best;
+  uint64_t reserved[4]; /**< must be zero */
 } compute_trainer_run_options;
 
 /** Trains for epochs of shuffled batches; an incomplete last batch is dropped. In a group every

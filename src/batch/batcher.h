@@ -33,7 +33,7 @@ struct compute_batcher_request {
   compute_status wanted; /* how a request that is being filled shall end, or COMPUTE_OK */
   compute_status status;
   compute_error error;
-  int64_t arrived, begun, deadline; /* clock_now; 0: no deadline */
+  int64_t arrived, deadline; /* clock_now; 0: no deadline */
   compute_batcher_function done;
   void *user;
   pthread_cond_t changed;
@@ -79,6 +79,7 @@ struct compute_batcher {
   compute_batcher_request *first, *last;
   int64_t active;  /* requests that have not ended */
   int64_t limited; /* requests in the queue that have a deadline */
+  int64_t wake;    /* when a thread that gathers wakes up; 0: not by itself */
   int64_t blocked; /* threads that wait for room */
   int64_t started; /* items of all runs, the number of the next run's first item */
   compute_batcher_info info;

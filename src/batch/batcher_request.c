@@ -27,8 +27,9 @@ static void enqueue(compute_batcher_request *request) {
   if (request->deadline) batcher->limited++;
   info->submitted++;
   if (++info->waiting > info->most_waiting) info->most_waiting = info->waiting;
-  /* A thread waits for the first item, and then only for a whole run. */
-  if (info->waiting == 1 || info->waiting >= batcher->most)
+  /* A thread waits for the first item, and then only for a whole run, or for a time limit. */
+  if (info->waiting == 1 || info->waiting >= batcher->most ||
+      (request->deadline && request->deadline < batcher->wake))
     pthread_cond_broadcast(&batcher->arrived);
 }
 
@@ -183,15 +184,16 @@ static compute_status wait_for_room(compute_batcher *batcher, int64_t deadline) 
   return COMPUTE_ERROR_INVALID_STATE;
 }
 
-static compute_status refuse(const compute_batcher *batcher, compute_status status) {
+static void refuse(const compute_batcher *batcher, compute_status status) {
   if (status == COMPUTE_ERROR_INVALID_STATE)
-    return error_set(batcher->context, status, operation_submit, "the batcher has been stopped");
-  return error_set_native(batcher->context, status, 0, operation_submit,
-                          "submit fewer requests at a time, or try again later",
-                          status == COMPUTE_ERROR_BUSY
-                              ? "%lld requests are waiting, as many as the batcher allows"
-                              : "%lld requests are waiting, and none left within the time limit",
-                          (long long)batcher->limit);
+    error_set(batcher->context, status, operation_submit, "the batcher has been stopped");
+  else
+    error_set_native(batcher->context, status, 0, operation_submit,
+                     "submit fewer requests at a time, or try again later",
+                     status == COMPUTE_ERROR_BUSY
+                         ? "%lld requests are waiting, as many as the batcher allows"
+                         : "%lld requests are waiting, and none left within the time limit",
+                     (long long)batcher->limit);
 }
 
 compute_status compute_batcher_submit(compute_batcher *batcher, const void *const *inputs,
@@ -224,12 +226,14 @@ compute_status compute_batcher_submit(compute_batcher *batcher, const void *cons
     }
     request->arrived = clock_now();
     enqueue(request);
+  } else {
+    refuse(batcher, status); /* with the lock: afterwards a stopped batcher may be freed */
   }
   pthread_mutex_unlock(&batcher->mutex);
   if (!status) return status;
   pthread_cond_destroy(&request->changed);
   base_release(request);
-  return refuse(batcher, status);
+  return status;
 }
 
 compute_status compute_batcher_run(compute_batcher *batcher, const void *const *inputs,

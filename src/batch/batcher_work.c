@@ -185,31 +185,38 @@ static void run_all(batcher_worker *worker, int64_t first, int64_t count) {
 
 /* ---- Gathering ------------------------------------------------------------------------------- */
 
-/* Lock held. Ends the requests that have waited beyond their limits. */
-static void drop_late(compute_batcher *batcher) {
-  if (batcher->limited == 0) return;
+/* Lock held. Ends the requests that have waited beyond their limits. Returns the next limit of a
+ * request in the queue; 0: none. */
+static int64_t drop_late(compute_batcher *batcher) {
+  if (batcher->limited == 0) return 0;
   const int64_t now = clock_now();
+  int64_t soonest = 0;
   for (compute_batcher_request *r = batcher->first; r;) {
     compute_batcher_request *next = r->next;
     if (r->deadline && now >= r->deadline) {
       request_dequeue(r);
       request_end(r, COMPUTE_ERROR_TIMEOUT, NULL); /* the queue may change during its callback */
       next = batcher->first;
+      soonest = 0;
+    } else if (r->deadline && (soonest == 0 || r->deadline < soonest)) {
+      soonest = r->deadline;
     }
     r = next;
   }
+  return soonest;
 }
 
 /* Lock held. Waits until a run shall begin. Returns its number of items; 0: the batcher stops. */
 static int64_t gather(compute_batcher *batcher) {
   for (;;) {
-    drop_late(batcher);
+    const int64_t soonest = drop_late(batcher);
     if (!batcher->first && batcher->stopping) return 0;
     const int64_t due = batcher->first ? batcher->first->arrived + batcher->wait : 0;
     if (batcher->first && (batcher->info.waiting >= batcher->most || batcher->stopping ||
                            batcher->wait == 0 || clock_now() >= due))
       return batcher_size(batcher->most, batcher->info.waiting);
-    batcher_wait_until(&batcher->arrived, &batcher->mutex, due);
+    batcher->wake = soonest && soonest < due ? soonest : due;
+    batcher_wait_until(&batcher->arrived, &batcher->mutex, batcher->wake);
   }
 }
 

@@ -228,6 +228,10 @@ static bool mistakes_with_products_and_reductions(int wanted, const operands *o,
   MISTAKE(SHAPE, "matmul: inner sizes differ: [5] x [3]", compute_matmul(g, o->x5, o->p))
   MISTAKE(SHAPE, "matmul: batch axes do not broadcast: [2,4,4] x [3,4,4]",
           compute_matmul(g, batch2, batch3))
+  MISTAKE(SHAPE, "einsum: a label names axes of 3 and 2 elements",
+          compute_einsum(g, "ij,jk", (const compute_node[]){o->x23, o->x23}, 2))
+  MISTAKE(SHAPE, "einsum: a label names axes of 2 and 3 elements",
+          compute_einsum(g, "ii", &o->x23, 1))
   MISTAKE(SHAPE, "matmul: operands need at least one axis: [] x [5]",
           compute_matmul(g, o->scalar, o->x5))
   MISTAKE(DTYPE, "matmul: dtypes differ: f32 and f16", compute_matmul(g, o->x23, o->h23))

@@ -213,16 +213,18 @@ static void other_wrong_arguments_are_refused(void **state) {
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
           compute_dropout(graph, INPUT(3), 1, compute_input(graph, COMPUTE_I64, COMPUTE_SCALAR), 0),
           "probability is 1");
-  REFUSED(COMPUTE_ERROR_SHAPE, compute_pad(graph, INPUT(3, 4), 1, 4, 0, COMPUTE_PAD_REFLECT, 0),
-          "[3,4]", "larger");
-  REFUSED(COMPUTE_ERROR_SHAPE, compute_pad(graph, INPUT(3, 0), 1, 1, 0, COMPUTE_PAD_EDGE, 0),
-          "no edge");
+  for (int mode = COMPUTE_PAD_EDGE; mode <= COMPUTE_PAD_WRAP; mode++)
+    REFUSED(COMPUTE_ERROR_SHAPE,
+            compute_pad(graph, INPUT(3, 0), 1, 1, 0, (compute_pad_mode)mode, 0), "[3,0]",
+            "no elements to repeat along axis 1");
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
           compute_pad(graph, INPUT(3, 4), 1, -1, 0, COMPUTE_PAD_EDGE, 0), "before is -1");
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
           compute_pad(graph, INPUT(3, 4), 1, 1, 0, (compute_pad_mode)9, 0), "invalid mode 9");
   REFUSED(COMPUTE_ERROR_SHAPE,
           compute_upsample2d(graph, INPUT(1, 2, 3, 4), 0, 4, COMPUTE_UPSAMPLE_NEAREST), "0 × 4");
+  REFUSED(COMPUTE_ERROR_SHAPE, compute_cumulative_product(graph, INPUT(3, 4), -3, false, false),
+          "axis -3");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_cumulative_sum(graph, INPUT(3, 4), 2, false, false),
           "axis 2");
   compute_node positions;

@@ -54,6 +54,25 @@ static void a_run_gives_what_a_graph_gives(void **state) {
   compute_layer_release(layer);
 }
 
+/* Dropout does nothing in inference, so that the network's result is its input: one node, bound as
+ * input and as output. */
+static void a_layer_without_work_copies_its_input(void **state) {
+  (void)state;
+  const float values[6] = {1, -2, 3, 0, 5, -6};
+  float copy[6];
+  compute_layer *layer = compute_sequential((compute_layer *[]){compute_dropout_layer(0.5)}, 1);
+  compute_tensor *x = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2, 3), values);
+  compute_tensor *y = NULL;
+  for (int i = 0; i < 2; i++) {
+    assert_ok(compute_layer_run(layer, x, &y));
+    assert_ok(compute_tensor_read(y, copy, sizeof copy));
+    assert_memory_equal(values, copy, sizeof copy);
+    compute_tensor_release(y);
+  }
+  compute_tensor_release(x);
+  compute_layer_release(layer);
+}
+
 static void mistakes_leave_the_result_alone(void **state) {
   (void)state;
   compute_layer *layer = training_network(compute_default_device(test_context), OUTPUTS, 7);
@@ -76,6 +95,7 @@ static void mistakes_leave_the_result_alone(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_run_gives_what_a_graph_gives),
+      cmocka_unit_test(a_layer_without_work_copies_its_input),
       cmocka_unit_test(mistakes_leave_the_result_alone),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

@@ -189,6 +189,60 @@ static void pieces_of_linear_functions_have_second_derivatives_of_zero(void **st
   }
 }
 
+/* Outputs and constants among `of`, a node twice, and dtypes that differ along the way. */
+static void of_may_be_any_float_nodes(void **state) {
+  (void)state;
+  const double numbers[] = {1, 2, 3};
+  const compute_node x = given(COMPUTE_SHAPE(3));
+  const compute_node k = compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(3), numbers);
+  const compute_node y = compute_mul(graph, x, k), two = compute_scalar(graph, COMPUTE_F64, 2);
+  compute_node products[4];
+  assert_ok(compute_jvp(graph, (compute_node[]){y, k, x, y}, 4, (compute_node[]){k, x},
+                        (compute_node[]){x, k}, 2, products));
+  const compute_node rate = compute_add(graph, compute_square(graph, x), compute_square(graph, k));
+  expect_equal(products[0], rate, 1e-13);
+  expect_equal(products[1], x, 0);
+  expect_equal(products[2], k, 0);
+  expect_equal(products[3], rate, 1e-13);
+  /* Both directions of a node that is listed twice count. */
+  const compute_node cube = total(compute_mul(graph, x, compute_square(graph, x)));
+  assert_ok(compute_hvp(graph, cube, (compute_node[]){x, x}, (compute_node[]){k, k}, 2, products));
+  const compute_node twelve =
+      compute_mul(graph, compute_scalar(graph, COMPUTE_F64, 12), compute_mul(graph, x, k));
+  for (int i = 0; i < 2; i++) expect_equal(products[i], twelve, 1e-13);
+  /* x as f32, squared, and back: the Jacobians are f64 and f32. */
+  const compute_node narrow = compute_cast(graph, x, COMPUTE_F32);
+  const compute_node back = compute_cast(graph, compute_square(graph, narrow), COMPUTE_F64);
+  assert_ok(compute_jacobian(graph, back, (compute_node[]){x, narrow}, 2, products));
+  assert_int_equal(compute_node_dtype(graph, products[0]), COMPUTE_F64);
+  assert_int_equal(compute_node_dtype(graph, products[1]), COMPUTE_F32);
+  const compute_node sum = compute_sum(graph, products[0], COMPUTE_AXES(1), false);
+  expect_equal(sum, compute_mul(graph, two, compute_cast(graph, narrow, COMPUTE_F64)), 1e-6);
+  expect_equal(compute_cast(graph, products[1], COMPUTE_F64), products[0], 0);
+  /* Nothing to do. */
+  assert_ok(compute_vjp(graph, &y, &x, 1, NULL, 0, NULL));
+  assert_ok(compute_hvp(graph, cube, NULL, NULL, 0, NULL));
+  assert_ok(compute_jacobian(graph, y, NULL, 0, NULL));
+}
+
+static void scalars_and_eight_axes_have_matrices(void **state) {
+  (void)state;
+  const compute_shape four = COMPUTE_SHAPE(1, 2, 1, 1),
+                      eight = COMPUTE_SHAPE(1, 2, 1, 1, 1, 2, 1, 1);
+  const compute_node s = given(COMPUTE_SCALAR), x = given(four);
+  compute_node matrix;
+  assert_ok(compute_hessian(graph, compute_exp(graph, s), s, &matrix));
+  assert_int_equal(compute_node_shape(graph, matrix).rank, 0);
+  expect_equal(matrix, compute_exp(graph, s), 1e-13);
+  assert_ok(compute_hessian(graph, total(compute_exp(graph, x)), x, &matrix));
+  assert_true(compute_shape_equal(compute_node_shape(graph, matrix), eight));
+  expect_equal(total(matrix), total(compute_exp(graph, x)), 1e-13);
+  const compute_node wide = given(COMPUTE_SHAPE(1, 1, 1, 1, 1));
+  assert_fails(compute_hessian(graph, total(wide), wide, &matrix), COMPUTE_ERROR_SHAPE);
+  test_check_message(test_context, "has 10 axes; at most 8 are possible");
+  compute_graph_clear_error(graph);
+}
+
 /* ---- Matrices -------------------------------------------------------------------------------- */
 
 static void jacobians_by_rows_and_by_columns_are_equal(void **state) {
@@ -473,6 +527,8 @@ int main(void) {
       TEST(hvp_and_hessian_agree),
       TEST(hvp_has_the_mixed_terms),
       TEST(pieces_of_linear_functions_have_second_derivatives_of_zero),
+      TEST(of_may_be_any_float_nodes),
+      TEST(scalars_and_eight_axes_have_matrices),
       TEST(jacobians_by_rows_and_by_columns_are_equal),
       TEST(empty_jacobians_have_their_shape),
       TEST(samples_have_their_own_gradients),

@@ -91,12 +91,7 @@ static bool count_epochs(void *user, const compute_training_progress *progress) 
 static void a_run_without_progress_ends(void **state) {
   (void)state;
   counter c = {0};
-  setting s = begin(0, 1);
-  compute_trainer_release(s.trainer);
-  compute_trainer_options o = training_options(s.model, false);
-  o.optimizer.learning_rate = 1e-300; /* no weight changes */
-  const compute_status made = compute_trainer_create(test_context, &o, &s.trainer);
-  assert_ok(made);
+  setting s = begin(1e-30, 1); /* no weight changes */
   assert_ok(compute_trainer_run(s.trainer, s.set,
                                 &(compute_trainer_run_options){.epochs = 50,
                                                                .validation = s.validation,
@@ -126,6 +121,33 @@ static void a_cancelled_run_keeps_the_best_weights(void **state) {
   end(&s);
 }
 
+/* Weights that are not numbers: no epoch is the best, and the model keeps the last one. */
+static void a_run_whose_losses_are_nan_has_no_best_epoch(void **state) {
+  (void)state;
+  counter c = {0};
+  compute_training_score best = {.items = 5, .loss = 1};
+  setting s = begin(0.1, 1);
+  compute_layer_parameter p;
+  assert_ok(compute_layer_parameter_at(s.model, 0, &p));
+  float weights[64];
+  assert_int_equal(compute_tensor_count(p.tensor), 64);
+  for (int i = 0; i < 64; i++) weights[i] = NAN;
+  assert_ok(compute_tensor_write(p.tensor, weights, sizeof weights));
+  assert_ok(compute_trainer_run(s.trainer, s.set,
+                                &(compute_trainer_run_options){.epochs = 9,
+                                                               .validation = s.validation,
+                                                               .patience = 2,
+                                                               .keep_best = true,
+                                                               .best = &best,
+                                                               .progress = count_epochs,
+                                                               .user = &c},
+                                NULL));
+  assert_int_equal(c.epochs, 2);
+  assert_int_equal(best.items, 0);
+  assert_true(isnan(best.loss) && isnan(best.accuracy));
+  end(&s);
+}
+
 static void options_without_a_validation_set_are_refused(void **state) {
   (void)state;
   setting s = begin(0.1, 1);
@@ -147,6 +169,7 @@ int main(void) {
       cmocka_unit_test(the_model_gets_the_weights_of_the_best_epoch),
       cmocka_unit_test(a_run_without_progress_ends),
       cmocka_unit_test(a_cancelled_run_keeps_the_best_weights),
+      cmocka_unit_test(a_run_whose_losses_are_nan_has_no_best_epoch),
       cmocka_unit_test(options_without_a_validation_set_are_refused),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

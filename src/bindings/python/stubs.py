@@ -126,6 +126,11 @@ HAND = {
         "def index(self, shape: int | Sequence[int], axis: int, dtype: Any = ...) -> Node: ...",
         "def parameters(self) -> list[Node]: ...", "def array(self, parameter: Node, /) -> Array: ...",
         "def gradients(self, loss: Node, of: Sequence[Node]) -> list[Node]: ...",
+        "def vjp(self, outputs: Sequence[Node], weights: Sequence[Node], of: Sequence[Node]) -> list[Node]: ...",
+        "def jvp(self, outputs: Sequence[Node], of: Sequence[Node], directions: Sequence[Node]) -> list[Node]: ...",
+        "def hvp(self, loss: Node, of: Sequence[Node], directions: Sequence[Node]) -> list[Node]: ...",
+        "def jacobian(self, output: Node, of: Sequence[Node]) -> list[Node]: ...",
+        "def hessian(self, loss: Node, of: Node) -> Node: ...", "def checkpoint(self, x: Node, /) -> Node: ...",
         "def clip_gradients(self, gradients: Sequence[Node], limit: float) -> tuple[list[Node], Node]: ...",
         "def compile(self, outputs: Node | Sequence[Node], **options: Any) -> Plan: ...",
         "def save_onnx(self, path: str | os.PathLike[str], outputs: dict[str, Node], inputs: dict[str, Node] | None = ..., **options: Any) -> None: ..."],
@@ -143,7 +148,7 @@ HAND = {
         "def nodes(self, graph: Graph, /) -> list[Node]: ...", "def parameters(self) -> list[LayerParameter]: ..."],
     "Dataset": CONTEXT, "Fitter": CONTEXT, "TensorFile": CONTEXT,
     "Trainer": CONTEXT + ["def run(self, dataset: Dataset, progress: Callable[[TrainingProgress], Any] | None = ..., "
-                          "**options: Any) -> TrainingScore: ..."],
+                          "**options: Any) -> Any: ..."],
 }
 
 

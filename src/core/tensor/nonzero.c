@@ -12,14 +12,14 @@
 
 enum { BLOCK = 1 << 14, PIECE = 1024 }; /* elements: of a task, and of a part of a row */
 
-/* The bits that are set in no zero: all but the sign of floats. */
+/* The bits that no zero has: all but the sign of floats. */
 static uint64_t bits_of_values(compute_dtype dtype) {
   const size_t bits = 8 * compute_dtype_size(dtype);
   const bool is_float = dtype_is_float(dtype);
   return UINT64_MAX >> (64 - bits + is_float);
 }
 
-/* Runs `statement` for each element, with `v` as its number. */
+/* Runs `statement` for each element number `i`; `filled` is false for a zero. */
 #define EACH_WORD(type, statement)                                                                 \
   {                                                                                                \
     const type *words = data, mask = (type)bits;                                                   \

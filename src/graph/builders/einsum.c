@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Einstein sums as a sequence of matrix products. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "compute/graph_array.h"
@@ -80,6 +81,11 @@ static bool usual_result(const int32_t *times, int32_t hidden, labels *result) {
   return true;
 }
 
+static bool refuse_sizes(compute_graph *graph, int64_t a, int64_t b) {
+  return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "a label names axes of %" PRId64 " and %" PRId64 " elements", a, b);
+}
+
 /* Replaces axes `first` and `second` with the same label by their diagonal, the new last axis. */
 static compute_node take_diagonal(compute_graph *graph, term *t, int32_t first, int32_t second) {
   const int32_t rank = t->of.count;
@@ -88,7 +94,10 @@ static compute_node take_diagonal(compute_graph *graph, term *t, int32_t first, 
   x = part_move_axis(graph, x, first, rank - 2);
   compute_shape shape = compute_node_shape(graph, x);
   const int64_t size = shape_at(shape, rank - 1);
-  if (shape_at(shape, rank - 2) != size) return (compute_node){0};
+  if (shape_at(shape, rank - 2) != size) {
+    refuse_sizes(graph, shape_at(shape, rank - 2), size);
+    return BUILD_NONE;
+  }
   shape.rank = rank - 1;
   shape_set(&shape, rank - 2, size * size);
   labels left = {.count = 0};
@@ -104,9 +113,7 @@ static bool take_diagonals(compute_graph *graph, term *t) {
     for (int32_t k = i + 1; k < t->of.count; k++) {
       if (t->of.label[i] != t->of.label[k]) continue;
       t->node = take_diagonal(graph, t, i, k);
-      if (!compute_node_is_valid(t->node))
-        return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
-                            "a label names axes of different sizes");
+      if (!compute_node_is_valid(t->node)) return false;
       i = -1;
       break;
     }
@@ -208,8 +215,7 @@ static bool sizes_agree(compute_graph *graph, const term *a, const term *b) {
   for (int32_t i = 0; i < a->of.count; i++) {
     const int32_t k = find_label(&b->of, a->of.label[i]);
     if (k >= 0 && shape_at(x, i) != shape_at(y, k))
-      return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
-                          "a label names axes of different sizes");
+      return refuse_sizes(graph, shape_at(x, i), shape_at(y, k));
   }
   return true;
 }

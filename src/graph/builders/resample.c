@@ -282,14 +282,33 @@ static bool check_options(compute_graph *graph, const compute_resize_options *o)
     return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                         "invalid mode %d, coordinates %d or rounding %d", (int)o->mode,
                         (int)o->coordinates, (int)o->rounding);
+  for (int i = 0; i < COMPUTE_MAX_RANK; i++)
+    if (o->scale[i] != 0 && !(o->scale[i] > 0 && isnormal((float)o->scale[i])))
+      return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                          "scale[%d] is %g; it must be positive, or 0 for the default", i,
+                          o->scale[i]);
   return build_number(graph, operation, "cubic", COMPUTE_F32, o->cubic);
+}
+
+static bool set_axis(resample *r, int32_t axis, int64_t to, double scale) {
+  enum { MOST_PLACES = 1 << 22, MOST_UNLIKE = 64 }; /* the graph stores the places of each axis */
+  const int64_t from = shape_at(r->shape, axis);
+  const double usual = from > 0 ? (double)to / (double)from : 1;
+  if (to > MOST_PLACES && from > 0)
+    return graph_refuse(r->graph, COMPUTE_ERROR_OVERFLOW, r->operation,
+                        "axis %d would have %" PRId64 " elements; at most %d are possible",
+                        (int)axis, to, MOST_PLACES);
+  if (scale != 0 && usual > scale * MOST_UNLIKE) /* averages would have too many parts */
+    return graph_refuse(r->graph, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
+                        "scale[%d] is %g; the sizes differ by %g", (int)axis, scale, usual);
+  r->axis[axis] = (resample_axis){from, to, scale != 0 ? scale : usual, 0, 1};
+  return true;
 }
 
 compute_node compute_resize(compute_graph *graph, compute_node x, compute_shape shape,
                             const compute_resize_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
-  enum { MOST_PLACES = 1 << 22 }; /* the graph stores the places of each axis */
   static const compute_resize_options usual;
   const compute_resize_options *o = options ? options : &usual;
   uint32_t input;
@@ -310,14 +329,8 @@ compute_node compute_resize(compute_graph *graph, compute_node x, compute_shape 
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, "resize", "x %s cannot become %s",
                       compute_shape_text(r.shape, text[0], sizeof text[0]),
                       compute_shape_text(shape, text[1], sizeof text[1]));
-  for (int32_t i = 0; i < shape.rank; i++) {
-    const int64_t from = shape_at(r.shape, i), to = shape_at(shape, i);
-    if (to > MOST_PLACES && from > 0)
-      return graph_fail(graph, COMPUTE_ERROR_OVERFLOW, "resize",
-                        "axis %d would have %" PRId64 " elements; at most %d are possible", (int)i,
-                        to, MOST_PLACES);
-    r.axis[i] = (resample_axis){from, to, from > 0 ? (double)to / (double)from : 1, 0, 1};
-  }
-  if (compute_shape_equal(shape, r.shape)) return build_same(graph, x);
-  return part_resize(&r, x);
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (!set_axis(&r, i, shape_at(shape, i), o->scale[i])) return BUILD_NONE;
+  const compute_node y = part_resize(&r, x);
+  return y.id == x.id ? build_same(graph, x) : y;
 }

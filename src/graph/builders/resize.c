@@ -64,7 +64,21 @@ static compute_node pad_edge(const pad_call *p) {
   return compute_concat(p->graph, parts, count, p->axis);
 }
 
-/* Reflects the positions at 0, then at the last element. */
+/* The element at each position modulo a period: the axis, or the axis there and back. Positions in
+ * front of the axis are moved into the period first. */
+static compute_node pad_periodic(const pad_call *p, bool wrap) {
+  compute_graph *graph = p->graph;
+  const int64_t size = shape_at(p->shape, p->axis);
+  const int64_t period = wrap ? size : size > 1 ? 2 * (size - 1) : 1;
+  const compute_node turn = integer(graph, period);
+  compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(p->total), 0);
+  at = compute_add(graph, at, integer(graph, (period - p->before % period) % period));
+  at = compute_mod(graph, at, turn);
+  if (!wrap) at = compute_minimum(graph, at, compute_sub(graph, turn, at));
+  return compute_gather(graph, p->x, at, p->axis);
+}
+
+/* Reflects the positions at 0, then at the last element: faster where one reflection is enough. */
 static compute_node pad_reflect(const pad_call *p) {
   compute_graph *graph = p->graph;
   const compute_node last = integer(graph, shape_at(p->shape, p->axis) - 1);
@@ -79,21 +93,14 @@ static bool check_pad(const pad_call *p, compute_pad_mode mode) {
   const int64_t size = shape_at(p->shape, p->axis);
   compute_shape_text(p->shape, text, sizeof text);
   if (mode == COMPUTE_PAD_CONSTANT) return true;
-  if (mode == COMPUTE_PAD_EDGE && (size > 0 || p->before + p->after == 0)) return true;
-  if (mode == COMPUTE_PAD_REFLECT && p->before < size && p->after < size) return true;
-  if (mode == COMPUTE_PAD_EDGE) {
-    graph_fail(p->graph, COMPUTE_ERROR_SHAPE, "pad", "%s has no edge to repeat along axis %d", text,
-               (int)p->axis);
-  } else if (mode == COMPUTE_PAD_REFLECT) {
-    graph_fail(p->graph, COMPUTE_ERROR_SHAPE, "pad",
-               "%" PRId64 " and %" PRId64 " reflected elements need an axis larger than either; "
-               "axis %d of %s has %" PRId64,
-               p->before, p->after, (int)p->axis, text, size);
-  } else {
-    graph_fail(p->graph, COMPUTE_ERROR_INVALID_ARGUMENT, "pad",
-               "invalid mode %d; modes are COMPUTE_PAD_CONSTANT, _EDGE and _REFLECT", (int)mode);
-  }
-  return false;
+  if ((unsigned)mode > COMPUTE_PAD_WRAP)
+    return graph_refuse(p->graph, COMPUTE_ERROR_INVALID_ARGUMENT, "pad",
+                        "invalid mode %d; modes are COMPUTE_PAD_CONSTANT, _EDGE, _REFLECT and "
+                        "_WRAP",
+                        (int)mode);
+  if (size > 0 || p->before + p->after == 0) return true;
+  return graph_refuse(p->graph, COMPUTE_ERROR_SHAPE, "pad",
+                      "%s has no elements to repeat along axis %d", text, (int)p->axis);
 }
 
 static compute_shape padded_shape(const pad_call *p) {
@@ -128,7 +135,10 @@ static compute_node pad(const pad_call *p, compute_pad_mode mode) {
   if (p->before == 0 && p->after == 0) return build_same(p->graph, p->x);
   if (shape_count(shape) == 0) return compute_reshape(p->graph, p->x, shape);
   if (mode == COMPUTE_PAD_CONSTANT) return pad_constant(p);
-  return mode == COMPUTE_PAD_EDGE ? pad_edge(p) : pad_reflect(p);
+  if (mode == COMPUTE_PAD_EDGE) return pad_edge(p);
+  const int64_t size = shape_at(p->shape, p->axis);
+  const bool once = mode == COMPUTE_PAD_REFLECT && p->before < size && p->after < size;
+  return once ? pad_reflect(p) : pad_periodic(p, mode == COMPUTE_PAD_WRAP);
 }
 
 compute_node compute_pad(compute_graph *graph, compute_node x, int32_t axis, int64_t before,

@@ -58,7 +58,8 @@ static tap make_tap(const sampler *s, int32_t axis, compute_node at, compute_nod
   if (s->options->border == COMPUTE_SAMPLE_ZEROS)
     made.inside = compute_logical_and(graph, compute_greater_equal(graph, at, number(s, at, 0)),
                                       compute_less_equal(graph, at, number(s, at, last)));
-  at = compute_cast(graph, compute_clamp(graph, at, 0, last), s->places);
+  /* The cast saturates and takes NaN to 0. Floats may not hold the last place of a long axis. */
+  at = compute_clamp_i64(graph, compute_cast(graph, at, s->places), 0, size - 1);
   const int64_t distance = part_count(s->shape, 3 + axis, s->shape.rank);
   made.place = compute_mul(graph, at, compute_scalar_i64(graph, s->places, distance));
   return made;
@@ -75,9 +76,13 @@ static compute_node cubic_weight(const sampler *s, compute_node away, bool near)
 }
 
 static void find_taps(sampler *s, int32_t axis, compute_node at) {
+  enum { FAR = 3 }; /* no tap of a point so far outside is inside */
   compute_graph *graph = s->graph;
   axis_taps *result = &s->taps[axis];
   const compute_node none = {0};
+  /* The distance of an infinite coordinate to its neighbours would not be a number. */
+  if (s->options->border != COMPUTE_SAMPLE_MIRROR)
+    at = compute_clamp(graph, at, -FAR, (double)shape_at(s->shape, 2 + axis) - 1 + FAR);
   if (s->options->mode == COMPUTE_SAMPLE_NEAREST) {
     result->taps[0] = make_tap(s, axis, compute_round(graph, at), none);
     result->count = 1;

@@ -123,6 +123,35 @@ compute_node compute_norm(compute_graph *graph, compute_node x, double p, comput
   return part_cast(graph, y, f.dtype);
 }
 
+/* ---- Running products ------------------------------------------------------------------------ */
+
+/* x moved by `distance` elements along an axis, with ones in place of those missing. */
+static compute_node moved(compute_graph *graph, compute_node x, int32_t axis, int64_t distance,
+                          bool reverse) {
+  const int64_t kept = shape_at(compute_node_shape(graph, x), axis) - distance;
+  const compute_node rest = compute_slice(graph, x, axis, reverse ? distance : 0, kept, 1);
+  return compute_pad(graph, rest, axis, reverse ? 0 : distance, reverse ? distance : 0,
+                     COMPUTE_PAD_CONSTANT, 1);
+}
+
+/* The products of 1, 2, 4, … neighbours, each from the previous ones. */
+compute_node compute_cumulative_product(compute_graph *graph, compute_node x, int32_t axis,
+                                        bool exclusive, bool reverse) {
+  BUILD_ALL_OR_NOTHING(graph);
+  uint32_t input;
+  if (!build_composed(graph, COMPOSITION_cumulative_product, &x, 1, &input)) return BUILD_NONE;
+  const compute_dtype dtype = build_at(graph, input)->dtype;
+  const compute_shape shape = build_at(graph, input)->shape;
+  if (!build_axis(graph, "cumulative_product", shape, axis, &axis)) return BUILD_NONE;
+  const int64_t size = shape_at(shape, axis);
+  compute_node y = part_wide(graph, x);
+  if (exclusive && size > 0) y = moved(graph, y, axis, 1, reverse);
+  for (int64_t distance = 1; distance < size && !graph->status; distance *= 2)
+    y = compute_mul(graph, y, moved(graph, y, axis, distance, reverse));
+  y = part_cast(graph, y, dtype);
+  return y.id == x.id ? build_same(graph, x) : y;
+}
+
 /* ---- Searches -------------------------------------------------------------------------------- */
 
 /* True where a comes before b; NaN comes after all numbers. */
@@ -220,28 +249,62 @@ compute_node compute_histogram(compute_graph *graph, compute_node x, int64_t bin
 
 /* ---- Interpolation --------------------------------------------------------------------------- */
 
-/* The line through the points on both sides. Outside, the value of the nearest point; also at a point
- * whose line is not a number. */
-static compute_node on_lines(compute_graph *graph, compute_node x, compute_node xp,
-                             compute_node fp) {
+/* The points on both sides of each x. */
+typedef struct neighbours {
+  compute_node x0, x1, f0, f1;
+} neighbours;
+
+static neighbours find_neighbours(compute_graph *graph, compute_node x, compute_node xp,
+                                  compute_node fp) {
   const int64_t size = shape_at(compute_node_shape(graph, xp), 0);
   const compute_node one = part_integer(graph, 1), last = part_integer(graph, size - 1);
   compute_node right = search(graph, xp, x, true);
   right = compute_maximum(graph, compute_minimum(graph, right, last), one);
   const compute_node left = compute_sub(graph, right, one);
-  const compute_node x0 = compute_gather(graph, xp, left, 0),
-                     x1 = compute_gather(graph, xp, right, 0);
-  const compute_node f0 = compute_gather(graph, fp, left, 0),
-                     f1 = compute_gather(graph, fp, right, 0);
-  const compute_node slope =
-      compute_div(graph, compute_sub(graph, f1, f0), compute_sub(graph, x1, x0));
+  return (neighbours){.x0 = compute_gather(graph, xp, left, 0),
+                      .x1 = compute_gather(graph, xp, right, 0),
+                      .f0 = compute_gather(graph, fp, left, 0),
+                      .f1 = compute_gather(graph, fp, right, 0)};
+}
+
+/* The line through both points, from the left one, or from the right one if the left one is not
+ * finite. Where no line counts, its operands are 0 and 1, so that its gradient is 0 and not
+ * 0 · infinity. */
+static compute_node line_through(compute_graph *graph, compute_node x, const neighbours *p,
+                                 compute_node finite, compute_node outside) {
+  const compute_node width =
+      compute_select(graph, outside, part_number(graph, x, 1), compute_sub(graph, p->x1, p->x0));
+  const compute_node origin = compute_select(graph, finite, p->x0, p->x1);
+  const compute_node away =
+      compute_select(graph, outside, part_number(graph, x, 0), compute_sub(graph, x, origin));
+  const compute_node slope = compute_div(graph, compute_sub(graph, p->f1, p->f0), width);
+  return compute_add(graph, compute_select(graph, finite, p->f0, p->f1),
+                     compute_mul(graph, slope, away));
+}
+
+/* Outside of the points, and at a point that is not finite, the value of the point. Where the line
+ * is not a number, also the value of a point at x, and the value of two equal neighbours. */
+static compute_node on_lines(compute_graph *graph, compute_node x, compute_node xp,
+                             compute_node fp) {
+  const size_t first = graph->count;
+  const neighbours p = find_neighbours(graph, x, xp, fp);
+  const compute_node finite =
+      compute_logical_and(graph, compute_is_finite(graph, p.x0), compute_is_finite(graph, p.f0));
+  const compute_node exact = compute_equal(graph, x, p.x0);
+  const compute_node before =
+      compute_logical_or(graph, compute_less(graph, x, p.x0),
+                         compute_logical_and(graph, exact, compute_logical_not(graph, finite)));
+  const compute_node after = compute_greater_equal(graph, x, p.x1);
   const compute_node y =
-      compute_add(graph, f0, compute_mul(graph, slope, compute_sub(graph, x, x0)));
-  const compute_node at_end = compute_select(graph, compute_greater_equal(graph, x, x1), f1, y);
-  const compute_node exact =
-      compute_logical_and(graph, compute_equal(graph, x, x0), compute_is_nan(graph, y));
-  const compute_node before = compute_logical_or(graph, compute_less(graph, x, x0), exact);
-  return compute_select(graph, before, f0, at_end);
+      line_through(graph, x, &p, finite, compute_logical_or(graph, before, after));
+  const compute_node number = compute_logical_not(graph, compute_is_nan(graph, x));
+  const compute_node level = compute_logical_and(graph, number, compute_equal(graph, p.f0, p.f1));
+  const compute_node instead =
+      compute_logical_and(graph, compute_is_nan(graph, y), compute_logical_or(graph, exact, level));
+  const compute_node result = compute_select(graph, compute_logical_or(graph, before, instead),
+                                             p.f0, compute_select(graph, after, p.f1, y));
+  graph_mark_pieces(graph, first);
+  return result;
 }
 
 compute_node compute_interp(compute_graph *graph, compute_node x, compute_node xp,

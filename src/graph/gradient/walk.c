@@ -105,9 +105,7 @@ static bool trace_paths(const compute_graph *graph, gradient_walk *walk) {
     const bool passes = dtype_is_float(node->dtype) &&
                         (graph_op_describe(node->op)->differentiable || is_step_function(node->op));
     for (uint32_t k = 0; k < node->input_count; k++) {
-      /* Conditions and indices of a gradient, for example in relu and top_k, are constant almost
-       * everywhere. So a function that is linear in pieces has a second derivative of zero. */
-      if (node->derived && !dtype_is_float(graph->nodes[node->inputs[k]].dtype)) continue;
+      if (node->in_pieces && !dtype_is_float(graph->nodes[node->inputs[k]].dtype)) continue;
       uint32_t *before = &path[node->inputs[k]];
       if (*before != PATH_FLOWS) *before = passes ? path[n] : (uint32_t)n + 1;
     }
@@ -147,7 +145,7 @@ static void find_gradients(compute_graph *graph, const char *operation, gradient
     }
     gradients[i] = found;
   }
-  for (size_t n = first; n < graph->count; n++) graph->nodes[n].derived = true;
+  graph_mark_pieces(graph, first);
 }
 
 /* Nodes of[i], where a repetition must end. */

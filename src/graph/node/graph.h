@@ -164,7 +164,7 @@ typedef struct graph_node {
   char *name;             /* or NULL; owned */
   graph_whole whole;      /* only for gradients */
   bool checkpoint;        /* only for gradients: the nodes before it are computed again */
-  bool derived;           /* only for gradients: recorded by compute_gradients */
+  bool in_pieces;         /* only for gradients: see graph_mark_pieces */
   graph_origin origin;    /* only for errors */
 } graph_node;
 
@@ -254,6 +254,13 @@ size_t graph_block_bytes(graph_op op);
 /* The node's index from a handle; −1, with the graph's error set, if the handle belongs to another
  * graph. */
 int64_t graph_resolve(compute_graph *graph, compute_node node, const char *operation);
+
+/* The conditions and indices of the nodes from `first` on count as constant, as in relu and top_k:
+ * they are so almost everywhere. So a function that is linear in pieces has a second derivative of
+ * zero. */
+static inline void graph_mark_pieces(compute_graph *graph, size_t first) {
+  for (size_t n = first; n < graph->count; n++) graph->nodes[n].in_pieces = true;
+}
 
 /* The handle of a node. */
 compute_node graph_handle(const compute_graph *graph, size_t index);

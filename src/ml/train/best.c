@@ -47,18 +47,23 @@ static compute_status keep_weights(train_best *best, compute_trainer *trainer) {
                    "not enough memory for a copy of the weights");
 }
 
-/* A loss that is not a number is never the best. */
+void train_best_open(train_best *best, const compute_trainer_run_options *o) {
+  *best = (train_best){.epoch = -1};
+  if (o->best) *o->best = (compute_training_score){.loss = NAN, .accuracy = NAN};
+}
+
+/* A loss that is not a number is never the best. The ranks of a group share one score, so they
+ * decide alike. They also share a failure of one rank before any of them stops. */
 compute_status train_best_score(train_best *best, compute_trainer *trainer,
                                 const compute_trainer_run_options *o, int64_t epoch,
                                 bool *improves) {
   compute_training_score score;
   compute_status status = compute_trainer_evaluate(trainer, o->validation, &score);
+  const bool better = !status && (best->epoch < 0 ? !isnan(score.loss) : score.loss < best->loss);
+  if (better && o->keep_best) status = keep_weights(best, trainer);
+  status = train_group_check(trainer, "compute_trainer_run", status);
   if (status) return status;
-  const bool better = best->epoch < 0 ? !isnan(score.loss) : score.loss < best->loss;
   if (better) {
-    if (o->keep_best)
-      status = train_group_check(trainer, "compute_trainer_run", keep_weights(best, trainer));
-    if (status) return status;
     best->loss = score.loss;
     best->epoch = epoch;
     if (o->best) *o->best = score;

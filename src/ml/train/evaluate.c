@@ -88,30 +88,38 @@ static compute_status score_items(compute_trainer *trainer, const compute_datase
   return status;
 }
 
-compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_dataset *dataset,
-                                        compute_training_score *score) {
-  FLOAT_ENVIRONMENT_DEFAULT;
-  REFUSE_INHERITED(trainer, context);
-  static const char operation[] = "compute_trainer_evaluate";
+static const char operation_score[] = "compute_trainer_evaluate";
+
+static compute_status check_score(const compute_trainer *trainer, const compute_dataset *dataset,
+                                  const compute_training_score *score) {
   if (!trainer || !dataset || !score)
-    return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+    return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation_score,
                      "%s is NULL",
                      !trainer   ? "trainer"
                      : !dataset ? "dataset"
                                 : "score");
+  compute_status status =
+      dataset_check(dataset, &trainer->options.input, &trainer->options.target, operation_score);
+  if (!status && trainer->classes > 0)
+    status = dataset_check_labels(dataset, trainer->classes, operation_score);
+  if (!status && compute_dataset_count(dataset) == 0)
+    status = error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_score,
+                       "the dataset is empty");
+  return status;
+}
+
+compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_dataset *dataset,
+                                        compute_training_score *score) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
+  compute_status status = check_score(trainer, dataset, score);
+  if (!trainer) return status;
   const double began = clock_seconds();
-  const int64_t count = compute_dataset_count(dataset), most = trainer->options.batch;
+  const int64_t count = status ? 0 : compute_dataset_count(dataset), most = trainer->options.batch;
   score_batch batch = {.inputs = NULL};
   train_outcome sum = {0};
-  compute_status status =
-      dataset_check(dataset, &trainer->options.input, &trainer->options.target, operation);
-  if (!status && trainer->classes > 0)
-    status = dataset_check_labels(dataset, trainer->classes, operation);
-  if (!status && count == 0)
-    status = error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "the dataset is empty");
-  if (!status) status = open_batch(trainer, operation, &batch);
-  status = train_group_check(trainer, operation, status);
+  if (!status) status = open_batch(trainer, operation_score, &batch);
+  status = train_group_check(trainer, operation_score, status);
   if (!status) status = train_group_agree_run(trainer, dataset, NULL);
   if (!status) status = train_group_spread(trainer, true);
   if (!status) status = synchronize(trainer);
@@ -123,7 +131,7 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
     sum.loss += outcome.loss * (double)items;
     sum.correct += outcome.correct;
   }
-  status = train_group_outcome(trainer, operation, status, &sum);
+  status = train_group_outcome(trainer, operation_score, status, &sum);
   compute_tensor_release(batch.inputs);
   compute_tensor_release(batch.targets);
   base_release(batch.order);

@@ -15,6 +15,11 @@
 
 static const char operation_create[] = "compute_trainer_create";
 
+typedef struct rank_outcome {
+  double loss;
+  int64_t correct, status;
+} rank_outcome;
+
 /* ---- Shares ---------------------------------------------------------------------------------- */
 
 compute_status train_group_open(compute_trainer *trainer) {
@@ -39,7 +44,13 @@ compute_status train_group_open(compute_trainer *trainer) {
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_create,
                      "synchronised batch norm with %zu devices in a process; it needs one in each",
                      trainer->replica_count);
-  if (trainer->items >= (int64_t)trainer->replica_count) return COMPUTE_OK;
+  if (trainer->items >= (int64_t)trainer->replica_count) {
+    /* Allocated here, because a rank without memory could not join the others later. */
+    trainer->rank_outcomes = base_allocate((uint64_t)info.size, sizeof(rank_outcome));
+    if (trainer->rank_outcomes) return COMPUTE_OK;
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_create,
+                     "not enough memory for the outcomes of %d ranks", (int)info.size);
+  }
   return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation_create,
                    "a batch of %" PRId64 " is too small for %d ranks, of which this one has %zu "
                    "devices",
@@ -141,8 +152,12 @@ compute_status train_group_agree_run(const compute_trainer *trainer, const compu
   text_add(&text, "dataset: %" PRId64 " items\ndataset: contents %016" PRIx64 "\n", dataset->count,
            hash_items(dataset));
   if (options)
-    text_add(&text, "epochs %" PRId64 "\nin_order %d\ncheckpoint %s\n", options->epochs,
-             options->in_order, options->checkpoint ? options->checkpoint : "none");
+    text_add(&text,
+             "epochs %" PRId64 "\nin_order %d\ncheckpoint %s\nvalidation: %" PRId64 " items\n"
+             "patience %" PRId64 "\nkeep_best %d\n",
+             options->epochs, options->in_order, options->checkpoint ? options->checkpoint : "none",
+             options->validation ? options->validation->count : 0, options->patience,
+             options->keep_best);
   text_add(&text, "batches so far %" PRId64 "\n", trainer->batches);
   return compare(trainer, options ? "compute_trainer_run" : "compute_trainer_evaluate", &text);
 }
@@ -193,21 +208,13 @@ compute_status train_group_check(const compute_trainer *trainer, const char *ope
   return trainer->group ? compute_group_check(trainer->group, operation, status) : status;
 }
 
-typedef struct rank_outcome {
-  double loss;
-  int64_t correct, status;
-} rank_outcome;
-
 compute_status train_group_outcome(const compute_trainer *trainer, const char *operation,
                                    compute_status status, train_outcome *outcome) {
   if (!trainer->group) return status;
   compute_error error = {.status = COMPUTE_OK};
   if (status) compute_error_get(trainer->context, &error);
   const rank_outcome mine = {outcome->loss, outcome->correct, (int64_t)status};
-  rank_outcome *all = base_allocate((uint64_t)trainer->ranks, sizeof *all);
-  if (!all)
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "not enough memory for the outcomes of %d ranks", (int)trainer->ranks);
+  rank_outcome *all = trainer->rank_outcomes;
   const compute_status gathered =
       group_gather_bytes(trainer->group, operation, &mine, sizeof mine, all);
   bool failed = false;
@@ -217,7 +224,6 @@ compute_status train_group_outcome(const compute_trainer *trainer, const char *o
     outcome->correct += all[r].correct;
     failed = failed || all[r].status != COMPUTE_OK;
   }
-  base_release(all);
   if (gathered) return gathered;
   if (status) error_restore(trainer->context, &error);
   return failed ? compute_group_check(trainer->group, operation, status) : COMPUTE_OK;

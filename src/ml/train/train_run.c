@@ -246,7 +246,8 @@ compute_status compute_trainer_run(compute_trainer *trainer, const compute_datas
   if (trainer) status = train_group_check(trainer, operation, status);
   if (!status) status = train_group_agree_run(trainer, dataset, options);
   if (status) return status;
-  train_best best = {.epoch = -1};
+  train_best best;
+  train_best_open(&best, options);
   training_run run = {.trainer = trainer, .dataset = dataset, .options = options, .best = &best};
   run.steps = compute_dataset_count(dataset) / trainer->options.batch;
   const int64_t batches = trainer->batches + options->epochs * run.steps;

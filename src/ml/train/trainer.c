@@ -146,6 +146,7 @@ void compute_trainer_release(compute_trainer *trainer) {
   for (size_t i = 0; trainer->sums && i < trainer->weight_count; i++)
     compute_tensor_release(trainer->sums[i]);
   base_release(trainer->sums);
+  base_release(trainer->rank_outcomes);
   for (size_t i = 0; i < trainer->state_count; i++) {
     base_release(trainer->states[i].name);
     compute_tensor_release(trainer->states[i].tensor);

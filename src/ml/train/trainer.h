@@ -119,6 +119,7 @@ struct compute_trainer {
   int64_t epochs;                   /* total begun; the shuffle uses it */
   int64_t schedule_end;  /* for a cosine without period: updates at the end of the last run; or 0 */
   train_outcome outcome; /* outcome of the last batch, if `together` */
+  void *rank_outcomes;   /* group only: room for an outcome of each rank */
 };
 
 /* ---- trainer.c: checks --------------------------------------------------------------------- */
@@ -227,6 +228,9 @@ typedef struct train_best {
   double loss;
   void **weights; /* per parameter of the model, for keep_best; or NULL */
 } train_best;
+
+/* Starts a run: no epoch is the best yet, also in the caller's score. */
+void train_best_open(train_best *best, const compute_trainer_run_options *o);
 
 compute_status train_best_check(const compute_trainer *trainer, const char *operation,
                                 const compute_trainer_run_options *o);

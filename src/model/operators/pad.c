@@ -58,36 +58,16 @@ static compute_status crop(model_call *call, compute_node *x, int32_t axis, int6
   return COMPUTE_OK;
 }
 
-/* Pads x with its own elements. Element i of the result is element i − before, folded into the
- * axis: cyclically if `wrap` is set, else by reflection. */
-static compute_node pad_around(model_call *call, compute_node x, int32_t axis, int64_t before,
-                               int64_t total, bool wrap) {
-  compute_graph *graph = call->graph;
-  const int64_t size = shape_at(compute_node_shape(graph, x), axis);
-  const int64_t period = wrap ? size : size > 1 ? 2 * (size - 1) : 1;
-  const int64_t shift = (period - before % period) % period;
-  compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(total), 0);
-  at =
-      compute_mod(graph, compute_add(graph, at, number_i64(call, shift)), number_i64(call, period));
-  if (!wrap) at = compute_minimum(graph, at, compute_sub(graph, number_i64(call, period), at));
-  return compute_gather(graph, x, at, axis);
-}
+/* The name of each compute_pad_mode. */
+static const char *const mode_names[] = {"constant", "edge", "reflect", "wrap"};
 
-static compute_status pad_with_own(model_call *call, compute_node *x, int32_t axis, int64_t before,
-                                   int64_t after, const char *mode) {
-  const int64_t size = shape_at(compute_node_shape(call->graph, *x), axis);
-  int64_t total;
-  if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total))
-    return call_fail(call, COMPUTE_ERROR_OVERFLOW, "axis %d becomes too large", (int)axis);
-  if (size == 0)
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d has no element to repeat", (int)axis);
-  if (strcmp(mode, "edge") == 0)
-    *x = compute_pad(call->graph, *x, axis, before, after, COMPUTE_PAD_EDGE, 0);
-  else if (strcmp(mode, "reflect") == 0 || strcmp(mode, "wrap") == 0)
-    *x = pad_around(call, *x, axis, before, total, mode[0] == 'w');
-  else
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "mode '%s'", mode);
-  return COMPUTE_OK;
+static compute_status read_mode(model_call *call, compute_pad_mode *mode) {
+  const char *name = call_attribute_s(call, "mode", "constant");
+  int found = COMPUTE_PAD_CONSTANT;
+  while (found <= COMPUTE_PAD_WRAP && strcmp(mode_names[found], name) != 0) found++;
+  *mode = (compute_pad_mode)found;
+  return found <= COMPUTE_PAD_WRAP ? COMPUTE_OK
+                                   : call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "mode '%s'", name);
 }
 
 /* Pads with a value that is not known before the run. A padded mask of ones marks the elements of
@@ -128,18 +108,19 @@ static bool known_value(model_call *call, double *value) {
 }
 
 compute_status pad_rule(model_call *call) {
-  const char *mode = call_attribute_s(call, "mode", "constant");
-  const bool constant = strcmp(mode, "constant") == 0;
+  compute_pad_mode mode;
   const int32_t rank = call_shape(call, 0).rank;
   padding p = {{0}, {0}};
-  compute_status status = read_padding(call, &p);
+  compute_status status = read_mode(call, &mode);
+  if (!status) status = read_padding(call, &p);
+  const bool constant = mode == COMPUTE_PAD_CONSTANT;
   compute_node x = call_input(call, 0);
   for (int32_t i = 0; !status && i < rank; i++) {
     status = crop(call, &x, i, p.before[i] < 0 ? p.before[i] : 0, p.after[i] < 0 ? p.after[i] : 0);
     const int64_t before = p.before[i] > 0 ? p.before[i] : 0;
     const int64_t after = p.after[i] > 0 ? p.after[i] : 0;
     if (!status && !constant && (before || after))
-      status = pad_with_own(call, &x, i, before, after, mode);
+      x = compute_pad(call->graph, x, i, before, after, mode, 0);
   }
   if (status) return status;
   double value;

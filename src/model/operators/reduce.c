@@ -356,24 +356,13 @@ static compute_status running_sum(model_call *call) {
       compute_cumulative_sum(call->graph, call_input(call, 0), r.axis, r.exclusive, r.reverse));
 }
 
-/* Shifts x by `distance` elements and fills with ones. */
-static compute_node moved(model_call *call, compute_node x, const running *r, int64_t distance) {
-  return r->reverse ? op_pad(call, x, r->axis, -distance, distance, 1)
-                    : op_pad(call, x, r->axis, distance, -distance, 1);
-}
-
-/* Computes the products of 1, 2, 4, … neighbours, each from the previous one. */
 static compute_status running_product(model_call *call) {
   running r;
   const compute_status status = read_running(call, &r);
   if (status) return status;
-  const compute_dtype dtype = call_dtype(call, 0);
-  const int64_t size = shape_at(call_shape(call, 0), r.axis);
-  compute_node x = op_wide(call, call_input(call, 0));
-  if (r.exclusive && size > 0) x = moved(call, x, &r, 1);
-  for (int64_t distance = 1; distance < size; distance *= 2)
-    x = compute_mul(call->graph, x, moved(call, x, &r, distance));
-  return call_output(call, 0, op_cast(call, x, dtype));
+  return call_output(
+      call, 0,
+      compute_cumulative_product(call->graph, call_input(call, 0), r.axis, r.exclusive, r.reverse));
 }
 
 /* ---- Determinants ---------------------------------------------------------------------------- */

@@ -257,6 +257,7 @@ compute_status compute_tensor_resize(const compute_tensor *x, compute_shape shap
     clean.antialias = options->antialias;
     clean.exclude_outside = options->exclude_outside;
     clean.cubic = options->cubic;
+    memcpy(clean.scale, options->scale, sizeof clean.scale);
     memcpy(clean.reserved, options->reserved, sizeof clean.reserved);
   }
   return EAGER_CALL(resize, EAGER_OPERANDS(x), .shape = shape, .extra = &clean,
@@ -282,6 +283,17 @@ EAGER_BUILD(cumulative_sum, compute_cumulative_sum(graph, x[0], call->axis, call
 compute_status compute_tensor_cumulative_sum(const compute_tensor *x, int32_t axis, bool exclusive,
                                              bool reverse, compute_tensor **result) {
   return EAGER_CALL(cumulative_sum, EAGER_OPERANDS(x), .axis = axis,
+                    .integer = {exclusive, reverse});
+}
+
+EAGER_BUILD(cumulative_product,
+            compute_cumulative_product(graph, x[0], call->axis, call->integer[0] != 0,
+                                       call->integer[1] != 0))
+
+compute_status compute_tensor_cumulative_product(const compute_tensor *x, int32_t axis,
+                                                 bool exclusive, bool reverse,
+                                                 compute_tensor **result) {
+  return EAGER_CALL(cumulative_product, EAGER_OPERANDS(x), .axis = axis,
                     .integer = {exclusive, reverse});
 }
 

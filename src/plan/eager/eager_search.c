@@ -69,7 +69,8 @@ compute_status compute_tensor_unique(const compute_tensor *x, compute_tensor **v
   status = distinct_find(&s, true, &found);
   if (status)
     error_set(compute_tensor_device(x)->context, status, operation, "%s",
-              status == COMPUTE_ERROR_OVERFLOW ? "x has 2^32 elements or more" : "out of memory");
+              status == COMPUTE_ERROR_OVERFLOW ? "x has 2^32 − 1 elements or more"
+                                               : "out of memory");
   if (!status) status = make_numbers(x, found.count, found.first, &made[1]);
   if (!status && inverse) status = make_numbers(x, count, found.inverse, &made[2]);
   if (!status && counts) status = make_numbers(x, found.count, found.counts, &made[3]);

@@ -174,6 +174,9 @@ def test_sorting(random):
     close(lc.sort(x, axis=0, descending=True), -numpy.sort(-n, axis=0))
     assert numpy.array_equal(lc.argsort(x).numpy(), numpy.argsort(n, kind="stable"))
     close(lc.cumulative_sum(x, axis=1), numpy.cumsum(n, axis=1), 4)
+    close(lc.cumulative_prod(x, axis=1), numpy.cumprod(n, axis=1), 4)
+    close(lc.cumulative_prod(x, axis=0, include_initial=True), numpy.concatenate([numpy.ones_like(n[:1]), numpy.cumprod(n, axis=0)]), 4)
+    assert lc.cumulative_sum(lc.zeros((0,)), include_initial=True).shape == (1,)
     values, places = lc.top_k(x, 3, 1)
     close(values, -numpy.sort(-n)[:, :3])
     assert numpy.array_equal(numpy.take_along_axis(n, places.numpy(), 1), values.numpy())
@@ -389,3 +392,9 @@ def test_stubs_and_the_package_have_the_same_names():
             assert not public - names - inherited, kind
     for name in stub_names("__init__.pyi")[None]:
         assert hasattr(lc, name), name
+
+
+def test_texts_name_one_dtype():
+    for dtype in ("float32", "bfloat16", "float16"):
+        text = repr(lc.ones((5, 4), dtype=dtype))
+        assert text.count("dtype=") <= 1 and (dtype == "float32" or dtype in text)

@@ -117,6 +117,24 @@ def data(random, count=320):
     return lc.dataset(x, (x[:, 0] + x[:, 1] > 0).astype("i8")), x
 
 
+def test_derivatives(random):
+    """Of f(x) = sum x^3 and of tanh, against formulas."""
+    values, direction = random.normal(size=4), random.normal(size=4)
+    g = lc.Graph()
+    x, d = g.input((4,), "float64"), g.input((4,), "float64")
+    y = lc.tanh(g.checkpoint(lc.square(x)))
+    loss = lc.sum(x * x * x)
+    made = [*g.jvp([y], [x], [d]), *g.vjp([y], [d], [x]), *g.hvp(loss, [x], [d]), *g.jacobian(y, [x]), g.hessian(loss, x)]
+    rate = 2 * values * (1 - numpy.tanh(values ** 2) ** 2)
+    wanted = [rate * direction, rate * direction, 6 * values * direction, numpy.diag(rate), numpy.diag(6 * values)]
+    for ours, theirs in zip(g.compile(made).run({x: values, d: direction}), wanted):
+        numpy.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError):
+        g.jvp([y], [x], [d, d])
+    with pytest.raises(ValueError):
+        g.hvp(y, [x], [d])
+
+
 def trainer_of(net):
     return lc.trainer(model=net, batch=32, input=("float32", (8,)), target=("int64", ()), loss="cross_entropy", seed=1,
                       optimizer={"kind": "adam", "learning_rate": 0.02})
@@ -142,6 +160,17 @@ def test_training(random, tmp_path):
     again = trainer_of(network())
     again.load(tmp_path / "c.safetensors")
     assert again.describe().steps == 70
+
+
+def test_training_with_a_validation_set(random):
+    net, (train, _) = network(), data(random)
+    held_out = train.split(0.25, 1)
+    trainer, seen = trainer_of(net), []
+    _, best = trainer.run(train, epochs=30, validation=held_out, patience=2, keep_best=True,
+                          progress=lambda now: seen.append(now.epoch))
+    assert best.items == 80 and trainer.evaluate(held_out).loss == best.loss and 2 <= max(seen) <= 29
+    with pytest.raises(ValueError):
+        trainer.run(train, epochs=1, patience=2)
 
 
 def test_training_ends_when_asked(random):

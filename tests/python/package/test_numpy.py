@@ -200,11 +200,16 @@ def test_orders(random, shape, dtype):
         check(run(lambda a, k=axis: lc._core.argsort(a, k), x), np.argsort(x, axis, kind="stable"), "int64")
         if dtype == "float64" or dtype in WHOLE:
             check(run(lambda a, k=axis: lc._core.cumulative_sum(a, k), x), np.cumsum(x, axis, dtype=dtype), dtype, 100)
-    for mode, theirs in (("edge", "edge"), ("constant", "constant")):
-        if mode == "edge" and shape[0] == 0:
+        if dtype in ("float64", "int32", "int64", "uint64"):
+            near = x / 50 if dtype == "float64" else x
+            check(run(lambda a, k=axis: lc._core.cumulative_product(a, k), near), np.cumprod(near, axis, dtype=dtype), dtype, 100)
+    for mode, before, after in (("edge", 1, 2), ("constant", 1, 2), ("reflect", 1, 2), ("reflect", 7, 11), ("wrap", 7, 11)):
+        if mode != "constant" and shape[0] == 0:
             continue
-        wide = ((1, 2),) + ((0, 0),) * (len(shape) - 1)
-        check(run(lambda a, m=mode: lc.pad(a, 0, 1, 2, m), x), np.pad(x, wide, theirs), dtype)
+        wide = ((before, after),) + ((0, 0),) * (len(shape) - 1)
+        # NumPy before 1.25 wraps long pads in another way.
+        theirs = np.pad(x, wide, mode) if mode != "wrap" else np.take(x, np.arange(-before, shape[0] + after) % shape[0], 0)
+        check(run(lambda a, m=mode, b=before, c=after: lc.pad(a, 0, b, c, m), x), theirs, dtype)
 
 
 # ---- Searching ---------------------------------------------------------------------------------------------------
@@ -307,6 +312,36 @@ def test_grid_sample_at_centres(random, dtype):
     grid = np.broadcast_to(np.stack([columns, rows], -1), (2, 4, 5, 2)).astype(dtype)
     for mode in ("nearest", "linear", "cubic"):
         check(run(lambda a, g, m=mode: lc.grid_sample(a, g, m, "edge", True), x, grid), x, dtype, 100)
+
+
+# ---- Narrow floats -----------------------------------------------------------------------------------------------
+
+ROUNDED = {
+    "log2": (lambda x: lc.log2(lc.abs(x)), 1), "log10": (lambda x: lc.log10(lc.abs(x)), 1), "atan2": (lc.atan2, 2), "hypot": (lc.hypot, 2),
+    "copysign": (lc.copysign, 2), "logaddexp": (lc.logaddexp, 2), "logsumexp": (lambda x: lc.logsumexp(x, 1, False), 1),
+    "var": (lambda x: lc._core.var(x, 1), 1), "std": (lambda x: lc._core.std(x, 0), 1), "norm": (lambda x: lc.norm(x, 3.0, 1), 1),
+    "cumulative_product": (lambda x: lc._core.cumulative_product(x, 1), 1), "group_norm": (lambda x: lc.group_norm(x, 2), 1),
+    "rms_norm": (lambda x: lc.rms_norm(x), 1), "interp": (lambda x: lc.interp(x, *_line(x)), 1),
+    "resize": (lambda x: lc.resize(x, (5, 7), mode="cubic"), 1)}
+
+
+def _line(x):
+    """Four points, in x's dtype."""
+    return (lc.astype(lc.asarray(np.array(one, "float32")), x.dtype) for one in ([-2, -0.5, 1, 3], [1, 2, -1, 0]))
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+@pytest.mark.parametrize("name", ROUNDED)
+def test_narrow_floats_are_computed_in_f32_and_rounded_once(random, dtype, name):
+    """The same function of the same numbers as float32, rounded: not one bit differs."""
+    global compared
+    function, count = ROUNDED[name]
+    narrow = [lc.astype(lc.asarray(random.normal(size=(6, 4)).astype("float32")), dtype) for _ in range(count)]
+    ours = function(*narrow)
+    wide = function(*(lc.astype(one, "float32") for one in narrow))
+    assert ours.dtype.name == dtype and ours.size > 0
+    np.testing.assert_array_equal(lc.astype(ours, "float32").numpy(), lc.astype(lc.astype(wide, dtype), "float32").numpy())
+    compared += ours.size
 
 
 def test_comparisons_are_counted():

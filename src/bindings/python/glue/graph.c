@@ -199,6 +199,103 @@ static PyObject *graph_gradients(PyObject *self, PyObject *const *args, Py_ssize
   return result;
 }
 
+/* ---- Derivatives --------------------------------------------------------------------------- */
+
+typedef compute_status products(compute_graph *graph, compute_node *const *nodes,
+                                const size_t *counts, compute_node *made);
+
+static compute_status record_vjp(compute_graph *graph, compute_node *const *nodes,
+                                 const size_t *counts, compute_node *made) {
+  return compute_vjp(graph, nodes[0], nodes[1], counts[0], nodes[2], counts[2], made);
+}
+
+static compute_status record_jvp(compute_graph *graph, compute_node *const *nodes,
+                                 const size_t *counts, compute_node *made) {
+  return compute_jvp(graph, nodes[0], counts[0], nodes[1], nodes[2], counts[1], made);
+}
+
+static compute_status record_hvp(compute_graph *graph, compute_node *const *nodes,
+                                 const size_t *counts, compute_node *made) {
+  return compute_hvp(graph, *nodes[0], nodes[1], nodes[2], counts[1], made);
+}
+
+static compute_status record_jacobian(compute_graph *graph, compute_node *const *nodes,
+                                      const size_t *counts, compute_node *made) {
+  return compute_jacobian(graph, *nodes[0], nodes[1], counts[1], made);
+}
+
+/* A method whose arguments are nodes or lists of nodes. Lists number `first` and `second` have one
+ * length. The results are as many as the nodes in list `like`. */
+typedef struct derivative {
+  form form;
+  products *record;
+  bool single; /* the first argument is one node */
+  int first, second, like;
+} derivative;
+
+static PyObject *derive(const derivative *d, PyObject *self, PyObject *const *args,
+                        Py_ssize_t count, PyObject *names) {
+  PyObject *v[3], *result = NULL;
+  scratch s = {0};
+  compute_graph *graph = graph_of(self);
+  compute_node one = {0}, *nodes[3] = {&one}, *made = NULL;
+  size_t counts[3] = {1};
+  if (!graph || form_take(&d->form, args, count, names, v, NULL) ||
+      (d->single && to_node(v[0], self, &one)))
+    goto end;
+  for (int i = d->single; i < d->form.count; i++)
+    if ((nodes[i] = nodes_of(v[i], self, &s, &counts[i])) == NULL) goto end;
+  if (counts[d->first] != counts[d->second]) {
+    PyErr_Format(PyExc_ValueError, "%s and %s differ in length", d->form.keys[d->first],
+                 d->form.keys[d->second]);
+    goto end;
+  }
+  made = scratch_memory(&s, (counts[d->like] + 1) * sizeof *made);
+  if (!made) goto end;
+  const compute_status status = d->record(graph, nodes, counts, made);
+  result = status ? raise_graph(graph, status) : node_list(self, made, counts[d->like]);
+end:
+  scratch_end(&s);
+  return result;
+}
+
+#define DERIVATIVE(name, count, single, first, second, like, ...)                                  \
+  static PyObject *graph_##name(PyObject *self, PyObject *const *args, Py_ssize_t given,           \
+                                PyObject *names) {                                                 \
+    static const char *const keys[] = {__VA_ARGS__};                                               \
+    static const derivative d = {                                                                  \
+        {#name, keys, count, count, false}, record_##name, single, first, second, like};           \
+    return derive(&d, self, args, given, names);                                                   \
+  }
+
+DERIVATIVE(vjp, 3, false, 0, 1, 2, "outputs", "weights", "of")
+DERIVATIVE(jvp, 3, false, 1, 2, 0, "outputs", "of", "directions")
+DERIVATIVE(hvp, 3, true, 1, 2, 1, "loss", "of", "directions")
+DERIVATIVE(jacobian, 2, true, 1, 1, 1, "output", "of")
+
+static PyObject *graph_hessian(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                               PyObject *names) {
+  static const char *const keys[] = {"loss", "of"};
+  static const form f = {"hessian", keys, 2, 2, false};
+  PyObject *v[2];
+  compute_graph *graph = graph_of(self);
+  compute_node loss = {0}, of = {0}, made = {0};
+  if (!graph || form_take(&f, args, count, names, v, NULL) || to_node(v[0], self, &loss) ||
+      to_node(v[1], self, &of))
+    return NULL;
+  const compute_status status = compute_hessian(graph, loss, of, &made);
+  return status ? raise_graph(graph, status) : node_new(self, made);
+}
+
+static PyObject *graph_checkpoint(PyObject *self, PyObject *x) {
+  compute_graph *graph = graph_of(self);
+  compute_node node = {0};
+  if (!graph || to_node(x, self, &node)) return NULL;
+  compute_checkpoint(graph, node);
+  const compute_status status = compute_graph_status(graph);
+  return status ? raise_graph(graph, status) : Py_NewRef(x);
+}
+
 static PyObject *graph_clip(PyObject *self, PyObject *const *args, Py_ssize_t count,
                             PyObject *names) {
   static const char *const keys[] = {"gradients", "limit"};
@@ -348,6 +445,24 @@ PyMethodDef graph_methods[] = {
     {"array", graph_array, METH_O, "array($self, parameter)\n--\n\nThe array of a parameter node."},
     {"gradients", METHOD(graph_gradients),
      "gradients($self, loss, of)\n--\n\nNodes for d(loss)/d(of[i]), with of[i]'s shape and dtype."},
+    {"vjp", METHOD(graph_vjp),
+     "vjp($self, outputs, weights, of)\n--\n\nVector-Jacobian products: for each of[i] the sum of "
+     "weights[k] times d(outputs[k])/d(of[i])."},
+    {"jvp", METHOD(graph_jvp),
+     "jvp($self, outputs, of, directions)\n--\n\nJacobian-vector products: the rate of each output "
+     "as `of` moves along the directions."},
+    {"hvp", METHOD(graph_hvp),
+     "hvp($self, loss, of, directions)\n--\n\nThe Hessian of the loss times the directions, for "
+     "each of[i]."},
+    {"jacobian", METHOD(graph_jacobian),
+     "jacobian($self, output, of)\n--\n\nd(output)/d(of[i]), with output's axes followed by "
+     "of[i]'s."},
+    {"hessian", METHOD(graph_hessian),
+     "hessian($self, loss, of)\n--\n\nThe second derivatives of the loss, with the axes of `of` "
+     "twice."},
+    {"checkpoint", graph_checkpoint, METH_O,
+     "checkpoint($self, x, /)\n--\n\nKeeps x for gradients; what x is computed from is computed "
+     "again. Returns x."},
     {"clip_gradients", METHOD(graph_clip),
      "clip_gradients($self, gradients, limit)\n--\n\nGradients scaled by min(1, limit / norm), and "
      "the norm of all of them."},

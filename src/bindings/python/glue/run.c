@@ -295,7 +295,7 @@ static PyObject *trainer_run(PyObject *self, PyObject *const *args, Py_ssize_t c
   compute_trainer *trainer = NULL;
   compute_dataset *dataset = NULL;
   compute_trainer_run_options options = {.epochs = 1};
-  compute_training_score score = {0};
+  compute_training_score score = {0}, best = {0};
   watch w = {0};
   if (form_take(&f, args, count, names, v, &given) ||
       to_object(self, KIND_TRAINER, &s, (void **)&trainer) ||
@@ -305,14 +305,20 @@ static PyObject *trainer_run(PyObject *self, PyObject *const *args, Py_ssize_t c
   w.call = v[1];
   options.progress = training_progress;
   options.user = &w;
+  options.best = options.validation ? &best : NULL;
   compute_status status;
   PyThreadState *const unlocked = PyEval_SaveThread();
   status = compute_trainer_run(trainer, dataset, &options, &score);
   PyEval_RestoreThread(unlocked);
   if (w.failed)
     result = watch_raise(&w);
+  else if (status)
+    fail(status);
+  else if (options.validation)
+    result = Py_BuildValue("(NN)", taken(&compute_training_score_form, &score, NULL),
+                           taken(&compute_training_score_form, &best, NULL));
   else
-    result = status ? fail(status) : taken(&compute_training_score_form, &score, NULL);
+    result = taken(&compute_training_score_form, &score, NULL);
 end:
   Py_XDECREF(given);
   scratch_end(&s);
@@ -389,7 +395,8 @@ PyMethodDef trainer_methods[] = {
     {"run", METHOD(trainer_run),
      "run($self, dataset, progress=None, **options)\n--\n\nTrains for epochs of shuffled batches. "
      "`progress` gets a TrainingProgress; False ends the run. Options: epochs, in_order, "
-     "checkpoint."},
+     "checkpoint, validation, patience, keep_best. With a validation set it returns the score of "
+     "the last epoch and the validation score of the best one."},
     {NULL, NULL, 0, NULL}};
 
 PyMethodDef fit_methods[] = {{"_run", METHOD(fit_run), NULL}, {NULL, NULL, 0, NULL}};

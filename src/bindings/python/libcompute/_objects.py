@@ -2,6 +2,7 @@
 """Methods of arrays, graphs, plans, models, layers and files that combine functions of the extension module."""
 import collections
 import os
+import re
 
 import numpy
 
@@ -99,7 +100,7 @@ def _format(self, form):
 
 def _repr(self):
     text = repr(self.numpy()) if self.size <= 1000000 else f"array({self.shape})"
-    inside = text[len("array("):].rsplit(")", 1)[0].split(", dtype=")[0]
+    inside = re.split(r",\s*dtype=", text[len("array("):].rsplit(")", 1)[0])[0]
     return f"Array({inside}, dtype={self.dtype.name})" if self.dtype.name not in inside else f"Array({inside})"
 
 

@@ -6,7 +6,7 @@ import math
 import types
 
 from libcompute import _core
-from libcompute._create import asarray, full_like, zeros_like
+from libcompute._create import asarray, full
 from libcompute._dtypes import (BY_NAME, DTYPES, bool_, find_dtype, float32, int8, int16, int32, int64, uint8,
                                 uint16, uint32, uint64)
 
@@ -346,19 +346,25 @@ def nonzero(x, /):
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     """Sums of the elements so far."""
+    return _cumulate(_core.cumulative_sum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    """Products of the elements so far."""
+    return _cumulate(_core.cumulative_product, 1, x, axis, dtype, include_initial)
+
+
+def _cumulate(function, start, x, axis, dtype, include_initial):
     if axis is None:
         if x.ndim > 1:
             raise ValueError("an axis is needed")
         axis = 0
-    made = _core.cumulative_sum(_summed(x, dtype), axis)
+    made = function(_summed(x, dtype), axis)
     if not include_initial:
         return made
-    first = zeros_like(made[tuple(slice(0, 1) if one == axis % made.ndim else slice(None) for one in range(made.ndim))]) \
-        if made.shape[axis] else None
-    if first is None:
-        shape = tuple(1 if one == axis % made.ndim else size for one, size in enumerate(made.shape))
-        return full_like(made, 0).reshape(made.shape) if 0 in shape else _core.full_i64(shape, 0, made.dtype)
-    return _core.concat([first, made], axis)
+    shape = tuple(1 if one == axis % made.ndim else size for one, size in enumerate(made.shape))
+    first = full(shape, start, dtype=made.dtype, device=made.device)
+    return _core.concat([first, made], axis) if made.shape[axis] else first
 
 
 # ---- Shapes ------------------------------------------------------------------------------------------------------
