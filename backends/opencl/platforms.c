@@ -45,8 +45,8 @@ static compute_status no_device(const opencl_instance *instance, cl_int code) {
                         place ? "unset OCL_ICD_VENDORS, or set it to a folder with .icd files"
                               : packages,
                         "opencl: no driver is registered: no usable %s in %s%s",
-                        PLATFORM_NAME(".icd file", "library"),
-                        opencl_vendors(services), place ? " (OCL_ICD_VENDORS)" : "");
+                        PLATFORM_NAME(".icd file", "library"), opencl_vendors(services),
+                        place ? " (OCL_ICD_VENDORS)" : "");
 }
 
 /* ---- Same device on two platforms ---------------------------------------------------------- */

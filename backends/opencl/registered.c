@@ -224,8 +224,8 @@ static void write_file(growing_text *text, const char *path) {
     return;
   }
   text_add(text, "%s %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 ".%ld\n", path,
-          (uint64_t)facts.st_dev, (uint64_t)facts.st_ino, (int64_t)facts.st_size,
-          (int64_t)facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+           (uint64_t)facts.st_dev, (uint64_t)facts.st_ino, (int64_t)facts.st_size,
+           (int64_t)facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
 }
 
 static void write_driver(void *user, const registered *driver) {
@@ -271,7 +271,7 @@ static void write_nodes(growing_text *text, const char *folder, name_filter *acc
     const int length = snprintf(path, sizeof path, "%s/%s", folder, list.name[i]);
     if (length < 0 || (size_t)length >= sizeof path || stat(path, &facts) != 0) continue;
     text_add(text, "node %s %" PRIu64 " %d\n", path, (uint64_t)facts.st_rdev,
-            access(path, R_OK | W_OK) == 0);
+             access(path, R_OK | W_OK) == 0);
   }
   names_release(&list);
 }
@@ -319,8 +319,7 @@ static void write_loaded(void *user, const registered *driver) {
   void *handle = driver->library[0] ? dlopen(driver->library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   struct link_map *map = NULL;
   if (!handle) return;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map &&
-      path_is_absolute(map->l_name))
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && path_is_absolute(map->l_name))
     write_file(user, map->l_name);
   dlclose(handle);
 }
