@@ -201,8 +201,11 @@ static PyObject *slot_positive(PyObject *a) {
 }
 
 static PyObject *slot_power(PyObject *a, PyObject *b, PyObject *modulus) {
-  if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
-  return binary(a, b, operation_pow);
+  if (modulus != Py_None || !is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
+  const compute_dtype dtype = dtype_of(a) ? dtype_of(a) : dtype_of(b);
+  if (dtype <= COMPUTE_BF16) return binary(a, b, operation_pow);
+  PyObject *power = registered("pow"); /* of integers, from products */
+  return power ? PyObject_CallFunctionObjArgs(power, a, b, NULL) : NULL;
 }
 
 /* Quotients of integers are floats, as the package's function makes them. */

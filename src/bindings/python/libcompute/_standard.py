@@ -2,6 +2,7 @@
 """Functions of the array API standard, for arrays and for nodes: names and arguments of the standard, work of the
 library. Functions that the library has no operation for are missing, and docs/guide/python.md lists them."""
 import builtins
+import collections
 import math
 import types
 
@@ -51,7 +52,10 @@ def abs(x, /):  # pylint: disable=redefined-builtin
 
 def sign(x, /):
     """-1, 0 or 1; NaN stays NaN."""
-    return _core.sign(x) if x.dtype is not uint64 else _core.cast(_core.not_equal(x, 0), uint64)
+    if x.dtype is uint64:
+        return _core.cast(_core.not_equal(x, 0), uint64)
+    made = _core.sign(x)
+    return made if _is_whole(x) else _core.add(made, 0.0)  # -0 becomes 0
 
 
 def positive(x, /):
@@ -59,7 +63,12 @@ def positive(x, /):
     return x
 
 
-conj = positive  # of real numbers
+conj = real = positive  # of real numbers
+
+
+def imag(x, /):
+    """Zeros: all numbers are real."""
+    return _core.sub(x, x) if _is_whole(x) else _core.select(_core.equal(x, x), 0.0, 0.0 * x)
 
 
 def isnan(x, /):
@@ -122,6 +131,8 @@ def remainder(x1, x2, /):
 
 def floor_divide(x1, x2, /):
     """The quotient, rounded down."""
+    if uint64 in (getattr(x1, "dtype", None), getattr(x2, "dtype", None)):
+        return _divide_u64(x1, x2)
     quotient = _core.div(x1, x2)
     if not _is_whole(quotient):
         return _core.floor(quotient)
@@ -132,9 +143,54 @@ def floor_divide(x1, x2, /):
     return _core.sub(quotient, _core.cast(wrong, quotient.dtype))
 
 
+def _divide_u64(x1, x2):
+    """The library's quotients of u64 are of i64. Half of x1 is one; its double is the quotient or one too small."""
+    x1, x2 = (_core.cast(one, uint64) if isinstance(one, (_core.Array, _core.Node)) else one for one in (x1, x2))
+    if not isinstance(x1, (_core.Array, _core.Node)):
+        x1 = _core.add(_core.mul(x2, 0), x1)
+    if not isinstance(x2, (_core.Array, _core.Node)):
+        x2 = _core.add(_core.mul(x1, 0), x2)
+    n, by = _core.cast(x1, int64), _core.cast(x2, int64)
+    half = _core.bit_and(_core.shift_right(n, 1), 2**63 - 1)
+    small = _core.mul(_core.div(half, _core.maximum(by, 1)), 2)
+    rest = _core.sub(n, _core.mul(small, by))  # below 2 by: compared without a sign
+    more = _core.cast(_core.greater_equal(_core.bit_xor(rest, -2**63), _core.bit_xor(by, -2**63)), int64)
+    large = _core.cast(_core.greater_equal(_core.bit_xor(n, -2**63), _core.bit_xor(by, -2**63)), int64)
+    return _core.cast(_core.select(_core.less(by, 0), large, _core.add(small, more)), uint64)
+
+
+def _whole_power(base, exponent):
+    """Powers of integers, by squaring. From 64 on, only the exponents' parity counts: the others overflow, or are of
+    -1, 0 and 1."""
+    if not isinstance(exponent, int):
+        if exponent.dtype is uint64:  # in order below 2^63
+            exponent = _core.bit_and(_core.cast(exponent, int64), 2**63 - 1)
+        exponent = _core.select(_core.greater(exponent, 63), _core.add(_core.bit_and(exponent, 1), 62), exponent)
+    elif exponent > 63:
+        exponent = 62 + exponent % 2
+    made = None
+    for bit in range(6):
+        if isinstance(exponent, int):
+            if exponent >> bit == 0:
+                break
+            if exponent >> bit & 1:
+                made = base if made is None else _core.mul(made, base)
+        else:
+            given = _core.not_equal(_core.bit_and(exponent, 1 << bit), 0)
+            made = _core.select(given, base if made is None else _core.mul(made, base), 1 if made is None else made)
+        base = _core.mul(base, base)
+    return _core.add(_core.mul(base, 0), 1) if made is None else made
+
+
 def pow(x1, x2, /):  # pylint: disable=redefined-builtin
-    """x1 to the power x2, of floats."""
-    return _core.pow(x1, x2)
+    """x1 to the power x2. Negative powers of integers are not defined."""
+    arrays = [one for one in (x1, x2) if isinstance(one, (_core.Array, _core.Node))]
+    if not builtins.all(_is_whole(one) for one in arrays) or builtins.any(isinstance(one, float) for one in (x1, x2)):
+        return _core.pow(x1, x2)
+    if len(arrays) == 2:
+        kind = result_type(x1, x2)
+        return _whole_power(astype(x1, kind, copy=False), astype(x2, kind, copy=False))
+    return _whole_power(x1 if x1 is arrays[0] else _core.add(_core.mul(x2, 0), x1), x2)
 
 
 def clip(x, /, min=None, max=None):  # pylint: disable=redefined-builtin
@@ -344,6 +400,49 @@ def nonzero(x, /):
     return tuple(places[axis] for axis in range(x.ndim))
 
 
+def _unique(x):
+    """The library's results, in which every NaN is an element of its own."""
+    values, first, inverse, counts = x._unique()
+    inverse = _core.reshape(inverse, x.shape)
+    if x.dtype.kind != "real floating" or not values.size or not bool(isnan(values[-1])):
+        return values, first, inverse, counts
+    found, last = _core.cast(counts[-1], int64), values.size - 1
+    number = int(found)
+    rows = isnan(_core.reshape(x, (-1,)))
+    places = rows._nonzero()[0]
+    before = _core.reshape(_core.cumulative_sum(_core.cast(rows, int64), 0), x.shape)
+    return (concat([values[:-1], full_like(values[-1:], math.nan).broadcast_view((number,))]), concat([first[:-1], places]),
+            _core.select(_core.reshape(rows, x.shape), before + (last - 1), inverse),
+            concat([counts[:-1], full_like(counts[-1:], 1).broadcast_view((number,))]))
+
+
+UniqueAllResult = collections.namedtuple("UniqueAllResult", "values indices inverse_indices counts")
+UniqueCountsResult = collections.namedtuple("UniqueCountsResult", "values counts")
+UniqueInverseResult = collections.namedtuple("UniqueInverseResult", "values inverse_indices")
+
+
+def unique_all(x, /):
+    """The distinct elements, where each occurs first, which one each element of x is, and how often each occurs."""
+    return UniqueAllResult(*_unique(x))
+
+
+def unique_counts(x, /):
+    """The distinct elements, and how often each occurs."""
+    values, _, _, counts = _unique(x)
+    return UniqueCountsResult(values, counts)
+
+
+def unique_inverse(x, /):
+    """The distinct elements, and which one each element of x is."""
+    values, _, inverse, _ = _unique(x)
+    return UniqueInverseResult(values, inverse)
+
+
+def unique_values(x, /):
+    """The distinct elements in ascending order. Every NaN is one of its own."""
+    return _unique(x)[0]
+
+
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     """Sums of the elements so far."""
     if axis is None:
@@ -494,12 +593,17 @@ def tile(x, repetitions, /):
 
 
 def repeat(x, repeats, /, *, axis=None):
-    """Each element `repeats` times, an integer, along an axis."""
-    if not isinstance(repeats, int):
-        raise TypeError("the result's shape would depend on values: repeats is an integer")
+    """Each element `repeats` times along an axis; of arrays also an array with a number for each."""
     if axis is None:
         x, axis = _core.reshape(x, (-1,)), 0
     axis = _axis_in(axis, x.ndim)
+    if not isinstance(repeats, int):
+        if not isinstance(x, _core.Array):
+            raise TypeError("the result's shape would depend on values: repeats is an integer")
+        ends = _core.cumulative_sum(_core.cast(_core.broadcast(repeats, (x.shape[axis],)), int64), 0)
+        total = int(ends[-1]) if ends.size else 0
+        places = _core.searchsorted(ends, _core.index((total,), 0, int64, device=x.device), True)
+        return _core.gather(x, places, axis)
     wide = broadcast_to(expand_dims(x, axis + 1), x.shape[:axis + 1] + (repeats,) + x.shape[axis + 1:])
     return _core.reshape(wide, x.shape[:axis] + (x.shape[axis] * repeats,) + x.shape[axis + 1:])
 
@@ -541,15 +645,15 @@ def tensordot(x1, x2, /, *, axes=2):
 
 
 
-_core.register({"divide": divide, "floor_divide": floor_divide, "remainder": remainder})
+_core.register({"divide": divide, "floor_divide": floor_divide, "pow": pow, "remainder": remainder})
 
 
 class Info:
     """What the array API standard asks of a namespace."""
 
     def capabilities(self):
-        """No mask as an index; no shape depends on values."""
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 8}
+        """Shapes may depend on values, of arrays."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self):
         """The default device."""
