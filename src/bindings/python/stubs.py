@@ -190,7 +190,10 @@ def core(module):
               "def fit_parameter_names(model: int, /) -> list[str]: ...",
               "def save_tensors(path: str | os.PathLike[str], arrays: dict[str, Array]) -> None: ...",
               "def Residual(body: Layer, shortcut: Layer) -> Layer: ...",
-              "def _sequential(layers: Sequence[Layer], /) -> Layer: ..."]
+              "def _sequential(layers: Sequence[Layer], /) -> Layer: ...",
+              "def _batch(build: Any, inputs: Any, outputs: int, context: Context | None = ..., **options: Any) -> Batch: ...",
+              "def _spot_corners(spots: Any, response: Any, size: Any, shape: Any, first: int, corners: Any, capacity: int, "
+              "**options: Any) -> int: ..."]
     return "\n".join(lines) + "\n"
 
 
