@@ -65,6 +65,22 @@ def test_quotients_of_u64():
     assert made.tolist() == [[n // by for by in numbers[1:]] for n in numbers]
 
 
+def test_order_of_u64():
+    x = np.array([5, 0, 2**63 - 1, 2**63, 2**64 - 1, 1, 2**63 + 9], dtype=np.uint64)
+    a, b = lc.asarray(x)[:, None], lc.asarray(x)
+    for name in ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum"):
+        assert (getattr(lc, name)(a, b).numpy() == getattr(np, name)(x[:, None], x)).all(), name
+    assert ((a < b).numpy() == (x[:, None] < x)).all() and ((b >= 2**63).numpy() == (x >= 2**63)).all()
+    assert (int(lc.max(b)), int(lc.min(b)), int(lc.argmax(b)), int(lc.argmin(b))) == (2**64 - 1, 0, 4, 1)
+    assert (lc.sort(b).numpy() == np.sort(x)).all() and (lc.argsort(b).numpy() == np.argsort(x)).all()
+    assert lc.searchsorted(lc.sort(b), b).tolist() == np.searchsorted(np.sort(x), x).tolist()
+    assert (lc.clip(b, 3, 2**63).numpy() == np.clip(x, np.uint64(3), np.uint64(2**63))).all()
+    for by in (0, 1, 3, 63):
+        assert ((b >> by).numpy() == x >> np.uint64(by)).all()
+        assert ((b >> lc.full((7,), by, dtype="uint64")).numpy() == x >> np.uint64(by)).all()
+    assert (lc.remainder(a, b[2:3]).numpy() == x[:, None] % x[2:3]).all()
+
+
 def test_parts_of_real_numbers():
     x = lc.asarray(np.array([-1.5, 0, np.nan], dtype=np.float32))
     assert lc.real(x) is x

@@ -24,14 +24,61 @@ add, subtract, multiply = _core.add, _core.sub, _core.mul
 acos, acosh, asin, asinh, atan, atanh = _core.acos, _core.acosh, _core.asin, _core.asinh, _core.atan, _core.atanh
 cos, cosh, sin, sinh, tan, tanh = _core.cos, _core.cosh, _core.sin, _core.sinh, _core.tan, _core.tanh
 exp, expm1, log, log1p, sqrt, reciprocal = _core.exp, _core.expm1, _core.log, _core.log1p, _core.sqrt, _core.reciprocal
-equal, not_equal, less, less_equal = _core.equal, _core.not_equal, _core.less, _core.less_equal
-greater, greater_equal, maximum, minimum = _core.greater, _core.greater_equal, _core.maximum, _core.minimum
+equal, not_equal = _core.equal, _core.not_equal
 logical_and, logical_or, logical_xor, logical_not = (_core.logical_and, _core.logical_or, _core.logical_xor,
                                                      _core.logical_not)
-bitwise_left_shift, bitwise_right_shift = _core.shift_left, _core.shift_right
+bitwise_left_shift = _core.shift_left
 negative, square, matmul = _core.neg, _core.square, _core.matmul
 log2, log10, signbit, atan2, copysign, hypot, logaddexp = (_core.log2, _core.log10, _core.signbit, _core.atan2,
                                                            _core.copysign, _core.hypot, _core.logaddexp)
+
+
+TOP = -2**63  # the highest bit of 64
+
+
+def _has_u64(*operands):
+    return builtins.any(getattr(one, "dtype", None) is uint64 for one in operands)
+
+
+def _turned(x):
+    """i64 in the order of u64: the library computes in i64. Also of smaller unsigned integers, and numbers of Python."""
+    if isinstance(x, int):
+        return x + TOP
+    return _core.bit_xor(_core.cast(_core.cast(x, uint64), int64), TOP)
+
+
+def _back(x):
+    return _core.cast(_core.bit_xor(x, TOP), uint64)
+
+
+def _in_order(name, back=None):
+    """An operation that asks which of two is larger, of u64 as well."""
+    function = getattr(_core, name)
+
+    def call(x1, x2, /):
+        if not _has_u64(x1, x2):
+            return function(x1, x2)
+        if builtins.any(getattr(one, "dtype", uint64).kind == "signed integer" for one in (x1, x2)):
+            return function(x1, x2)  # which refuses them
+        made = function(_turned(x1), _turned(x2))
+        return made if back is None else back(made)
+    call.__name__, call.__doc__ = name, function.__doc__
+    return call
+
+
+less, less_equal, greater, greater_equal = map(_in_order, ("less", "less_equal", "greater", "greater_equal"))
+maximum, minimum = (_in_order(name, _back) for name in ("maximum", "minimum"))
+
+
+def bitwise_right_shift(x1, x2, /):
+    """The bits of x1 moved x2 places towards the low ones."""
+    if not _has_u64(x1):
+        return _core.shift_right(x1, x2)
+    x1, by = _core.cast(x1, int64), x2 if isinstance(x2, int) else _core.cast(x2, int64)
+    half = _core.bit_and(_core.shift_right(x1, 1), 2**63 - 1)
+    if isinstance(by, int):
+        return _core.cast(x1 if by == 0 else _core.shift_right(half, by - 1), uint64)
+    return _core.cast(_core.select(_core.equal(by, 0), x1, _core.shift_right(half, _core.maximum(by - 1, 0))), uint64)
 
 
 def _of_floats(name, function):
@@ -122,6 +169,8 @@ def divide(x1, x2, /):
 
 def remainder(x1, x2, /):
     """The remainder of a division that rounds down: it has the sign of x2."""
+    if _has_u64(x1, x2):
+        return _core.sub(x1, _core.mul(floor_divide(x1, x2), x2))
     rest = _core.mod(x1, x2)  # has the sign of x1
     wrong = _core.logical_and(_core.not_equal(rest, 0), _core.not_equal(_core.less(rest, 0), _core.less(x2, 0))) \
         if not isinstance(x2, (int, float)) else \
@@ -131,7 +180,7 @@ def remainder(x1, x2, /):
 
 def floor_divide(x1, x2, /):
     """The quotient, rounded down."""
-    if uint64 in (getattr(x1, "dtype", None), getattr(x2, "dtype", None)):
+    if _has_u64(x1, x2):
         return _divide_u64(x1, x2)
     quotient = _core.div(x1, x2)
     if not _is_whole(quotient):
@@ -154,8 +203,8 @@ def _divide_u64(x1, x2):
     half = _core.bit_and(_core.shift_right(n, 1), 2**63 - 1)
     small = _core.mul(_core.div(half, _core.maximum(by, 1)), 2)
     rest = _core.sub(n, _core.mul(small, by))  # below 2 by: compared without a sign
-    more = _core.cast(_core.greater_equal(_core.bit_xor(rest, -2**63), _core.bit_xor(by, -2**63)), int64)
-    large = _core.cast(_core.greater_equal(_core.bit_xor(n, -2**63), _core.bit_xor(by, -2**63)), int64)
+    more = _core.cast(_core.greater_equal(_core.bit_xor(rest, TOP), _core.bit_xor(by, TOP)), int64)
+    large = _core.cast(_core.greater_equal(_core.bit_xor(n, TOP), _core.bit_xor(by, TOP)), int64)
     return _core.cast(_core.select(_core.less(by, 0), large, _core.add(small, more)), uint64)
 
 
@@ -196,8 +245,8 @@ def pow(x1, x2, /):  # pylint: disable=redefined-builtin
 def clip(x, /, min=None, max=None):  # pylint: disable=redefined-builtin
     """x, limited to min … max."""
     if min is not None:
-        x = _core.maximum(x, min)
-    return x if max is None else _core.minimum(x, max)
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
 
 
 def where(condition, x1, x2, /):
@@ -324,12 +373,12 @@ def mean(x, /, *, axis=None, keepdims=False):
 
 def max(x, /, *, axis=None, keepdims=False):  # pylint: disable=redefined-builtin
     """The largest along axes; NaN if any is."""
-    return _core.max(x, axis, keepdims)
+    return _core.max(x, axis, keepdims) if not _has_u64(x) else _back(_core.max(_turned(x), axis, keepdims))
 
 
 def min(x, /, *, axis=None, keepdims=False):  # pylint: disable=redefined-builtin
     """The smallest along axes; NaN if any is."""
-    return _core.min(x, axis, keepdims)
+    return _core.min(x, axis, keepdims) if not _has_u64(x) else _back(_core.min(_turned(x), axis, keepdims))
 
 
 def _axes(x, axis):
@@ -364,6 +413,7 @@ def any(x, /, *, axis=None, keepdims=False):  # pylint: disable=redefined-builti
 
 def _extremum(function):
     def call(x, /, *, axis=None, keepdims=False):
+        x = _turned(x) if _has_u64(x) else x
         if axis is None:
             found = function(_core.reshape(x, (-1,)), 0)
             return _core.reshape(found, (1,) * x.ndim) if keepdims else found
@@ -377,18 +427,20 @@ argmax, argmin = _extremum(_core.argmax), _extremum(_core.argmin)
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):  # pylint: disable=unused-argument
     """The elements in ascending order; the sort is stable."""
-    return _core.sort(x, axis, descending)
+    return _core.sort(x, axis, descending) if not _has_u64(x) else _back(_core.sort(_turned(x), axis, descending))
 
 
 def argsort(x, /, *, axis=-1, descending=False, stable=True):  # pylint: disable=unused-argument
     """The positions of the elements in ascending order; the sort is stable."""
-    return _core.argsort(x, axis, descending)
+    return _core.argsort(_turned(x) if _has_u64(x) else x, axis, descending)
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     """Where the elements of x2 belong in the sorted vector x1."""
     if side not in ("left", "right"):
         raise ValueError("side is left or right")
+    if _has_u64(x1, x2):
+        x1, x2 = _turned(x1), _turned(x2)
     return _core.searchsorted(x1 if sorter is None else _core.gather(x1, sorter, 0), x2, side == "right")
 
 
@@ -645,7 +697,9 @@ def tensordot(x1, x2, /, *, axes=2):
 
 
 
-_core.register({"divide": divide, "floor_divide": floor_divide, "pow": pow, "remainder": remainder})
+_core.register({"divide": divide, "floor_divide": floor_divide, "pow": pow, "remainder": remainder, "less": less,
+                "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal,
+                "bitwise_right_shift": bitwise_right_shift})
 
 
 class Info:
