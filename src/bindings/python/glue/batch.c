@@ -29,11 +29,10 @@ static void work_free(PyObject *capsule) {
 static PyObject *ports_of(compute_graph *graph, const compute_node *nodes, size_t count) {
   PyObject *ports = PyTuple_New((Py_ssize_t)count);
   for (size_t i = 0; ports && i < count; i++) {
-    compute_shape item = compute_node_shape(graph, nodes[i]);
-    for (int32_t axis = 1; axis < item.rank; axis++) item.size[axis - 1] = item.size[axis];
-    if (item.rank > 0) item.rank--;
+    PyObject *whole = shape_tuple(compute_node_shape(graph, nodes[i]));
     PyObject *dtype = dtype_object(compute_node_dtype(graph, nodes[i]));
-    PyObject *shape = shape_tuple(item);
+    PyObject *shape = whole ? PyTuple_GetSlice(whole, 1, PyTuple_Size(whole)) : NULL;
+    Py_XDECREF(whole);
     PyObject *port = dtype && shape ? PyTuple_Pack(2, dtype, shape) : NULL;
     Py_XDECREF(dtype);
     Py_XDECREF(shape);
