@@ -421,7 +421,7 @@ compute_status opencl_device_target(void *device, compute_target *target) {
 static uint64_t memory_free(const opencl_device *device) {
   uint64_t all = device->memory_bytes;
   if (device->is_cpu) {
-    const long page = sysconf(_SC_PAGESIZE), available = sysconf(_SC_AVPHYS_PAGES);
+    const int64_t page = sysconf(_SC_PAGESIZE), available = sysconf(_SC_AVPHYS_PAGES);
     const uint64_t unused = page > 0 && available > 0 ? (uint64_t)page * (uint64_t)available : all;
     return unused < all ? unused : all;
   }

@@ -64,7 +64,8 @@ static compute_status module_open(const compute_services *services, void **resul
   if (memory_short) return opencl_fail_memory(services, "the OpenCL loader");
   if (!cl)
     return services->fail(services->host, COMPUTE_ERROR_MISSING_LIBRARY, 0,
-                          "install the OpenCL loader: package ocl-icd-libopencl1",
+                          PLATFORM_NAME("install the OpenCL loader: package ocl-icd-libopencl1",
+                                        "install the driver of the GPU's maker"),
                           "opencl: no OpenCL loader: %s", reason);
   opencl_instance *instance = services->allocate(services->host, sizeof *instance, 16);
   if (!instance) return opencl_fail_memory(services, "the module");

@@ -3,6 +3,7 @@
  * order that a user meets the obstacles: no driver registered, no device, an old version, switched
  * off, no compiler. */
 #include "opencl.h"
+#include "core/platform/names.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,8 +32,10 @@ static void leave_out(opencl_instance *instance, const char *format, ...) {
 
 static compute_status no_device(const opencl_instance *instance, cl_int code) {
   const compute_services *services = instance->services;
-  static const char packages[] = "install a driver: pocl-opencl-icd (CPU), intel-opencl-icd, "
-                                 "mesa-opencl-icd (AMD), or NVIDIA's own";
+  static const char packages[] =
+      PLATFORM_NAME("install a driver: pocl-opencl-icd (CPU), intel-opencl-icd, "
+                    "mesa-opencl-icd (AMD), or NVIDIA's own",
+                    "install the driver of the GPU's maker");
   if (instance->left_out[0]) {
     return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, code, packages,
                           "opencl: no usable device: %s", instance->left_out);
@@ -41,8 +44,9 @@ static compute_status no_device(const opencl_instance *instance, cl_int code) {
   return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, code,
                         place ? "unset OCL_ICD_VENDORS, or set it to a folder with .icd files"
                               : packages,
-                        "opencl: no driver is registered: no usable .icd file in %s%s",
-                        opencl_vendors(services), place ? " (OCL_ICD_VENDORS)" : "");
+                        "opencl: no driver is registered: no usable %s in %s%s",
+                        PLATFORM_NAME(".icd file", "library"), opencl_vendors(services),
+                        place ? " (OCL_ICD_VENDORS)" : "");
 }
 
 /* ---- Same device on two platforms ---------------------------------------------------------- */

@@ -6,11 +6,13 @@
  * the registered files, the libraries that they name, the loader's list of libraries, the variables
  * that drivers read, the device nodes with the caller's rights, and the boot. */
 #include "opencl.h"
+#include "core/platform/names.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,13 +21,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define VENDORS_FOLDER "/etc/OpenCL/vendors"
-#define MOST_NAMES     512
-#define NVIDIA_RANK    400 /* compute_device_info.priority of a GPU of this driver */
+/* Where drivers register. On Windows this is no folder, so nothing is known of them. */
+#define VENDORS_PLACE                                                                              \
+  PLATFORM_NAME("/etc/OpenCL/vendors", "HKEY_LOCAL_MACHINE\\SOFTWARE\\Khronos\\OpenCL\\Vendors")
+#define MOST_NAMES  512
+#define NVIDIA_RANK 400 /* compute_device_info.priority of a GPU of this driver */
 
 const char *opencl_vendors(const compute_services *services) {
   const char *place = services->variable(services->host, "OCL_ICD_VENDORS");
-  return place ? place : VENDORS_FOLDER;
+  return place ? place : VENDORS_PLACE;
 }
 
 /* ---- Lists of names ------------------------------------------------------------------------ */
@@ -84,6 +88,37 @@ static bool begins_with_any(const char *name, const char *const *prefixes, size_
   for (size_t i = 0; i < count; i++)
     if (!strncmp(name, prefixes[i], strlen(prefixes[i]))) return true;
   return false;
+}
+
+/* ---- Growing text -------------------------------------------------------------------------- */
+
+/* Release `data` with `free`. */
+typedef struct growing_text {
+  char *data; /* NULL until the first addition */
+  size_t length, capacity;
+  bool failed; /* memory ran out */
+} growing_text;
+
+static void text_add(growing_text *text, const char *format, ...) COMPUTE_PRINTF(2, 3);
+static void text_add(growing_text *text, const char *format, ...) {
+  va_list list, again;
+  va_start(list, format);
+  va_copy(again, list);
+  const int length = vsnprintf(NULL, 0, format, list);
+  const size_t needed = text->length + (size_t)(length < 0 ? 0 : length) + 1;
+  if (needed > text->capacity) {
+    char *data = realloc(text->data, 2 * needed);
+    if (data) {
+      text->data = data;
+      text->capacity = 2 * needed;
+    }
+  }
+  if (length < 0 || needed > text->capacity)
+    text->failed = true;
+  else
+    text->length += (size_t)vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+  va_end(again);
+  va_end(list);
 }
 
 /* ---- Registered drivers -------------------------------------------------------------------- */
@@ -153,7 +188,7 @@ typedef struct known_rank {
 
 static void rank_driver(void *user, const registered *driver) {
   known_rank *known = user;
-  const char *slash = strrchr(driver->library, '/');
+  const char *slash = path_last_separator(driver->library);
   const char *name = slash ? slash + 1 : driver->library;
   int32_t priority = INT32_MAX; /* other drivers: unknown */
   for (size_t i = 0; i < sizeof slow_drivers / sizeof *slow_drivers; i++)
@@ -182,22 +217,22 @@ static int32_t rank_by_name(const compute_services *services) {
 /* ---- Inputs of drivers --------------------------------------------------------------------- */
 
 /* Writes a file's current identity. */
-static void write_file(FILE *text, const char *path) {
+static void write_file(growing_text *text, const char *path) {
   struct stat facts;
   if (stat(path, &facts) != 0) {
-    fprintf(text, "%s -\n", path);
+    text_add(text, "%s -\n", path);
     return;
   }
-  fprintf(text, "%s %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 ".%ld\n", path,
-          (uint64_t)facts.st_dev, (uint64_t)facts.st_ino, (int64_t)facts.st_size,
-          (int64_t)facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+  text_add(text, "%s %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 ".%ld\n", path,
+           (uint64_t)facts.st_dev, (uint64_t)facts.st_ino, (int64_t)facts.st_size,
+           (int64_t)facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
 }
 
 static void write_driver(void *user, const registered *driver) {
-  FILE *text = user;
-  fprintf(text, "driver %s\n", driver->library);
+  growing_text *text = user;
+  text_add(text, "driver %s\n", driver->library);
   if (driver->file[0]) write_file(text, driver->file);
-  if (strchr(driver->library, '/')) write_file(text, driver->library);
+  if (path_separator(driver->library)) write_file(text, driver->library);
 }
 
 /* Prefixes of the environment variables that OpenCL's loaders and drivers, the libraries below them
@@ -210,14 +245,14 @@ static const char *const variable_prefixes[] = {
     "RADEON",  "R600_",    "SYCL_",    "VK_",    "ZE_",    "ZINK_",  "ENABLE",   "FD_",
     "__GLX_",  "__NV_",    "XDG_DATA", "FORCE_", "Overr",  "Enable", "NEORead"};
 
-static void write_variables(FILE *text) {
+static void write_variables(growing_text *text) {
   names list = {.complete = true};
   for (char **variable = environ; variable && *variable; variable++)
     if (begins_with_any(*variable, variable_prefixes,
                         sizeof variable_prefixes / sizeof *variable_prefixes))
       names_add(&list, *variable);
   names_sort(&list);
-  for (size_t i = 0; i < list.count; i++) fprintf(text, "variable %s\n", list.name[i]);
+  for (size_t i = 0; i < list.count; i++) text_add(text, "variable %s\n", list.name[i]);
   names_release(&list);
 }
 
@@ -228,35 +263,40 @@ static bool is_device_node(const char *name) {
 }
 
 /* Writes the nodes of a folder with this process's access rights. */
-static void write_nodes(FILE *text, const char *folder, name_filter *accepts) {
+static void write_nodes(growing_text *text, const char *folder, name_filter *accepts) {
   names list = folder_names(folder, accepts);
   for (size_t i = 0; i < list.count; i++) {
     char path[512];
     struct stat facts;
     const int length = snprintf(path, sizeof path, "%s/%s", folder, list.name[i]);
     if (length < 0 || (size_t)length >= sizeof path || stat(path, &facts) != 0) continue;
-    fprintf(text, "node %s %" PRIu64 " %d\n", path, (uint64_t)facts.st_rdev,
-            access(path, R_OK | W_OK) == 0);
+    text_add(text, "node %s %" PRIu64 " %d\n", path, (uint64_t)facts.st_rdev,
+             access(path, R_OK | W_OK) == 0);
   }
   names_release(&list);
 }
 
 /* Firmware and kernel modules may change at a boot. */
-static void write_boot(FILE *text) {
+static void write_boot(growing_text *text) {
   char line[128] = "";
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
   if (!file) return;
-  if (fgets(line, sizeof line, file)) fprintf(text, "boot %s", line);
+  if (fgets(line, sizeof line, file)) text_add(text, "boot %s", line);
   fclose(file);
+}
+
+/* False if drivers may register elsewhere: in Windows' registry, or in macOS' framework. */
+static bool place_is_known(const compute_services *services) {
+  struct stat facts;
+  return services->variable(services->host, "OCL_ICD_VENDORS") || stat(VENDORS_PLACE, &facts) == 0;
 }
 
 /* All inputs of the answer that can be read without starting a driver. Release with `free`; NULL if
  * incomplete. */
 static char *circumstances(const compute_services *services, size_t *bytes) {
-  char *words = NULL;
-  FILE *text = open_memstream(&words, bytes);
-  if (!text) return NULL;
-  fprintf(text, "opencl drivers 1\nplace %s\n", opencl_vendors(services));
+  growing_text words = {0}, *text = &words;
+  if (!place_is_known(services)) return NULL;
+  text_add(text, "opencl drivers 1\nplace %s\n", opencl_vendors(services));
   const bool complete = visit_drivers(services, write_driver, text);
   write_file(text, "/etc/ld.so.cache");
   write_variables(text);
@@ -264,8 +304,9 @@ static char *circumstances(const compute_services *services, size_t *bytes) {
   write_nodes(text, "/dev/dri", is_visible);
   write_nodes(text, "/dev/accel", is_visible);
   write_boot(text);
-  if (fclose(text) == 0 && complete) return words;
-  free(words);
+  *bytes = words.length;
+  if (!words.failed && complete) return words.data;
+  free(words.data);
   return NULL;
 }
 
@@ -278,7 +319,7 @@ static void write_loaded(void *user, const registered *driver) {
   void *handle = driver->library[0] ? dlopen(driver->library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   struct link_map *map = NULL;
   if (!handle) return;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name[0] == '/')
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && path_is_absolute(map->l_name))
     write_file(user, map->l_name);
   dlclose(handle);
 }
@@ -320,14 +361,13 @@ static char *record_load(const compute_services *services, const char *key, size
 static bool libraries_unchanged(const char *lines) {
   while (lines) {
     const size_t length = strcspn(lines, "\n"), path_bytes = strcspn(lines, " ");
-    char path[1024], *now = NULL;
-    size_t bytes = 0;
-    FILE *text = path_bytes < sizeof path ? open_memstream(&now, &bytes) : NULL;
-    if (!text) return false;
+    char path[1024];
+    growing_text now = {0};
+    if (path_bytes >= sizeof path) return false;
     snprintf(path, sizeof path, "%.*s", (int)path_bytes, lines);
-    write_file(text, path);
-    const bool same = fclose(text) == 0 && bytes == length + 1 && !memcmp(now, lines, length);
-    free(now);
+    write_file(&now, path);
+    const bool same = !now.failed && now.length == length + 1 && !memcmp(now.data, lines, length);
+    free(now.data);
     if (!same) return false;
     lines = lines[length] ? lines + length + 1 : NULL;
   }
@@ -354,22 +394,22 @@ static int32_t rank_by_record(const compute_services *services) {
 
 void opencl_remember(const opencl_instance *instance) {
   const compute_services *services = instance->services;
-  size_t key_bytes = 0, bytes = 0;
-  char *record = NULL, *before = NULL;
-  char *key = NULL;
+  size_t key_bytes = 0;
+  growing_text record = {0};
+  char *before = NULL, *key = NULL;
   if (!instance->uncertain && has_cache(services)) key = circumstances(services, &key_bytes);
-  FILE *text = key ? open_memstream(&record, &bytes) : NULL;
-  if (text) {
-    fprintf(text, "%" PRId32 "\n", offered_rank(instance));
-    visit_drivers(services, write_loaded, text);
-    const bool written = fclose(text) == 0;
+  if (!key) return;
+  text_add(&record, "%" PRId32 "\n", offered_rank(instance));
+  visit_drivers(services, write_loaded, &record);
+  if (!record.failed) {
     before = record_load(services, key, key_bytes);
-    const bool same = before && strlen(before) + 1 == bytes && !memcmp(before, record, bytes - 1);
+    const bool same = before && strlen(before) + 1 == record.length &&
+                      !memcmp(before, record.data, record.length - 1);
     const compute_cache_part part = {key, key_bytes};
-    if (written && !same) services->cache_store(services->host, &part, 1, record, bytes);
+    if (!same) services->cache_store(services->host, &part, 1, record.data, record.length);
   }
   if (before) services->release(services->host, before);
-  free(record);
+  free(record.data);
   free(key);
 }
 

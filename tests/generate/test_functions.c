@@ -8,6 +8,7 @@
 
 #include "core/type/dtype.h"
 #include "support/harness/values.h"
+#include "support/reference/angles.h"
 
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wunused-macros"
@@ -124,12 +125,12 @@ static const function_row function_rows[] = {
     {"expm1", wrap_expm1, expm1l, -20, 89, 2},
     {"log", wrap_log, logl, 0, 3e38f, 1.5},
     {"log1p", wrap_log1p, log1pl, -1, 3e38f, 1.5},
-    {"sin", wrap_sin, sinl, -30, 30, 3},
-    {"sin, large", wrap_sin, sinl, -3e38f, 3e38f, 3},
-    {"cos", wrap_cos, cosl, -30, 30, 3},
-    {"cos, large", wrap_cos, cosl, -3e38f, 3e38f, 3},
+    {"sin", wrap_sin, angle_sin, -30, 30, 3},
+    {"sin, large", wrap_sin, angle_sin, -3e38f, 3e38f, 3},
+    {"cos", wrap_cos, angle_cos, -30, 30, 3},
+    {"cos, large", wrap_cos, angle_cos, -3e38f, 3e38f, 3},
     {"atan", wrap_atan, atanl, -12, 12, 1.6},
-    {"tan", wrap_tan, tanl, -30, 30, 4},
+    {"tan", wrap_tan, angle_tan, -30, 30, 4},
     {"asin", wrap_asin, asinl, -1, 1, 2.2},
     {"acos", wrap_acos, acosl, -1, 1, 1.5},
     {"sinh", wrap_sinh, sinhl, -89, 89, 2},
@@ -137,7 +138,7 @@ static const function_row function_rows[] = {
     {"asinh", wrap_asinh, asinhl, -50, 50, 2.2},
     {"acosh", wrap_acosh, acoshl, 1, 50, 2.5},
     {"atanh", wrap_atanh, atanhl, -1, 1, 2.2},
-    {"tan, large", wrap_tan, tanl, -3e38f, 3e38f, 4},
+    {"tan, large", wrap_tan, angle_tan, -3e38f, 3e38f, 4},
     {"asinh, large", wrap_asinh, asinhl, -3e38f, 3e38f, 2.2},
     {"acosh, large", wrap_acosh, acoshl, 1, 3e38f, 2.5},
     {"tanh", wrap_tanh, tanhl, -12, 12, 3},

@@ -163,12 +163,17 @@ def test_torch(torch):
     for kind, dtype in [(torch.float64, F64), (torch.float32, F32), (torch.float16, F16), (torch.bfloat16, BF16), (torch.int64, I64),
                         (torch.int32, I32), (torch.int16, I16), (torch.int8, I8), (torch.uint8, U8), (torch.bool, BOOL)]:
         array = torch.ones(3, 4, dtype=kind)
-        tensor = taken(array)
+        try:
+            tensor = taken(array)
+        except RuntimeError as error:  # PyTorch 1.13 exports no bool
+            assert kind is torch.bool and "not supported by dlpack" in str(error), error
+            continue
         assert facts(tensor) == (array.data_ptr(), dtype, (3, 4), (4, 1)), (kind, facts(tensor))
         back = torch.from_dlpack(tensor)
         assert back.data_ptr() == array.data_ptr() and back.dtype == kind and torch.equal(back, array)
     array = torch.arange(60, dtype=torch.float32).reshape(3, 4, 5)
-    for view in [array[1:, ::2].permute(2, 1, 0), array[2, 3, 4], array[:0], array[:, :1, :1]]:
+    empty = [] if torch.__version__.startswith("1.") else [array[:0]]  # PyTorch 1.13 never releases it
+    for view in [array[1:, ::2].permute(2, 1, 0), array[2, 3, 4], *empty, array[:, :1, :1]]:
         tensor = taken(view)
         assert facts(tensor)[2] == tuple(view.shape)
         assert torch.equal(torch.from_dlpack(tensor), view)

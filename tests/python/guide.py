@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 TREE, SCRATCH = map(os.path.abspath, sys.argv[1:3])
-PROGRAMS = 5
+PROGRAMS = 6
 DIGITS = os.path.join(TREE, "bench", "data", "digits.csv.gz")
 with open(os.path.join(TREE, "docs", "guide", "python.md"), encoding="utf-8") as page:
     blocks = re.findall(r"^```python\n(.*?)^```\n+^```\n(.*?)^```$", page.read(), re.M | re.S)

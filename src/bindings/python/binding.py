@@ -5,7 +5,8 @@
 CLASSES = {
     "compute_context": "Context", "compute_device": "Device", "compute_tensor": "Array", "compute_graph": "Graph",
     "compute_plan": "Plan", "compute_model": "Model", "compute_layer": "Layer", "compute_dataset": "Dataset",
-    "compute_trainer": "Trainer", "compute_fit": "Fitter", "compute_tensor_file": "TensorFile"}
+    "compute_trainer": "Trainer", "compute_fit": "Fitter", "compute_tensor_file": "TensorFile",
+    "compute_job": "Job", "compute_batch": "Batch", "compute_process_group": "Group", "compute_kernel": "Kernel"}
 
 # Methods: {class: {function: name}}. The object is the first parameter.
 METHODS = {
@@ -21,6 +22,7 @@ METHODS = {
               "compute_tensor_reshape_view": "reshape_view", "compute_tensor_broadcast_view": "broadcast_view",
               "compute_tensor_freeze": "freeze", "compute_tensor_is_frozen": "is_frozen",
               "compute_tensor_is_dense": "is_dense", "compute_tensor_stride": "stride", "compute_tensor_nonzero": "_nonzero",
+              "compute_tensor_unique": "_unique",
               "compute_npy_write": "save_npy"},
     "Plan": {"compute_plan_describe": "describe", "compute_explain": "explain", "compute_plan_device": "_device"},
     "Model": {"compute_model_describe": "describe", "compute_model_explain": "explain", "compute_model_save": "save",
@@ -36,6 +38,14 @@ METHODS = {
     "Fitter": {"compute_fit_times_get": "times"},
     "TensorFile": {"compute_tensor_file_count": "__len__", "compute_tensor_file_at": "at",
                    "compute_tensor_file_read": "read"},
+    "Job": {"compute_job_poll": "done", "compute_job_cancel": "cancel", "compute_job_describe": "describe"},
+    "Batch": {"compute_batch_cancel": "cancel", "compute_batch_times_get": "times"},
+    "Group": {"compute_group_query": "describe", "compute_group_member_at": "member",
+              "compute_group_barrier": "barrier", "compute_group_agree": "agree",
+              "compute_group_all_reduce": "_all_reduce", "compute_group_reduce_scatter": "_reduce_scatter",
+              "compute_group_all_gather": "_all_gather", "compute_group_broadcast": "_broadcast",
+              "compute_group_send": "_send", "compute_group_receive": "_receive"},
+    "Kernel": {},
 }
 # len() calls these without arguments of its own.
 LENGTHS = ("compute_dataset_count", "compute_tensor_file_count")
@@ -54,6 +64,7 @@ FUNCTIONS = {
     "compute_dataset_from_tensors": "dataset_from_tensors", "compute_dataset_from_files": "dataset_from_files",
     "compute_dataset_from_csv": "dataset_from_csv", "compute_model_load": "load_model",
     "compute_trainer_create": "trainer", "compute_fit_create": "fitter",
+    "compute_group_open": "open_group", "compute_kernel_compile": "_kernel",
 }
 
 # Builders that glue/ has, or that belong to no graph of Python.
@@ -63,7 +74,7 @@ NOT_OPERATIONS = {
     "compute_scalar_i64": "numbers in expressions", "compute_full": "a method of Graph",
     "compute_full_i64": "a method of Graph", "compute_index": "a method of Graph", "compute_name": "a method of Node",
     "compute_parameter_at": "a method of Graph"}
-OPERATION_HEADERS = ("graph.h", "graph_nn.h", "graph_array.h", "fft.h")
+OPERATION_HEADERS = ("graph.h", "graph_nn.h", "graph_array.h", "fft.h", "spots.h")
 
 # Operands that may be omitted, and parameters with a default.
 OPTIONAL = ("bias", "gain", "a_zero", "b_zero", "x_zero", "filter_zero", "zero", "weights")
@@ -78,14 +89,17 @@ ALONE = ("gather", "gather_elements", "scatter_add", "scatter_add_elements", "bi
          "cross_entropy_smoothed", "matmul_integer", "assign", "max_unpool", "dequantize", "quantized_matmul")
 
 # Fields of options that glue/ fills in, or that this binding does not have.
-OMITTED_FIELDS = {"user", "reserved", "unused", "group", "operators", "operator_count", "prepare", "progress",
+OMITTED_FIELDS = {"user", "reserved", "unused", "operators", "operator_count", "prepare", "progress",
                   "release", "gradient", "write", "write_user", "progress_user", "progress_seconds", "folder",
-                  "mask_rows", "mask_columns"}
+                  "mask_rows", "mask_columns", "error"}
+# Outputs that a call goes without: it waits instead.
+WITHOUT = {"request"}
 
 # Structs whose tables glue/ uses.
 SHARED_TABLES = ("compute_fit_summary", "compute_fit_run_options", "compute_training_progress",
                  "compute_training_score", "compute_trainer_run_options", "compute_run_options",
-                 "compute_plan_options", "compute_model_export_options")
+                 "compute_plan_options", "compute_model_export_options", "compute_batch_options", "compute_batch_result",
+                 "compute_spot_options")
 
 # Operations that the package has under names of the array API standard, or as methods and indices.
 RENAMED = {"sub", "mul", "div", "mod", "neg", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right",

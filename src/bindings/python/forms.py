@@ -321,6 +321,8 @@ class Module:
                 assert self.binding.CLASSES[base] == kind, name
                 arguments.append(Argument("self", kind, f"{base} *handle = NULL;", f"to_object(self, {constant(base)}, &s, (void **)&handle)",
                                           ["handle"]))
+            elif parameter["name"] in self.binding.WITHOUT:
+                continue
             elif parameter["direction"] == "out":
                 outputs.append(parameter)
             else:
@@ -353,6 +355,8 @@ class Module:
         return self.struct_class(base) if base in self.about["structs"] else "int"
 
     def result_type(self, one, outputs):
+        if len(outputs) > 1:
+            return f"tuple[{', '.join(self.python_type(one['type']) for one in outputs)}]"
         if outputs:
             return self.python_type(outputs[0]["type"])
         if one["result"]["base"] in ("compute_status", "void") and not one["result"]["pointers"]:
@@ -379,7 +383,9 @@ class Module:
         for parameter in one["parameters"]:
             match = [a for a in arguments if a.name.lstrip("*") == parameter["name"]]
             passed += match[0].passed if match else []
-            if not match and parameter["direction"] == "out":
+            if parameter["name"] in self.binding.WITHOUT:
+                passed.append("NULL")
+            elif not match and parameter["direction"] == "out":
                 passed.append("&p_" + parameter["name"])
             elif not match:
                 passed.append("handle")
@@ -393,7 +399,10 @@ class Module:
         if result["base"] == "compute_status" and not result["pointers"]:
             lines.append(f"  compute_status status;\n  PyThreadState *const unlocked = PyEval_SaveThread();\n  status = {call};\n  PyEval_RestoreThread(unlocked);\n"
                          f"  if (status) {{ fail(status); goto end; }}")
-            lines.append(f"  result = {values[0] if values else 'Py_NewRef(Py_None)'};")
+            if len(values) > 1:
+                lines.append(f"  result = packed({len(values)}, (PyObject *[]){{{', '.join(values)}}});")
+            else:
+                lines.append(f"  result = {values[0] if values else 'Py_NewRef(Py_None)'};")
         elif result["base"] == "void" and not result["pointers"]:
             lines.append(f"  PyThreadState *const unlocked = PyEval_SaveThread();\n  {call};\n  PyEval_RestoreThread(unlocked);\n  result = Py_NewRef(Py_None);")
         else:

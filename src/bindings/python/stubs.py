@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The Python text of the package's generated part: names of enumerations, flags, exceptions and results; type stubs."""
 import ast
+import keyword
 import os
 
 import forms
@@ -76,7 +77,7 @@ def declaration(module, python, arguments, result, method):
     parts = ["self"] if method else []
     for a in arguments:
         default = " = ..." if a.default is not None and not a.name.startswith("**") else ""
-        parts.append(f"{a.name}: {a.python}{default}")
+        parts.append(f"{a.name}{'_' * keyword.iskeyword(a.name)}: {a.python}{default}")
     return f"def {python}({', '.join(parts)}) -> {result}: ..."
 
 
@@ -136,6 +137,8 @@ HAND = {
         "def save_onnx(self, path: str | os.PathLike[str], outputs: dict[str, Node], inputs: dict[str, Node] | None = ..., **options: Any) -> None: ..."],
     "Plan": CONTEXT + [
         "def run(self, inputs: dict[Node, Any] | None = ..., *, out: Any = ..., **options: Any) -> Any: ...",
+        "def submit(self, inputs: dict[Node, Any] | None = ..., *, out: Any = ..., after: Sequence[Job] = ..., "
+        "**options: Any) -> Job: ...",
         "@property\ndef outputs(self) -> tuple[Node, ...]: ...", "@property\ndef device(self) -> Device: ..."],
     "Model": CONTEXT + [
         "def run(self, inputs: dict[str, Any], outputs: Any = ...) -> dict[str, Array]: ...",
@@ -146,6 +149,21 @@ HAND = {
         "def named(self, name: str, /) -> Layer: ...",
         "def apply(self, x: Node, training: bool = ..., seed: Node | None = ..., precision: Any = ...) -> Any: ...",
         "def nodes(self, graph: Graph, /) -> list[Node]: ...", "def parameters(self) -> list[LayerParameter]: ..."],
+    "Job": CONTEXT + ["def wait(self, limit: float = ...) -> Any: ..."],
+    "Batch": CONTEXT + [
+        "@property\ndef outputs(self) -> tuple[tuple[DType, tuple[int, ...]], ...]: ...",
+        "def run(self, *inputs: Any, out: Any = ..., items: int | None = ..., "
+        "progress: Callable[[tuple[int, int, float]], Any] | None = ...) -> Any: ..."],
+    "Group": CONTEXT + [
+        "def close(self) -> None: ...", "def __enter__(self) -> Group: ...", "def __exit__(self, *error: Any) -> None: ...",
+        *(f"@property\ndef {name}(self) -> int: ..." for name in ("rank", "size")),
+        "def all_reduce(self, x: Any, reduction: int | str = ..., **options: Any) -> Array: ...",
+        "def reduce_scatter(self, x: Any, reduction: int | str = ..., **options: Any) -> Array: ...",
+        "def all_gather(self, x: Any, **options: Any) -> Array: ...",
+        "def broadcast(self, x: Array, root: int = ..., **options: Any) -> Array: ...",
+        "def send(self, x: Any, to: int, **options: Any) -> None: ...",
+        "def receive(self, x: Array, source: int, **options: Any) -> Array: ..."],
+    "Kernel": CONTEXT + ["def launch(self, groups: Any, group: Any, *arguments: Any) -> None: ..."],
     "Dataset": CONTEXT, "Fitter": CONTEXT, "TensorFile": CONTEXT,
     "Trainer": CONTEXT + ["def run(self, dataset: Dataset, progress: Callable[[TrainingProgress], Any] | None = ..., "
                           "**options: Any) -> Any: ..."],
@@ -177,7 +195,10 @@ def core(module):
               "def fit_parameter_names(model: int, /) -> list[str]: ...",
               "def save_tensors(path: str | os.PathLike[str], arrays: dict[str, Array]) -> None: ...",
               "def Residual(body: Layer, shortcut: Layer) -> Layer: ...",
-              "def _sequential(layers: Sequence[Layer], /) -> Layer: ..."]
+              "def _sequential(layers: Sequence[Layer], /) -> Layer: ...",
+              "def _batch(build: Any, inputs: Any, outputs: int, context: Context | None = ..., **options: Any) -> Batch: ...",
+              "def _spot_corners(spots: Any, response: Any, size: Any, shape: Any, first: int, corners: Any, capacity: int, "
+              "**options: Any) -> int: ..."]
     return "\n".join(lines) + "\n"
 
 
@@ -205,7 +226,7 @@ def package(module):
         "float32 as float32, float64 as float64, int8 as int8, int16 as int16, int32 as int32, int64 as int64, "
         "uint8 as uint8, uint16 as uint16, uint32 as uint32, uint64 as uint64)",
         "from libcompute._create import *", "from libcompute._standard import *", "from libcompute._objects import *",
-        "from libcompute._fit import fit as fit, fitter as fitter\n",
+        "from libcompute._fit import fit as fit, fitter as fitter, spot_corners as spot_corners\n",
         "e: float", "inf: float", "nan: float", "pi: float", "newaxis: None", "__version__: str", "__array_api_version__: str",
         "def open(*, device: str | None = ..., threads: int = ..., backends: str | None = ..., backend_path: str | None = ...) "
         "-> Context: ...", "def context() -> Context: ...", "def set_context(new: Context | None) -> None: ...",

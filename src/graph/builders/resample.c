@@ -320,8 +320,8 @@ compute_node compute_resize(compute_graph *graph, compute_node x, compute_shape 
                 .operation = "resize",
                 .shape = build_at(graph, input)->shape,
                 .mode = o->mode,
-                .coordinates = o->coordinates,
-                .rounding = o->rounding,
+                .coordinates = (int)o->coordinates,
+                .rounding = (int)o->rounding,
                 .antialias = o->antialias,
                 .exclude_outside = o->exclude_outside,
                 .cubic = o->cubic != 0 ? o->cubic : -0.75};

@@ -54,7 +54,8 @@ static bool append(stretch *s, uint32_t index) {
   return true;
 }
 
-enum { FOUND = UINT32_MAX /* in walk->again: part of the stretch, not repeated yet */ };
+/* In walk->again: part of the stretch, not repeated yet. */
+static const uint32_t FOUND = UINT32_MAX;
 
 static bool reach(stretch *s, uint32_t index) {
   if (s->walk->again[index] || is_outside(s, index)) return true;

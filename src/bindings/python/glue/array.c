@@ -170,7 +170,6 @@ BINARY(slot_subtract, operation_sub)
 BINARY(slot_multiply, operation_mul)
 BINARY(slot_matmul, operation_matmul)
 BINARY(slot_left, operation_shift_left)
-BINARY(slot_right, operation_shift_right)
 UNARY(slot_negative, operation_neg)
 UNARY(slot_absolute, operation_abs)
 
@@ -201,8 +200,17 @@ static PyObject *slot_positive(PyObject *a) {
 }
 
 static PyObject *slot_power(PyObject *a, PyObject *b, PyObject *modulus) {
-  if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
-  return binary(a, b, operation_pow);
+  if (modulus != Py_None || !is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
+  const compute_dtype dtype = dtype_of(a) ? dtype_of(a) : dtype_of(b);
+  if (dtype <= COMPUTE_BF16) return binary(a, b, operation_pow);
+  PyObject *power = registered("pow"); /* of integers, from products */
+  return power ? PyObject_CallFunctionObjArgs(power, a, b, NULL) : NULL;
+}
+
+static PyObject *slot_right(PyObject *a, PyObject *b) {
+  if (dtype_of(a) != COMPUTE_U64) return binary(a, b, operation_shift_right);
+  PyObject *shift = registered("bitwise_right_shift");
+  return shift ? PyObject_CallFunctionObjArgs(shift, a, b, NULL) : NULL;
 }
 
 /* Quotients of integers are floats, as the package's function makes them. */
@@ -228,7 +236,13 @@ static PyObject *array_compare(PyObject *a, PyObject *b, int how) {
   const operation calls[] = {[Py_LT] = operation_less,    [Py_LE] = operation_less_equal,
                              [Py_EQ] = operation_equal,   [Py_NE] = operation_not_equal,
                              [Py_GT] = operation_greater, [Py_GE] = operation_greater_equal};
-  return binary(a, b, calls[how]);
+  static const char *const names[] = {
+      [Py_LT] = "less", [Py_LE] = "less_equal", [Py_GT] = "greater", [Py_GE] = "greater_equal"};
+  if (how == Py_EQ || how == Py_NE || (dtype_of(a) != COMPUTE_U64 && dtype_of(b) != COMPUTE_U64))
+    return binary(a, b, calls[how]);
+  if (!is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
+  PyObject *call = registered(names[how]); /* u64 is ordered by the package */
+  return call ? PyObject_CallFunctionObjArgs(call, a, b, NULL) : NULL;
 }
 
 /* Nodes are keys of dictionaries: == asks whether two are the same node. */

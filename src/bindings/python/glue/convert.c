@@ -227,6 +227,18 @@ PyObject *text_taken(char *text) {
   return result;
 }
 
+PyObject *packed(int count, PyObject **values) {
+  PyObject *tuple = PyTuple_New(count);
+  for (int i = 0; i < count; i++) {
+    if (!values[i] || !tuple)
+      Py_CLEAR(tuple);
+    else if (PyTuple_SetItem(tuple, i, Py_NewRef(values[i])))
+      Py_CLEAR(tuple);
+    Py_XDECREF(values[i]);
+  }
+  return tuple;
+}
+
 int to_enum(PyObject *value, const enum_form *f, int *result) {
   if (PyUnicode_Check(value)) {
     for (const enum_name *n = f->names; n->name; n++) {

@@ -24,6 +24,10 @@ enum kind {
   KIND_TRAINER,
   KIND_FIT,
   KIND_TENSOR_FILE,
+  KIND_JOB,
+  KIND_BATCH,
+  KIND_PROCESS_GROUP,
+  KIND_KERNEL,
   KIND_NODE,
   KIND_COUNT
 };
@@ -36,12 +40,13 @@ typedef struct object {
   void *handle;      /* NULL: released */
   PyObject *context; /* NULL for a context, and for layers without weights */
   PyObject *keep;    /* NULL, an object or a list */
-  PyObject *extra;   /* of a plan: a tuple of its outputs */
-  bool owned;        /* the handle is released with this object */
-  bool busy;         /* a thread works with it, and no other may */
-  bool exclusive;    /* of a plan: runs must not overlap */
-  bool single;       /* of a plan: compiled for one output, not a list */
-  bool lengthy;      /* of a plan: a run may take more than a moment */
+  PyObject
+      *extra; /* of a plan: a tuple of its outputs; of a job: its result; of a batch: its work */
+  bool owned; /* the handle is released with this object */
+  bool busy;  /* a thread works with it, and no other may */
+  bool exclusive; /* of a plan: runs must not overlap */
+  bool single;    /* of a plan: compiled for one output, not a list */
+  bool lengthy;   /* of a plan: a run may take more than a moment */
 } object;
 
 typedef struct node_object {
@@ -123,7 +128,10 @@ int to_device(PyObject *value, scratch *s, compute_device **result);
 
 PyObject *dtype_object(compute_dtype dtype); /* a new reference */
 PyObject *shape_tuple(compute_shape shape);
-PyObject *text_taken(char *text); /* frees the text */
+PyObject *text_taken(char *text);               /* frees the text */
+PyObject *packed(int count, PyObject **values); /* a tuple; takes over the values, NULL: none */
+/* The memory of a dense buffer until the call returns. */
+int to_memory(PyObject *value, bool writable, scratch *s, void **result);
 
 /* ---- Structs ------------------------------------------------------------------------------- */
 
@@ -211,7 +219,8 @@ typedef PyObject *(*operation)(PyObject *, PyObject *const *, Py_ssize_t, PyObje
 
 extern PyMethodDef functions[], methods_Context[], methods_Device[], methods_Array[],
     methods_Plan[], methods_Model[], methods_Layer[], methods_Dataset[], methods_Trainer[],
-    methods_Fitter[], methods_TensorFile[];
+    methods_Fitter[], methods_TensorFile[], methods_Job[], methods_Batch[], methods_Group[],
+    methods_Kernel[];
 Py_ssize_t length_dataset(PyObject *self);
 Py_ssize_t length_tensor_file(PyObject *self);
 extern const operation operation_add, operation_sub, operation_mul, operation_div, operation_pow,
@@ -222,7 +231,28 @@ extern const operation operation_add, operation_sub, operation_mul, operation_di
     operation_logical_not;
 extern const struct_form compute_fit_run_options_form, compute_fit_summary_form,
     compute_training_progress_form, compute_training_score_form, compute_trainer_run_options_form,
-    compute_plan_options_form, compute_run_options_form, compute_model_export_options_form;
+    compute_plan_options_form, compute_run_options_form, compute_model_export_options_form,
+    compute_batch_options_form, compute_batch_result_form, compute_spot_options_form;
+
+/* ---- Runs ---------------------------------------------------------------------------------- */
+
+compute_binding *bindings_of(PyObject *plan, PyObject *inputs, PyObject *outputs, scratch *s,
+                             size_t *count);
+PyObject *outputs_of(PyObject *plan, PyObject *given); /* a list of arrays */
+PyObject *plan_result(PyObject *plan, PyObject *list);
+PyObject *plan_submit(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+
+/* Progress of a run: a function of Python, and the exception that ended the run. */
+typedef struct watch {
+  PyObject *call; /* or NULL */
+  bool failed;    /* an exception is set in `type`, …, or a signal came */
+  PyObject *type, *value, *trace;
+} watch;
+
+void watch_catch(watch *w);      /* keeps the exception, unless there is one already */
+PyObject *watch_raise(watch *w); /* raises it; NULL */
+void watch_clear(watch *w);
+bool batch_progress(void *user, const compute_batch_progress *now);
 
 /* ---- Types and functions of this folder ---------------------------------------------------- */
 
@@ -232,10 +262,12 @@ void object_dealloc(PyObject *self);
 void node_dealloc(PyObject *self);
 PyObject *registers(PyObject *self, PyObject *objects);
 extern PyType_Slot array_slots[], node_slots[];
-extern PyMethodDef run_functions[], layer_functions[], array_functions[];
+extern PyMethodDef run_functions[], layer_functions[], array_functions[], batch_functions[],
+    own_functions[];
 extern PyMethodDef graph_methods[], plan_methods[], model_methods[], trainer_methods[],
-    fit_methods[], layer_methods[], file_functions[];
-extern PyGetSetDef plan_members[];
+    fit_methods[], layer_methods[], job_methods[], batch_methods[], kernel_methods[],
+    group_methods[], file_functions[];
+extern PyGetSetDef plan_members[], batch_members[];
 PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 
 #endif

@@ -32,6 +32,10 @@ static void release(enum kind kind, void *handle) {
   case KIND_TRAINER: compute_trainer_release(handle); return;
   case KIND_FIT: compute_fit_release(handle); return;
   case KIND_TENSOR_FILE: compute_tensor_file_close(handle); return;
+  case KIND_JOB: compute_job_release(handle); return;
+  case KIND_BATCH: compute_batch_release(handle); return;
+  case KIND_PROCESS_GROUP: compute_group_close(handle); return;
+  case KIND_KERNEL: compute_kernel_release(handle); return;
   case KIND_DEVICE:
   case KIND_NODE:
   case KIND_COUNT: return;

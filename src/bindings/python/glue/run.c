@@ -5,8 +5,12 @@
 /* ---- Plans --------------------------------------------------------------------------------- */
 
 /* The bindings of a run: inputs from a dictionary, outputs in the order of the plan. */
-static compute_binding *bindings_of(PyObject *self, PyObject *inputs, PyObject *outputs, scratch *s,
-                                    size_t *count) {
+compute_binding *bindings_of(PyObject *self, PyObject *inputs, PyObject *outputs, scratch *s,
+                             size_t *count) {
+  if (!PyDict_Check(inputs)) {
+    PyErr_SetString(PyExc_TypeError, "inputs are a dictionary of arrays by node");
+    return NULL;
+  }
   PyObject *nodes = ((object *)self)->extra, *key, *value;
   const size_t input_count = (size_t)PyDict_Size(inputs);
   compute_binding *made =
@@ -30,7 +34,7 @@ static compute_binding *bindings_of(PyObject *self, PyObject *inputs, PyObject *
 }
 
 /* A list with a tensor for each output that has a value: the caller's, or a new one. */
-static PyObject *outputs_of(PyObject *self, PyObject *given) {
+PyObject *outputs_of(PyObject *self, PyObject *given) {
   object *o = (object *)self;
   const Py_ssize_t count = PyTuple_Size(o->extra);
   PyObject *list = PyList_New(count);
@@ -83,7 +87,7 @@ static compute_status run_watched(const compute_plan *plan, const compute_bindin
   return status;
 }
 
-static PyObject *plan_result(PyObject *self, PyObject *list) {
+PyObject *plan_result(PyObject *self, PyObject *list) {
   if (((object *)self)->single) return Py_NewRef(PyList_GetItem(list, 0));
   return PySequence_Tuple(list);
 }
@@ -100,10 +104,6 @@ static PyObject *plan_run(PyObject *self, PyObject *const *args, Py_ssize_t coun
   size_t number = 0;
   bool interrupted = false;
   if (form_take(&f, args, count, names, v, &given)) goto end;
-  if (!PyDict_Check(v[0])) {
-    PyErr_SetString(PyExc_TypeError, "inputs are a dictionary of arrays by node");
-    goto end;
-  }
   if ((o->exclusive && scratch_use(&s, o)) ||
       fill(&compute_run_options_form, given, &options, &s) ||
       (list = outputs_of(self, v[1])) == NULL ||
@@ -252,11 +252,15 @@ end:
 
 /* ---- Progress ------------------------------------------------------------------------------ */
 
-typedef struct watch {
-  PyObject *call; /* or NULL */
-  bool failed;    /* an exception is set in `type`, …, or a signal came */
-  PyObject *type, *value, *trace;
-} watch;
+void watch_catch(watch *w) {
+  if (!PyErr_Occurred()) return;
+  if (w->failed) {
+    PyErr_Clear();
+    return;
+  }
+  w->failed = true;
+  PyErr_Fetch(&w->type, &w->value, &w->trace);
+}
 
 /* Called with the interpreter's lock. False ends the run. */
 static bool watch_ask(watch *w, PyObject *now) {
@@ -267,16 +271,21 @@ static bool watch_ask(watch *w, PyObject *now) {
     Py_XDECREF(answer);
   }
   Py_XDECREF(now);
-  if (PyErr_Occurred()) {
-    w->failed = true;
-    PyErr_Fetch(&w->type, &w->value, &w->trace);
-  }
+  watch_catch(w);
   return go_on;
 }
 
-static PyObject *watch_raise(watch *w) {
+PyObject *watch_raise(watch *w) {
   PyErr_Restore(w->type, w->value, w->trace);
+  w->type = w->value = w->trace = NULL;
+  w->failed = false;
   return NULL;
+}
+
+void watch_clear(watch *w) {
+  Py_CLEAR(w->type);
+  Py_CLEAR(w->value);
+  Py_CLEAR(w->trace);
 }
 
 static bool training_progress(void *user, const compute_training_progress *now) {
@@ -327,7 +336,7 @@ end:
 
 /* ---- Fits ---------------------------------------------------------------------------------- */
 
-static bool fit_progress(void *user, const compute_batch_progress *now) {
+bool batch_progress(void *user, const compute_batch_progress *now) {
   const PyGILState_STATE state = PyGILState_Ensure();
   const bool go_on = watch_ask(
       user, Py_BuildValue("(LLd)", (long long)now->items, (long long)now->total, now->seconds));
@@ -349,7 +358,7 @@ static PyObject *fit_run(PyObject *self, PyObject *const *args, Py_ssize_t count
       fill(&compute_fit_run_options_form, given, &options, &s))
     goto end;
   w.call = v[0];
-  options.progress = fit_progress;
+  options.progress = batch_progress;
   options.progress_user = &w;
   compute_status status;
   PyThreadState *const unlocked = PyEval_SaveThread();
@@ -380,7 +389,9 @@ static PyObject *fit_parameters(PyObject *self, PyObject *model) {
 
 #define METHOD(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 
-PyMethodDef plan_methods[] = {{"_run", METHOD(plan_run), NULL}, {NULL, NULL, 0, NULL}};
+PyMethodDef plan_methods[] = {{"_run", METHOD(plan_run), NULL},
+                              {"_submit", METHOD(plan_submit), NULL},
+                              {NULL, NULL, 0, NULL}};
 
 PyMethodDef model_methods[] = {
     {"_run", METHOD(model_run), NULL},

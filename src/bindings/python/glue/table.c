@@ -17,13 +17,14 @@ static void buffer_release(PyObject *capsule) {
 }
 
 /* The memory of a buffer until the call returns. `formats` are the allowed types; NULL: any. */
-static Py_buffer *buffer_hold(PyObject *value, const char *name, const char *formats, scratch *s) {
+static Py_buffer *buffer_hold(PyObject *value, const char *name, const char *formats, int flags,
+                              scratch *s) {
   held_buffer *held = PyMem_Malloc(sizeof *held);
   if (!held) {
     PyErr_NoMemory();
     return NULL;
   }
-  if (PyObject_GetBuffer(value, &held->view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)) {
+  if (PyObject_GetBuffer(value, &held->view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags)) {
     PyMem_Free(held);
     return NULL;
   }
@@ -45,8 +46,14 @@ static Py_buffer *buffer_hold(PyObject *value, const char *name, const char *for
   return &held->view;
 }
 
+int to_memory(PyObject *value, bool writable, scratch *s, void **result) {
+  const Py_buffer *view = buffer_hold(value, "", NULL, writable ? PyBUF_WRITABLE : 0, s);
+  if (view) *result = view->buf;
+  return view ? 0 : -1;
+}
+
 static int fill_map(PyObject *value, const char *name, compute_fit_map *map, scratch *s) {
-  const Py_buffer *view = buffer_hold(value, name, "f", s);
+  const Py_buffer *view = buffer_hold(value, name, "f", 0, s);
   if (!view) return -1;
   if (view->ndim != 2) {
     PyErr_Format(PyExc_ValueError, "%s has %d axes; rows and columns are needed", name, view->ndim);
@@ -57,7 +64,7 @@ static int fill_map(PyObject *value, const char *name, compute_fit_map *map, scr
 }
 
 static int fill_mask(PyObject *value, const field *f, char *at, char *base, scratch *s) {
-  const Py_buffer *view = buffer_hold(value, f->name, "B?", s);
+  const Py_buffer *view = buffer_hold(value, f->name, "B?", 0, s);
   if (!view) return -1;
   if (view->ndim != 2) {
     PyErr_Format(PyExc_ValueError, "%s has %d axes; rows and columns are needed", f->name,
@@ -135,7 +142,7 @@ static int fill_one(PyObject *value, const field *f, void *at, scratch *s) {
                        : f->kind == FIELD_INTS  ? "i"
                        : f->kind == FIELD_BYTES ? "B?"
                                                 : NULL,
-                       s);
+                       0, s);
     if (!view) return -1;
     memcpy(at, &view->buf, sizeof view->buf);
     return 0;

@@ -98,6 +98,7 @@ static PyType_Slot common_slots[] = {{Py_tp_getset, common_members}, {0, NULL}};
 static PyType_Slot graph_slots[] = {
     {Py_tp_getset, common_members}, {Py_tp_new, graph_new}, {0, NULL}};
 static PyType_Slot plan_slots[] = {{Py_tp_getset, plan_members}, {0, NULL}};
+static PyType_Slot batch_slots[] = {{Py_tp_getset, batch_members}, {0, NULL}};
 
 /* ---- Making the types ---------------------------------------------------------------------- */
 
@@ -134,6 +135,14 @@ static const type_row rows[KIND_COUNT] = {
                   common_slots},
     [KIND_TENSOR_FILE] = {"libcompute.TensorFile", "A file of named tensors.", methods_TensorFile,
                           NULL, length_tensor_file, common_slots},
+    [KIND_JOB] = {"libcompute.Job", "A run of a plan in the background.", methods_Job, job_methods,
+                  NULL, common_slots},
+    [KIND_BATCH] = {"libcompute.Batch", "Work on any number of items, a batch of them at a time.",
+                    methods_Batch, batch_methods, NULL, batch_slots},
+    [KIND_PROCESS_GROUP] = {"libcompute.Group", "The processes of a launcher.", methods_Group,
+                            group_methods, NULL, common_slots},
+    [KIND_KERNEL] = {"libcompute.Kernel", "A kernel compiled from the caller's source.",
+                     methods_Kernel, kernel_methods, NULL, common_slots},
     [KIND_NODE] = {"libcompute.Node", "A value of a graph.", NULL, NULL, NULL, node_slots},
 };
 

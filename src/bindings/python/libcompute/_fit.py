@@ -84,6 +84,22 @@ def fitter(model, rows, columns, *, sigma=None, dtype="float32", frames=None, ma
     return Fit(handle, model, (rows, columns), None if frames is None else tuple(frames), find_dtype(dtype), outputs)
 
 
+def spot_corners(spots, rows, columns, *, response=None, first_frame=0, **options):
+    """The corners [n, 3] (frame, row, column) of ROIs around the spots that find_spots has found in frames.
+
+    `response` is needed for a limit. Options: those of find_spots."""
+    spots = numpy.ascontiguousarray(spots, dtype=numpy.bool_)
+    if spots.ndim != 3:
+        raise ValueError(f"spots are {spots.shape}, not (frames, height, width)")
+    if response is not None:
+        response = numpy.ascontiguousarray(response, dtype=numpy.float32)
+        if response.shape != spots.shape:
+            raise ValueError(f"the response is {response.shape}, not {spots.shape}")
+    corners = numpy.empty((int(spots.sum()), 3), numpy.int32)
+    found = _core._spot_corners(spots, response, spots.shape, (rows, columns), first_frame, corners, len(corners), **options)
+    return corners[:found]
+
+
 def _camera(problem):
     camera = problem.get("camera", 0)
     return FitCamera[camera.upper()] if isinstance(camera, str) else camera

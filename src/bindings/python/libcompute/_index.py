@@ -41,8 +41,19 @@ def _expanded(key, rank):
     return key[:at] + (slice(None),) * (rank - used) + key[at + 1:]
 
 
+def _masked(x, mask):
+    """The elements where the mask of the first axes is true."""
+    if mask.shape != x.shape[:mask.ndim]:
+        raise IndexError(f"a mask {mask.shape} for an array {x.shape}")
+    places = _core.reshape(mask, (-1,))._nonzero()
+    rows = _core.reshape(x, (mask.size,) + x.shape[mask.ndim:])
+    return _core.gather(rows, _core.reshape(places, (-1,)), 0)
+
+
 def getitem(x, key):
     """A view of an array, if no step is negative and no index is an array; the same for nodes as an operation."""
+    if isinstance(key, _core.Array) and key.dtype is bool_ and isinstance(x, _core.Array):
+        return _masked(x, key)
     axis, shape = 0, []
     for one in _expanded(key, x.ndim):
         if one is None:
@@ -59,7 +70,7 @@ def getitem(x, key):
             shape.append(count)
         elif isinstance(one, (_core.Array, _core.Node)) and one.ndim:
             if one.dtype is bool_:
-                raise TypeError("the shape of x[mask] depends on values; use where")
+                raise TypeError("a mask is the only index; of nodes, the shape of x[mask] depends on values: use where")
             x = _core.gather(x, one, axis)
             shape += one.shape
             axis += one.ndim

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Methods of arrays, graphs, plans, models, layers and files that combine functions of the extension module."""
 import collections
+import math
 import os
 import re
 
@@ -8,11 +9,13 @@ import numpy
 
 from libcompute import _core, _standard, _through
 from libcompute._create import _device, asarray
-from libcompute._dtypes import bfloat16, float32
+from libcompute._dtypes import bfloat16, find_dtype, float32, numpy_dtype
+from libcompute._names import KERNEL_PORTABLE
 
 __all__ = ["Activation", "AveragePool", "BatchNorm", "Conv2d", "ConvTranspose2d", "Dense", "Dropout", "Embedding",
            "Flatten", "GlobalAveragePool", "Identity", "LayerNorm", "MaxPool", "Residual", "Sequential", "csv_dataset",
-           "dataset", "file_dataset", "load", "load_csv", "load_model", "load_npy", "save", "trainer"]
+           "batch", "dataset", "file_dataset", "kernel", "load", "load_csv", "load_model", "load_npy", "open_group", "save",
+           "trainer"]
 
 Activation, AveragePool, BatchNorm, Conv2d = _core.Activation, _core.AveragePool, _core.BatchNorm, _core.Conv2d
 ConvTranspose2d, Dense, Dropout, Embedding = _core.ConvTranspose2d, _core.Dense, _core.Dropout, _core.Embedding
@@ -142,6 +145,16 @@ def _plan_run(self, inputs=None, *, out=None, **options):
     return self._run(arrays, out, **options)
 
 
+@_method(_core.Plan, "submit")
+def _plan_submit(self, inputs=None, *, out=None, after=(), **options):
+    """Runs the plan in the background, after the jobs `after`. The job's wait returns what run would.
+
+    The arrays must not be touched meanwhile. Let runs of a plan that assigns to parameters follow each other. Options:
+    fallback, time_limit."""
+    arrays = {node: value if isinstance(value, _core.Array) else asarray(value) for node, value in (inputs or {}).items()}
+    return self._submit(arrays, out, tuple(after), **options)
+
+
 setattr(_core.Plan, "device", property(lambda plan: plan._device()))
 
 
@@ -177,6 +190,157 @@ def _ports(at, count):
 
 setattr(_core.Model, "inputs", property(lambda model: _ports(model._input_at, model._input_count())))
 setattr(_core.Model, "outputs", property(lambda model: _ports(model._output_at, model._output_count())))
+
+
+# ---- Batches -----------------------------------------------------------------------------------------------------
+
+
+def batch(build, inputs, *, outputs=1, context=None, **options):
+    """An iterator over any number of items. `inputs` are pairs (dtype, shape of an item).
+
+    build(x, …) gets nodes [items, item's shape…], and returns `outputs` nodes of that form. It is called for each size
+    of a batch. Options: the fields of compute_batch_options in batch.h, such as batch, slots, memory, devices."""
+    return _core._batch(build, [(find_dtype(kind), shape) for kind, shape in inputs], outputs, context, **options)
+
+
+def _end(given, kind, item, writable):
+    """A path, a function or an array as C takes it, with the bytes of an item; and the array's number of items."""
+    form, item = numpy_dtype(kind), tuple(item)
+    bytes_of_item = form.itemsize * math.prod(item)
+    if isinstance(given, (str, os.PathLike)):
+        return (os.fspath(given), bytes_of_item), None
+    if callable(given):
+        if writable:
+            def write(first, items, memory):
+                given(first, numpy.frombuffer(memory, dtype=form).reshape((items, *item)))
+            return (write, bytes_of_item), None
+
+        def read(first, items, memory):
+            values = numpy.asarray(given(first, items), dtype=form)
+            if values.shape[1:] != item or len(values) > items:
+                raise ValueError(f"a source gave {values.shape}; up to {items} items {item} are needed")
+            numpy.frombuffer(memory, dtype=form).reshape((items, *item))[:len(values)] = values
+            return len(values)
+        return (read, bytes_of_item), None
+    values = numpy.asarray(given.numpy() if isinstance(given, _core.Array) else given)
+    if values.shape[1:] != item or values.ndim != 1 + len(item) or (writable and values.dtype != form):
+        raise ValueError(f"an array {values.dtype.name} {values.shape}; items are {form.name} {item}")
+    return (values if writable else numpy.ascontiguousarray(values, dtype=form), bytes_of_item), len(values)
+
+
+@_method(_core.Batch, "run")
+def _batch_run(self, *inputs, out=None, items=None, progress=None):
+    """Runs all items. Each input is an array [items, …], a file's path, or a function of (first, items) that returns up
+    to so many items, fewer at the end.
+
+    Returns NumPy's arrays, one for a single output. `out` has for each output an array, a path, a function of (first,
+    values), or None for a new array. `progress` gets (items, total, seconds); False ends the run, and so does Ctrl-C."""
+    if len(inputs) != len(self._inputs):
+        raise ValueError(f"{len(inputs)} inputs, not {len(self._inputs)}")
+    sources = [_end(one, kind, item, False) for one, (kind, item) in zip(inputs, self._inputs)]
+    known = [count for _, count in sources if count is not None]
+    if items is None:
+        items = min(known) if known else -1
+    if known and not 0 <= items <= min(known):
+        raise ValueError(f"{items} items of arrays with {min(known)}")
+    ports = self.outputs
+    out = list(out) if isinstance(out, (list, tuple)) else [out] * len(ports) if out is None else [out]
+    if len(out) != len(ports):
+        raise ValueError(f"{len(out)} outputs, not {len(ports)}")
+    if items < 0 and any(one is None for one in out):
+        raise ValueError("the number of items is not known: `out` has arrays, paths or functions")
+    out = [numpy.empty((items, *item), numpy_dtype(kind)) if one is None else one for one, (kind, item) in zip(out, ports)]
+    sinks = [_end(one, kind, item, True) for one, (kind, item) in zip(out, ports)]
+    if any(count is not None and (items < 0 or count < items) for _, count in sinks):
+        raise ValueError("an output has no room for all items")
+    self._run(items, [one for one, _ in sources], [one for one, _ in sinks], progress)
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+# ---- Kernels and groups ------------------------------------------------------------------------------------------
+
+
+def kernel(source, entry, *, device=None, options="", portable=True):
+    """A kernel of `source`, in libcompute's dialect (kernels/README.md), or in the device's own language."""
+    return _core._kernel(source, entry, options, KERNEL_PORTABLE if portable else 0, _device(device))
+
+
+@_method(_core.Kernel, "launch")
+def _kernel_launch(self, groups, group, *arguments):
+    """Runs the kernel to completion, with `groups` of `group` items, each a number or up to three.
+
+    Arguments are arrays, which it may change, numbers (int is i32, float is f32), and NumPy's scalars of other types."""
+    def given(one):
+        if isinstance(one, _core.Array):
+            return one
+        if isinstance(one, numpy.generic):
+            return one.tobytes()
+        return (numpy.float32(one) if isinstance(one, float) else numpy.int64(one).astype(numpy.int32)).tobytes()
+    sizes = [(one,) if isinstance(one, int) else tuple(one) for one in (groups, group)]
+    self._launch(*sizes, tuple(given(one) for one in arguments))
+
+
+def open_group(context=None, **options):
+    """The processes that an MPI's launcher has started, or a group of one. Collective. Options: transport, timeout,
+    device, host_only."""
+    return _core.open_group(context=context, **options)
+
+
+setattr(_core.Group, "rank", property(lambda group: group.describe().rank))
+setattr(_core.Group, "size", property(lambda group: group.describe().size))
+setattr(_core.Group, "__enter__", lambda group: group)
+setattr(_core.Group, "__exit__", lambda group, *error: group.close())
+
+
+def _result(x, sizes):
+    return _core.empty(sizes, x.dtype, device=x.device)
+
+
+@_method(_core.Group, "all_reduce")
+def _all_reduce(self, x, reduction="sum", **options):
+    """The sum, mean, max or min of all ranks' arrays, the same on every rank."""
+    x = asarray(x)
+    made = _result(x, x.shape)
+    self._all_reduce(reduction, x, made, **options)
+    return made
+
+
+@_method(_core.Group, "reduce_scatter")
+def _reduce_scatter(self, x, reduction="sum", **options):
+    """This rank's block of the reduction: the first axis is divided by the number of ranks."""
+    x = asarray(x)
+    made = _result(x, (x.shape[0] // self.size, *x.shape[1:]))
+    self._reduce_scatter(reduction, x, made, **options)
+    return made
+
+
+@_method(_core.Group, "all_gather")
+def _all_gather(self, x, **options):
+    """All ranks' arrays in their order, joined along the first axis."""
+    x = asarray(x)
+    made = _result(x, (x.shape[0] * self.size, *x.shape[1:]))
+    self._all_gather(x, made, **options)
+    return made
+
+
+@_method(_core.Group, "broadcast")
+def _broadcast(self, x, root=0, **options):
+    """Copies the root's elements into x on the other ranks. Returns x."""
+    self._broadcast(x, root, **options)
+    return x
+
+
+@_method(_core.Group, "send")
+def _send(self, x, to, **options):
+    """Sends x to a rank, which receives."""
+    self._send(asarray(x), to, **options)
+
+
+@_method(_core.Group, "receive")
+def _receive(self, x, source, **options):
+    """Fills x with what the rank `source` sends. Returns x."""
+    self._receive(x, source, **options)
+    return x
 
 
 # ---- Layers and data ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 """Functions of the array API standard, for arrays and for nodes: names and arguments of the standard, work of the
 library. Functions that the library has no operation for are missing, and docs/guide/python.md lists them."""
 import builtins
+import collections
 import math
 import types
 
@@ -23,14 +24,61 @@ add, subtract, multiply = _core.add, _core.sub, _core.mul
 acos, acosh, asin, asinh, atan, atanh = _core.acos, _core.acosh, _core.asin, _core.asinh, _core.atan, _core.atanh
 cos, cosh, sin, sinh, tan, tanh = _core.cos, _core.cosh, _core.sin, _core.sinh, _core.tan, _core.tanh
 exp, expm1, log, log1p, sqrt, reciprocal = _core.exp, _core.expm1, _core.log, _core.log1p, _core.sqrt, _core.reciprocal
-equal, not_equal, less, less_equal = _core.equal, _core.not_equal, _core.less, _core.less_equal
-greater, greater_equal, maximum, minimum = _core.greater, _core.greater_equal, _core.maximum, _core.minimum
+equal, not_equal = _core.equal, _core.not_equal
 logical_and, logical_or, logical_xor, logical_not = (_core.logical_and, _core.logical_or, _core.logical_xor,
                                                      _core.logical_not)
-bitwise_left_shift, bitwise_right_shift = _core.shift_left, _core.shift_right
+bitwise_left_shift = _core.shift_left
 negative, square, matmul = _core.neg, _core.square, _core.matmul
 log2, log10, signbit, atan2, copysign, hypot, logaddexp = (_core.log2, _core.log10, _core.signbit, _core.atan2,
                                                            _core.copysign, _core.hypot, _core.logaddexp)
+
+
+TOP = -2**63  # the highest bit of 64
+
+
+def _has_u64(*operands):
+    return builtins.any(getattr(one, "dtype", None) is uint64 for one in operands)
+
+
+def _turned(x):
+    """i64 in the order of u64: the library computes in i64. Also of smaller unsigned integers, and numbers of Python."""
+    if isinstance(x, int):
+        return x + TOP
+    return _core.bit_xor(_core.cast(_core.cast(x, uint64), int64), TOP)
+
+
+def _back(x):
+    return _core.cast(_core.bit_xor(x, TOP), uint64)
+
+
+def _in_order(name, back=None):
+    """An operation that asks which of two is larger, of u64 as well."""
+    function = getattr(_core, name)
+
+    def call(x1, x2, /):
+        if not _has_u64(x1, x2):
+            return function(x1, x2)
+        if builtins.any(getattr(one, "dtype", uint64).kind == "signed integer" for one in (x1, x2)):
+            return function(x1, x2)  # which refuses them
+        made = function(_turned(x1), _turned(x2))
+        return made if back is None else back(made)
+    call.__name__, call.__doc__ = name, function.__doc__
+    return call
+
+
+less, less_equal, greater, greater_equal = map(_in_order, ("less", "less_equal", "greater", "greater_equal"))
+maximum, minimum = (_in_order(name, _back) for name in ("maximum", "minimum"))
+
+
+def bitwise_right_shift(x1, x2, /):
+    """The bits of x1 moved x2 places towards the low ones."""
+    if not _has_u64(x1):
+        return _core.shift_right(x1, x2)
+    x1, by = _core.cast(x1, int64), x2 if isinstance(x2, int) else _core.cast(x2, int64)
+    half = _core.bit_and(_core.shift_right(x1, 1), 2**63 - 1)
+    if isinstance(by, int):
+        return _core.cast(x1 if by == 0 else _core.shift_right(half, by - 1), uint64)
+    return _core.cast(_core.select(_core.equal(by, 0), x1, _core.shift_right(half, _core.maximum(by - 1, 0))), uint64)
 
 
 def _of_floats(name, function):
@@ -51,7 +99,10 @@ def abs(x, /):  # pylint: disable=redefined-builtin
 
 def sign(x, /):
     """-1, 0 or 1; NaN stays NaN."""
-    return _core.sign(x) if x.dtype is not uint64 else _core.cast(_core.not_equal(x, 0), uint64)
+    if x.dtype is uint64:
+        return _core.cast(_core.not_equal(x, 0), uint64)
+    made = _core.sign(x)
+    return made if _is_whole(x) else _core.add(made, 0.0)  # -0 becomes 0
 
 
 def positive(x, /):
@@ -59,7 +110,12 @@ def positive(x, /):
     return x
 
 
-conj = positive  # of real numbers
+conj = real = positive  # of real numbers
+
+
+def imag(x, /):
+    """Zeros: all numbers are real."""
+    return _core.sub(x, x) if _is_whole(x) else _core.select(_core.equal(x, x), 0.0, 0.0 * x)
 
 
 def isnan(x, /):
@@ -113,6 +169,8 @@ def divide(x1, x2, /):
 
 def remainder(x1, x2, /):
     """The remainder of a division that rounds down: it has the sign of x2."""
+    if _has_u64(x1, x2):
+        return _core.sub(x1, _core.mul(floor_divide(x1, x2), x2))
     rest = _core.mod(x1, x2)  # has the sign of x1
     wrong = _core.logical_and(_core.not_equal(rest, 0), _core.not_equal(_core.less(rest, 0), _core.less(x2, 0))) \
         if not isinstance(x2, (int, float)) else \
@@ -122,6 +180,8 @@ def remainder(x1, x2, /):
 
 def floor_divide(x1, x2, /):
     """The quotient, rounded down."""
+    if _has_u64(x1, x2):
+        return _divide_u64(x1, x2)
     quotient = _core.div(x1, x2)
     if not _is_whole(quotient):
         return _core.floor(quotient)
@@ -132,16 +192,61 @@ def floor_divide(x1, x2, /):
     return _core.sub(quotient, _core.cast(wrong, quotient.dtype))
 
 
+def _divide_u64(x1, x2):
+    """The library's quotients of u64 are of i64. Half of x1 is one; its double is the quotient or one too small."""
+    x1, x2 = (_core.cast(one, uint64) if isinstance(one, (_core.Array, _core.Node)) else one for one in (x1, x2))
+    if not isinstance(x1, (_core.Array, _core.Node)):
+        x1 = _core.add(_core.mul(x2, 0), x1)
+    if not isinstance(x2, (_core.Array, _core.Node)):
+        x2 = _core.add(_core.mul(x1, 0), x2)
+    n, by = _core.cast(x1, int64), _core.cast(x2, int64)
+    half = _core.bit_and(_core.shift_right(n, 1), 2**63 - 1)
+    small = _core.mul(_core.div(half, _core.maximum(by, 1)), 2)
+    rest = _core.sub(n, _core.mul(small, by))  # below 2 by: compared without a sign
+    more = _core.cast(_core.greater_equal(_core.bit_xor(rest, TOP), _core.bit_xor(by, TOP)), int64)
+    large = _core.cast(_core.greater_equal(_core.bit_xor(n, TOP), _core.bit_xor(by, TOP)), int64)
+    return _core.cast(_core.select(_core.less(by, 0), large, _core.add(small, more)), uint64)
+
+
+def _whole_power(base, exponent):
+    """Powers of integers, by squaring. From 64 on, only the exponents' parity counts: the others overflow, or are of
+    -1, 0 and 1."""
+    if not isinstance(exponent, int):
+        if exponent.dtype is uint64:  # in order below 2^63
+            exponent = _core.bit_and(_core.cast(exponent, int64), 2**63 - 1)
+        exponent = _core.select(_core.greater(exponent, 63), _core.add(_core.bit_and(exponent, 1), 62), exponent)
+    elif exponent > 63:
+        exponent = 62 + exponent % 2
+    made = None
+    for bit in range(6):
+        if isinstance(exponent, int):
+            if exponent >> bit == 0:
+                break
+            if exponent >> bit & 1:
+                made = base if made is None else _core.mul(made, base)
+        else:
+            given = _core.not_equal(_core.bit_and(exponent, 1 << bit), 0)
+            made = _core.select(given, base if made is None else _core.mul(made, base), 1 if made is None else made)
+        base = _core.mul(base, base)
+    return _core.add(_core.mul(base, 0), 1) if made is None else made
+
+
 def pow(x1, x2, /):  # pylint: disable=redefined-builtin
-    """x1 to the power x2, of floats."""
-    return _core.pow(x1, x2)
+    """x1 to the power x2. Negative powers of integers are not defined."""
+    arrays = [one for one in (x1, x2) if isinstance(one, (_core.Array, _core.Node))]
+    if not builtins.all(_is_whole(one) for one in arrays) or builtins.any(isinstance(one, float) for one in (x1, x2)):
+        return _core.pow(x1, x2)
+    if len(arrays) == 2:
+        kind = result_type(x1, x2)
+        return _whole_power(astype(x1, kind, copy=False), astype(x2, kind, copy=False))
+    return _whole_power(x1 if x1 is arrays[0] else _core.add(_core.mul(x2, 0), x1), x2)
 
 
 def clip(x, /, min=None, max=None):  # pylint: disable=redefined-builtin
     """x, limited to min … max."""
     if min is not None:
-        x = _core.maximum(x, min)
-    return x if max is None else _core.minimum(x, max)
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
 
 
 def where(condition, x1, x2, /):
@@ -268,12 +373,12 @@ def mean(x, /, *, axis=None, keepdims=False):
 
 def max(x, /, *, axis=None, keepdims=False):  # pylint: disable=redefined-builtin
     """The largest along axes; NaN if any is."""
-    return _core.max(x, axis, keepdims)
+    return _core.max(x, axis, keepdims) if not _has_u64(x) else _back(_core.max(_turned(x), axis, keepdims))
 
 
 def min(x, /, *, axis=None, keepdims=False):  # pylint: disable=redefined-builtin
     """The smallest along axes; NaN if any is."""
-    return _core.min(x, axis, keepdims)
+    return _core.min(x, axis, keepdims) if not _has_u64(x) else _back(_core.min(_turned(x), axis, keepdims))
 
 
 def _axes(x, axis):
@@ -308,6 +413,7 @@ def any(x, /, *, axis=None, keepdims=False):  # pylint: disable=redefined-builti
 
 def _extremum(function):
     def call(x, /, *, axis=None, keepdims=False):
+        x = _turned(x) if _has_u64(x) else x
         if axis is None:
             found = function(_core.reshape(x, (-1,)), 0)
             return _core.reshape(found, (1,) * x.ndim) if keepdims else found
@@ -321,18 +427,20 @@ argmax, argmin = _extremum(_core.argmax), _extremum(_core.argmin)
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):  # pylint: disable=unused-argument
     """The elements in ascending order; the sort is stable."""
-    return _core.sort(x, axis, descending)
+    return _core.sort(x, axis, descending) if not _has_u64(x) else _back(_core.sort(_turned(x), axis, descending))
 
 
 def argsort(x, /, *, axis=-1, descending=False, stable=True):  # pylint: disable=unused-argument
     """The positions of the elements in ascending order; the sort is stable."""
-    return _core.argsort(x, axis, descending)
+    return _core.argsort(_turned(x) if _has_u64(x) else x, axis, descending)
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     """Where the elements of x2 belong in the sorted vector x1."""
     if side not in ("left", "right"):
         raise ValueError("side is left or right")
+    if _has_u64(x1, x2):
+        x1, x2 = _turned(x1), _turned(x2)
     return _core.searchsorted(x1 if sorter is None else _core.gather(x1, sorter, 0), x2, side == "right")
 
 
@@ -342,6 +450,49 @@ def nonzero(x, /):
         raise ValueError("x has no axes")
     places = x._nonzero()
     return tuple(places[axis] for axis in range(x.ndim))
+
+
+def _unique(x):
+    """The library's results, in which every NaN is an element of its own."""
+    values, first, inverse, counts = x._unique()
+    inverse = _core.reshape(inverse, x.shape)
+    if x.dtype.kind != "real floating" or not values.size or not bool(isnan(values[-1])):
+        return values, first, inverse, counts
+    found, last = _core.cast(counts[-1], int64), values.size - 1
+    number = int(found)
+    rows = isnan(_core.reshape(x, (-1,)))
+    places = rows._nonzero()[0]
+    before = _core.reshape(_core.cumulative_sum(_core.cast(rows, int64), 0), x.shape)
+    return (concat([values[:-1], full_like(values[-1:], math.nan).broadcast_view((number,))]), concat([first[:-1], places]),
+            _core.select(_core.reshape(rows, x.shape), before + (last - 1), inverse),
+            concat([counts[:-1], full_like(counts[-1:], 1).broadcast_view((number,))]))
+
+
+UniqueAllResult = collections.namedtuple("UniqueAllResult", "values indices inverse_indices counts")
+UniqueCountsResult = collections.namedtuple("UniqueCountsResult", "values counts")
+UniqueInverseResult = collections.namedtuple("UniqueInverseResult", "values inverse_indices")
+
+
+def unique_all(x, /):
+    """The distinct elements, where each occurs first, which one each element of x is, and how often each occurs."""
+    return UniqueAllResult(*_unique(x))
+
+
+def unique_counts(x, /):
+    """The distinct elements, and how often each occurs."""
+    values, _, _, counts = _unique(x)
+    return UniqueCountsResult(values, counts)
+
+
+def unique_inverse(x, /):
+    """The distinct elements, and which one each element of x is."""
+    values, _, inverse, _ = _unique(x)
+    return UniqueInverseResult(values, inverse)
+
+
+def unique_values(x, /):
+    """The distinct elements in ascending order. Every NaN is one of its own."""
+    return _unique(x)[0]
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
@@ -500,12 +651,17 @@ def tile(x, repetitions, /):
 
 
 def repeat(x, repeats, /, *, axis=None):
-    """Each element `repeats` times, an integer, along an axis."""
-    if not isinstance(repeats, int):
-        raise TypeError("the result's shape would depend on values: repeats is an integer")
+    """Each element `repeats` times along an axis; of arrays also an array with a number for each."""
     if axis is None:
         x, axis = _core.reshape(x, (-1,)), 0
     axis = _axis_in(axis, x.ndim)
+    if not isinstance(repeats, int):
+        if not isinstance(x, _core.Array):
+            raise TypeError("the result's shape would depend on values: repeats is an integer")
+        ends = _core.cumulative_sum(_core.cast(_core.broadcast(repeats, (x.shape[axis],)), int64), 0)
+        total = int(ends[-1]) if ends.size else 0
+        places = _core.searchsorted(ends, _core.index((total,), 0, int64, device=x.device), True)
+        return _core.gather(x, places, axis)
     wide = broadcast_to(expand_dims(x, axis + 1), x.shape[:axis + 1] + (repeats,) + x.shape[axis + 1:])
     return _core.reshape(wide, x.shape[:axis] + (x.shape[axis] * repeats,) + x.shape[axis + 1:])
 
@@ -547,15 +703,17 @@ def tensordot(x1, x2, /, *, axes=2):
 
 
 
-_core.register({"divide": divide, "floor_divide": floor_divide, "remainder": remainder})
+_core.register({"divide": divide, "floor_divide": floor_divide, "pow": pow, "remainder": remainder, "less": less,
+                "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal,
+                "bitwise_right_shift": bitwise_right_shift})
 
 
 class Info:
     """What the array API standard asks of a namespace."""
 
     def capabilities(self):
-        """No mask as an index; no shape depends on values."""
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 8}
+        """Shapes may depend on values, of arrays."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self):
         """The default device."""

@@ -22,7 +22,7 @@ typedef unsigned uid_t;
 typedef unsigned gid_t;
 
 struct stat {
-  uint64_t st_dev, st_ino;
+  uint64_t st_dev, st_ino, st_rdev; /* st_rdev is 0: no file is a device */
   unsigned st_mode, st_nlink;
   uid_t st_uid;
   gid_t st_gid;
