@@ -254,7 +254,8 @@ static void denormal_addends_of_bf16_stay(void **state) {
   }
 }
 
-/* A row of a reproducible product has the same bits, whatever the number of rows. */
+/* A row of a reproducible product has the same bits, whatever the number of rows. If OpenBLAS is
+ * named, only a row of an even product. */
 static void rows_of_products_are_independent(void **state) {
   (void)state;
   enum { MOST = 48 };
@@ -285,9 +286,13 @@ static void rows_of_products_are_independent(void **state) {
         description d;
         describe(&s, &o, &d);
         d.attributes.precision = COMPUTE_PRECISION_REPRODUCIBLE;
-        assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
+        assert_int_equal(run_kernel(&f, kind->blas ? &cpu_even_gemm_kind : &cpu_gemm_kind,
+                                    &d.descriptor, d.blocks),
+                         COMPUTE_OK);
         if (m == MOST) memcpy(all, block_data(&o.c), MOST * row);
-        assert_memory_equal(block_data(&o.c), all, (size_t)m * row);
+        if (memcmp(block_data(&o.c), all, (size_t)m * row) != 0)
+          fail_msg("%s %s: %d rows of %d of form %d", kind->isa, compute_dtype_name(dtype), (int)m,
+                   MOST, form);
       }
       free(all);
       release_operands(&o);
