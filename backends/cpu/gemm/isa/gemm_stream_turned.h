@@ -80,7 +80,7 @@ GEMM_INLINE void gemm_turned_tile(const int rows, const int vectors, const cpu_g
   }
 }
 
-/* The last columns, fewer than a vector; zeros are in place of the others. */
+/* Up to one vector of the last columns; zeros are in place of missing ones. */
 GEMM_INLINE void gemm_turned_edge(const int rows, const cpu_gemm_block *block,
                                   const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
                                   int64_t columns) {
@@ -107,9 +107,9 @@ GEMM_INLINE void gemm_turned_rows(const int rows, const cpu_gemm_block *block,
   int64_t j = 0;
   for (; j + vectors * GEMM_LANES <= block->n; j += vectors * GEMM_LANES)
     gemm_turned_tile(rows, vectors, block, a, b + j * block->b_column, c + j);
-  for (; j + GEMM_LANES <= block->n; j += GEMM_LANES)
-    gemm_turned_tile(rows, 1, block, a, b + j * block->b_column, c + j);
-  if (j < block->n) gemm_turned_edge(rows, block, a, b + j * block->b_column, c + j, block->n - j);
+  for (; j < block->n; j += GEMM_LANES)
+    gemm_turned_edge(rows, block, a, b + j * block->b_column, c + j,
+                     block->n - j < GEMM_LANES ? block->n - j : GEMM_LANES);
 }
 
 static void gemm_stream_turned(const cpu_gemm_block *block) {
