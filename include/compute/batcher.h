@@ -16,9 +16,9 @@
  *   compute_batch_release(batch);
  * @endcode
  * Items begin in the order in which they were submitted. Every item has its own status: an item
- * that fails, such as one with an index outside its axis, does not fail the others of its run. An
- * item's result has the same bits as alone wherever the device's kernels do not depend on the
- * number of items (docs/guide/batches.md lists the exceptions).
+ * that fails, such as one with an index outside its axis, does not fail the others of its run. On
+ * the CPU an item's result has the same bits as alone, with the exceptions in
+ * docs/reference/reproducibility.md. Other devices may choose their kernels by the number of items.
  *
  * All functions are thread-safe. The library has one thread for each device of the iterator. */
 #ifndef COMPUTE_BATCHER_H

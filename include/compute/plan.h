@@ -53,7 +53,12 @@ enum {
    * of the plain sum (still near 1e-6 of the largest terms). On a GPU a generated kernel for it
    * takes scratch memory of about four times the data plus the results, up to 256 MiB. Devices
    * without such kernels ignore the flag. */
-  COMPUTE_PLAN_ALLOW_WINOGRAD = 1 << 4
+  COMPUTE_PLAN_ALLOW_WINOGRAD = 1 << 4,
+  /** On the CPU an item has the same bits in every batch, also where that is slower: products with
+   * quantized weights of more than 32 rows, and f32 and f64 products of few rows with a transposed
+   * right factor that is not frozen. docs/reference/reproducibility.md has the promise and the
+   * price. Other devices ignore the flag. */
+  COMPUTE_PLAN_REPRODUCIBLE = 1 << 5
 };
 
 typedef struct compute_plan_options {

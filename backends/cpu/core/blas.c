@@ -335,7 +335,7 @@ static bool is_trusted(const cpu_device *device) {
 
 bool cpu_blas_is_used(const cpu_device *device) {
   const compute_services *services = device->services;
-  return device->isa->vector_bytes < 32 || services->variable(services->host, "COMPUTE_BLAS");
+  return services->variable(services->host, "COMPUTE_BLAS") != NULL;
 }
 
 const cpu_blas_functions *cpu_blas_open(cpu_device *device) {

@@ -7,9 +7,7 @@
 #include "gemm.h"
 #include "program/pattern.h"
 
-/* In measurements against OpenBLAS 0.3.21, our own kernels are faster wherever they use vector
- * instructions. OpenBLAS comes first if ours are only the baseline's, or if COMPUTE_BLAS names a
- * library. */
+/* OpenBLAS comes first if COMPUTE_BLAS names a library. Its sums depend on the number of rows. */
 static const cpu_implementation own_first[] = {{"narrow", gemm_narrow_accept},
                                                {"narrow bytes", gemm_narrow_bytes_accept},
                                                {"own", gemm_own_accept},
@@ -82,7 +80,7 @@ static bool keeps_rows(const cpu_gemm *gemm) {
 }
 
 static void choose_sides(cpu_gemm *gemm) {
-  if (!gemm->problem.swapped) return;
+  if (!gemm->problem.swapped || gemm->problem.dots) return;
   gemm_problem_swap(&gemm->problem);
   if (!keeps_rows(gemm)) gemm_problem_swap(&gemm->problem);
 }
@@ -94,8 +92,9 @@ static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *de
 
 compute_status gemm_prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
   cpu_gemm *gemm = (cpu_gemm *)head;
-  gemm_problem_read(descriptor, head->device->isa->gemm, !gemm->filled, &gemm->problem);
+  gemm_problem_read(descriptor, head->device->isa->gemm, gemm->filled, &gemm->problem);
   const gemm_problem *problem = &gemm->problem;
+  gemm->problem.strict |= gemm->even;
   const compute_status status = prepare_epilogue(gemm, descriptor);
   if (status) return status;
   if (problem->batches == 0 || problem->m == 0 || problem->n == 0) {

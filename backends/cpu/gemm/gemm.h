@@ -45,14 +45,16 @@ typedef struct gemm_problem {
   int32_t row_dimension, column_dimension, batch_dimension[COMPUTE_MAX_RANK];
   int64_t row_position, column_position, batch_position[COMPUTE_MAX_RANK];
   bool swapped;     /* rows are the descriptor's n */
+  bool dots;        /* each sum is a dot product in the lanes of a vector (GEMM_DOT) */
+  bool strict;      /* the order of sums must not depend on m, whatever it costs */
   bool coordinates; /* the epilogue reads coordinates */
 } gemm_problem;
 
 /* The inner loop of our own implementation. */
 typedef enum gemm_method {
   GEMM_TILES, /* register tiles */
-  GEMM_DOT,   /* dot products: few rows, and B contiguous along k */
-  GEMM_STREAM /* few rows, and a large B with contiguous columns */
+  GEMM_DOT,   /* dot products: few columns, and B contiguous along k */
+  GEMM_STREAM /* few rows, and a large B with contiguous columns; the sums of GEMM_TILES */
 } gemm_method;
 
 /* When our own implementation packs B. A partial last panel is always packed. */
@@ -78,13 +80,21 @@ enum {
   GEMM_UNITS_PER_THREAD = 32   /* at most; smaller units share a task with their neighbours */
 };
 
+/* Sizes of streams (GEMM_STREAM). */
+enum {
+  GEMM_STREAM_SUMS = (16 << 10) / sizeof(float), /* of some columns of all rows, in the L1 cache */
+  GEMM_CONVERTED = 1024,                         /* columns that are converted at a time … */
+  GEMM_CONVERTED_ROWS = 32,                      /* … and their rows; */
+  GEMM_CONVERTED_TURNED = 64 /* columns if they are contiguous along k, with a part of k */
+};
+
 /* The schedule of our own implementation. C is cut into tiles_m × tiles_n tiles. A unit is a tile
  * of one batch entry, or one of `splits` parts of its k. A task is `chunk` consecutive units. */
 typedef struct gemm_schedule {
   gemm_method method;
   bool pack_a;
   gemm_packing pack_b;
-  int64_t piece; /* columns that GEMM_DOT and GEMM_STREAM convert at a time */
+  int64_t piece; /* columns that GEMM_DOT converts or copies at a time */
   int64_t tile_m, tile_n, tiles_m, tiles_n;
   int64_t splits, chunk, tasks;
   int64_t block_m, block_k;              /* cache blocks of A; block_k also applies to B */
@@ -105,7 +115,7 @@ typedef struct cpu_gemm {
   bool packed_b;                       /* … and launches pass it packed */
   bool finishes;                       /* own: the micro-kernel computes the epilogue */
   bool filled;                         /* launches pass a gemm_source; set before prepare */
-  bool even;                           /* a row's bits do not depend on m; set before prepare */
+  bool even;                           /* strict, without OpenBLAS; set before prepare */
   uint64_t span[COMPUTE_MAX_OPERANDS]; /* bytes that extra i covers */
   uint64_t output_span;                /* bytes that outputs[0] covers */
   gemm_schedule direct, buffered;      /* own: with sums in outputs[0], or in scratch memory */
@@ -121,8 +131,9 @@ typedef struct gemm_matrix {
   int64_t coordinate[COMPUTE_MAX_RANK];
 } gemm_matrix;
 
+/* With `filled`, B is computed while it is packed (gemm_source). */
 void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
-                       bool may_swap, gemm_problem *problem);
+                       bool filled, gemm_problem *problem);
 /* Exchanges rows and columns. */
 void gemm_problem_swap(gemm_problem *problem);
 
@@ -146,8 +157,9 @@ void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const vo
 void gemm_epilogue_run_turned(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
                               int64_t column, int64_t columns);
 
-/* cpu_gemm_kind without OpenBLAS, whose order of summation depends on the number of rows. Needed if
- * a plan computes a product a few rows at a time: the split depends on the number of threads. */
+/* cpu_gemm_kind for strict products, without OpenBLAS, whose order of summation depends on the
+ * number of rows. Needed if a plan computes a product a few rows at a time: the split depends on the
+ * number of threads. */
 extern const cpu_kind cpu_even_gemm_kind;
 
 /* Completes a GEMM kernel for a descriptor: the kind's prepare function. With a source for B the
@@ -217,8 +229,8 @@ const cpu_blas_functions *cpu_blas_open(cpu_device *device);
  * named. */
 bool cpu_blas_wanted(cpu_device *device);
 
-/* True if products use the library: if COMPUTE_BLAS names one, or if the processor has narrow
- * vectors. Our own kernels are plain loops there. */
+/* True if products use the library: if COMPUTE_BLAS names one. The number of rows then changes
+ * the bits of a row. */
 bool cpu_blas_is_used(const cpu_device *device);
 
 /* Brackets around the calls of one thread: OpenMP libraries and MKL keep a thread count for each

@@ -211,7 +211,7 @@ static const char *refuse(const cpu_gemm *gemm) {
     return "more than one long side";
   if (problem->n < cpu_divide_up(LEAST_COLUMNS, problem->batches)) return "no long side";
   if (!loops_of(gemm) || problem->type->group > 1 || !is_loaded(problem, &problem->a) ||
-      !is_loaded(problem, &problem->b) || gemm->filled || gemm->even)
+      !is_loaded(problem, &problem->b) || gemm->filled || problem->dots)
     return "operands of other types";
   if (problem->b.dtype != problem->accumulate && problem->b.column == 1 &&
       (problem->m > FEW_ROWS || problem->k > FEW_DEPTH))

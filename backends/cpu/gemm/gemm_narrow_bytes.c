@@ -94,7 +94,7 @@ compute_status gemm_narrow_bytes_accept(cpu_kernel *kernel,
   (void)descriptor;
   *reason = NULL;
   if (problem->accumulate != COMPUTE_I32 || !is_byte(problem->a.dtype) ||
-      !is_byte(problem->b.dtype) || gemm->filled || gemm->even)
+      !is_byte(problem->b.dtype) || gemm->filled)
     *reason = "operands of other types";
   else if (problem->m > CPU_NARROW_BYTE_ROWS || problem->n < LEAST_LINES ||
            problem->elements > MOST_DEPTH || problem->elements == 0 || problem->batches != 1)

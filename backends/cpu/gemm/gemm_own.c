@@ -30,6 +30,7 @@ typedef struct own_unit {
   int64_t row, rows, column, columns;
   int64_t k_first, k_count;
   unsigned char *packed_a, *packed_b;
+  unsigned char *stream; /* GEMM_STREAM: room for the sums of some columns, twice */
   int32_t worker;
   unsigned char *sums; /* the unit's first element */
   int64_t sums_row;
@@ -200,31 +201,117 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
   problem->type->multiply(block);
 }
 
-/* The methods for few rows, on B in place or on some of its columns after conversion. */
+/* True if B's columns are contiguous along k instead of its rows. */
+static bool is_turned(const gemm_problem *problem) {
+  return problem->b.row == 1 && problem->b.column != 1;
+}
+
+/* Streams one part of k, after converting pieces of B. The part's sums are zeros at first. */
+static void stream_converted(const own_unit *unit, cpu_gemm_block block, const unsigned char *from,
+                             float *part) {
+  const cpu_gemm_type *type = unit->launch->gemm->problem.type;
+  const gemm_operand *b = &unit->launch->gemm->problem.b;
+  const bool turned = is_turned(&unit->launch->gemm->problem);
+  const int64_t k = block.k, most = turned ? k : GEMM_CONVERTED_ROWS;
+  const unsigned char *a = block.a;
+  block.b = unit->packed_b;
+  block.c = part;
+  block.c_row = block.n;
+  block.accumulate = false;
+  for (int64_t p = 0; p < k; p += most) {
+    block.k = cpu_min(most, k - p);
+    block.a = a + p * block.a_k * (int64_t)sizeof *part;
+    block.b_k = turned ? 1 : block.n;
+    block.b_column = turned ? block.k : 1;
+    const cpu_gemm_source source = {from + p * b->row * b->size, b->dtype,
+                                    turned ? b->column : b->row, 1};
+    if (turned)
+      type->pack_rows(unit->packed_b, block.k, block.n, block.k, &source);
+    else
+      type->pack_rows(unit->packed_b, block.n, block.k, block.n, &source);
+    type->stream(&block);
+    block.accumulate = block.continues = true;
+  }
+}
+
+/* Streams columns of a block of k into zeroed sums, in the parts of a register tile. */
+static void stream_parts(const own_unit *unit, cpu_gemm_block block, float *sums, int64_t row) {
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const int64_t group = problem->type->group, k = block.k, elements = block.elements;
+  const int64_t longest = k > CPU_GEMM_WHOLE ? CPU_GEMM_PART : k;
+  const bool converts = unit->launch->schedule->pack_b != GEMM_PACK_NONE;
+  const unsigned char *a = block.a, *b = block.b;
+  float *part = (float *)(void *)unit->stream + GEMM_STREAM_SUMS;
+  for (int64_t i = 0; i < block.m; i++) memset(sums + i * row, 0, (size_t)block.n * sizeof *sums);
+  block.c = sums;
+  block.c_row = row;
+  block.accumulate = true;
+  for (int64_t p = 0; p < k; p += longest) {
+    block.k = cpu_min(longest, k - p);
+    block.elements = cpu_min(block.k * group, elements - p * group);
+    block.a = a + p * block.a_k * (int64_t)sizeof(float); /* or words */
+    block.b = b + p * group * problem->b.row * problem->b.size;
+    if (!converts) {
+      problem->type->stream(&block);
+      continue;
+    }
+    stream_converted(unit, block, block.b, part);
+    for (int64_t i = 0; i < block.m; i++)
+      for (int64_t j = 0; j < block.n; j++) sums[i * row + j] += part[i * block.n + j];
+  }
+}
+
+/* Streams a block of k with the sums of a register tile (gemm_multiply_tile). */
+static void stream_block(const own_unit *unit, const cpu_gemm_block *block) {
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const bool converts = unit->launch->schedule->pack_b != GEMM_PACK_NONE;
+  float *apart = (float *)(void *)unit->stream;
+  if (!converts && (!problem->type->folds || block->k <= CPU_GEMM_WHOLE)) {
+    problem->type->stream(block);
+    return;
+  }
+  const int64_t most = GEMM_STREAM_SUMS / block->m / GEMM_CONVERTED_TURNED * GEMM_CONVERTED_TURNED;
+  const int64_t width = !converts            ? most
+                        : is_turned(problem) ? GEMM_CONVERTED_TURNED
+                                             : cpu_min(most, GEMM_CONVERTED);
+  for (int64_t j = 0; j < block->n; j += width) {
+    cpu_gemm_block piece = *block;
+    float *c = (float *)block->c + j;
+    piece.n = cpu_min(width, block->n - j);
+    piece.b = (const unsigned char *)block->b + j * problem->b.column * problem->b.size;
+    if (!block->accumulate) {
+      stream_parts(unit, piece, c, block->c_row);
+      continue;
+    }
+    stream_parts(unit, piece, apart, piece.n);
+    for (int64_t i = 0; i < block->m; i++)
+      for (int64_t q = 0; q < piece.n; q++) c[i * block->c_row + q] += apart[i * piece.n + q];
+  }
+}
+
+/* The methods for few rows. B is read in place, or after conversion or copying. */
 static void multiply_few(const own_unit *unit, int64_t p, int64_t count, int64_t column,
                          int64_t columns, cpu_gemm_block *block) {
   const gemm_schedule *schedule = unit->launch->schedule;
   const gemm_problem *problem = &unit->launch->gemm->problem;
   const gemm_operand *b = &problem->b;
-  const bool dot = schedule->method == GEMM_DOT;
   block->n = columns;
   block->elements = elements_of(problem, p, count);
   block->b = b_at(unit, p, column);
   block->b_k = b->row;
   block->b_column = b->column;
+  if (schedule->method == GEMM_STREAM) {
+    stream_block(unit, block);
+    return;
+  }
   if (schedule->pack_b != GEMM_PACK_NONE) {
+    const cpu_gemm_source source = {block->b, b->dtype, b->column, b->row};
     block->n = cpu_min(columns, schedule->piece);
-    const cpu_gemm_source source = {block->b, b->dtype, dot ? b->column : b->row, 1};
-    block->b_k = block->n;
-    block->b_column = count;
-    problem->type->pack_rows(unit->packed_b, dot ? count : block->n, dot ? block->n : count,
-                             dot ? count : block->n, &source);
+    block->b_column = count * problem->type->group;
+    problem->type->pack_rows(unit->packed_b, block->b_column, block->n, block->elements, &source);
     block->b = unit->packed_b;
   }
-  if (dot)
-    problem->type->dot(block);
-  else
-    problem->type->stream(block);
+  problem->type->dot(block);
 }
 
 static bool has_residual(const cpu_gemm *gemm) {
@@ -499,6 +586,8 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
       launch->scratch ? launch->scratch + (uint64_t)worker * launch->worker_bytes : NULL;
   unit.packed_a = scratch;
   unit.packed_b = after(scratch, schedule->a_bytes);
+  if (schedule->method == GEMM_STREAM) /* the end of b_bytes */
+    unit.stream = unit.packed_b + (schedule->b_bytes - 2 * GEMM_STREAM_SUMS * sizeof(float));
   unit.row_terms = (uint32_t *)(void *)after(scratch, schedule->a_bytes + schedule->b_bytes +
                                                           schedule->sums_bytes);
   unit.column_terms = unit.row_terms ? unit.row_terms + problem->m : NULL;
@@ -513,8 +602,9 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
     unit.column = tile % schedule->tiles_n * schedule->tile_n;
     unit.rows = cpu_min(schedule->tile_m, problem->m - unit.row);
     unit.columns = cpu_min(schedule->tile_n, problem->n - unit.column);
-    unit.k_first = problem->k * split / schedule->splits;
-    unit.k_count = problem->k * (split + 1) / schedule->splits - unit.k_first;
+    unit.k_first = split * schedule->block_k; /* part 0 is all of k if it is not split */
+    unit.k_count =
+        schedule->splits == 1 ? problem->k : cpu_min(schedule->block_k, problem->k - unit.k_first);
     place_sums(&unit, after(scratch, schedule->a_bytes + schedule->b_bytes),
                index / per_batch * schedule->splits + split);
     if (unit.finish && unit.in_kernel && has_terms(launch->gemm)) place_terms(&unit);
@@ -582,12 +672,15 @@ enum {
 };
 
 /* True if prepacking B pays. B must be the same for all batch entries. A B of the accumulate type
- * can also be read in place, so it needs many panels; words cannot be read in place. */
+ * can also be read in place, so it needs many panels or an order other than along the columns; words
+ * cannot be read in place. */
 static bool packing_pays(const gemm_problem *problem) {
   for (int32_t d = 0; d < problem->batch_rank; d++)
     if (problem->b.batch[d] != 0) return false;
   if (problem->k == 0) return false;
-  const bool many = problem->n >= LEAST_TILES * problem->type->columns;
+  if (problem->dots) return false;
+  const bool turned = problem->b.row == 1 && problem->b.column != 1;
+  const bool many = turned || problem->n >= LEAST_TILES * problem->type->columns;
   if (problem->b.dtype == problem->accumulate) return many;
   return problem->type->group > 1 && (many || problem->m >= LEAST_TILES * problem->type->rows);
 }

@@ -3,9 +3,14 @@
  *
  * Tasks share nothing: each packs the parts of A and B it needs. This packs some elements twice,
  * but avoids a barrier and a second parallel loop, which at n = 128 would take as long as the
- * product itself. Each element is summed in the order of k, so its bits do not depend on the task.
- * k is split only if C is small and k is long. The number of parts is then the same for any number
- * of threads, and a second parallel loop adds them in order.
+ * product itself.
+ *
+ * The bits of an element depend on its row, its column, k, n and the types only. k is cut into
+ * blocks of a length that depends on k and the types. Each block is summed from zero, and the
+ * blocks' sums are added in order. Inside a block, register tiles and streams add in the order of
+ * k. Dot products have another order; k and n decide whether they are used (gemm_problem.c). The
+ * exception is a product that is not strict (pays_dots). If C is small and k is long, threads
+ * compute different blocks, and a second parallel loop adds them.
  *
  * A cost model chooses the number and shape of tiles. Its unit is the time of one vector operation.
  * It counts the multiplications (with tiles rounded up to whole register tiles), packing, a
@@ -13,27 +18,26 @@
 #include "gemm.h"
 
 enum {
-  SUMS_LIMIT = 1 << 20,    /* bytes of sums in scratch memory per thread */
-  FEW_ROWS = 16,           /* up to this many rows do not repay packing B */
-  DOT_STEPS = 16,          /* of k for each of several rows: more pay for dot products */
-  TALL_BLOCKS = 3,         /* L1 blocks of k that tall tiles read in one pass, from the L2 cache */
-  WORD_BLOCKS = 4,         /* the same for words of bf16 */
-  BYTE_BLOCKS = 2,         /* the same for words of bytes: exact sums need no parts */
-  DIRECT_B = 40 << 10,     /* bytes; a B up to this size is read in place if its rows are close */
-  NEAR_STRIDE = 2048,      /* bytes; rows of A further apart compete for cache sets */
-  UNIT_OPERATIONS = 800,   /* cost of starting a unit */
-  LEAST_DEPTH = 8,         /* of k: storing a sum takes as long as so many products */
-  RUN_OPERATIONS = 120,    /* cost of starting the epilogue on a row of a tile */
-  STEP_OPERATIONS = 30,    /* cost of each of its instructions per program tile */
-  FILLED_PANELS = 16,      /* most panels of a tile whose B is computed; its source stays close */
-  FILLED_STEP = 128,       /* k blocks are multiples of this if B is computed, as its blocks are */
-  SPLIT_LIMIT = 256 << 10, /* most bytes of C if k is split */
-  SPLIT_TILES = 64,        /* with this many register tiles of C, tiles are divided, not k */
-  SPLIT_TILED = 1024,      /* least length of a part of k (see MOST_POINT_CHANNELS) */
-  SPLIT_STREAM = 2048,     /* the same for GEMM_STREAM, whose sums pass between cores' caches */
-  STREAM_PART = 128,       /* length of k that is summed separately (gemm_stream_parts.h) */
-  SPLIT_N = 512,           /* least width of a column piece if k is split */
-  MOST_SPLITS = 8,
+  SUMS_LIMIT = 1 << 20,     /* bytes of sums in scratch memory per thread */
+  FEW_ROWS = 16,            /* up to this many rows do not repay packing B */
+  DOT_STEPS = 16,           /* of k for each of several rows: more pay for dot products */
+  DOT_BLOCK = 1024,         /* of k that dot products sum separately */
+  TALL_BLOCKS = 3,          /* L1 blocks of k that tall tiles read in one pass, from the L2 cache */
+  WORD_BLOCKS = 4,          /* the same for words of bf16 */
+  BYTE_BLOCKS = 2,          /* the same for words of bytes: exact sums need no parts */
+  DIRECT_B = 40 << 10,      /* bytes; a B up to this size is read in place if its rows are close */
+  NEAR_STRIDE = 2048,       /* bytes; rows of A further apart compete for cache sets */
+  UNIT_OPERATIONS = 800,    /* cost of starting a unit */
+  LEAST_DEPTH = 8,          /* of k: storing a sum takes as long as so many products */
+  RUN_OPERATIONS = 120,     /* cost of starting the epilogue on a row of a tile */
+  STEP_OPERATIONS = 30,     /* cost of each of its instructions per program tile */
+  FILLED_PANELS = 16,       /* most panels of a tile whose B is computed; its source stays close */
+  FILLED_STEP = 128,        /* k blocks are multiples of this if B is computed, as its blocks are */
+  SPLIT_LIMIT = 256 << 10,  /* most bytes of C if k is split */
+  SPLIT_TILES = 64,         /* with this many register tiles of C, tiles are divided, not k */
+  SPLIT_TILED = 1024,       /* of k, twice as much pays (see MOST_POINT_CHANNELS) */
+  SPLIT_STREAM = 2048,      /* the same for GEMM_STREAM, whose sums pass between cores' caches */
+  SPLIT_N = 512,            /* least width of a column piece if k is split */
   NEAR_OPERATIONS = 30,     /* cost of adding a residual to a row of bytes */
   NEAR_BYTES = 32 << 10,    /* bytes of results that wait for a residual */
   MOST_NEAR_COLUMNS = 1024, /* columns of them … */
@@ -121,43 +125,53 @@ static int64_t useful_threads(const cpu_gemm *gemm) {
  * but read B in short runs: these only arrive in time from a cache. */
 static bool streams(const cpu_gemm *gemm, double b_bytes) {
   const gemm_problem *problem = &gemm->problem;
-  if (!is_native(problem, &problem->b)) return b_bytes > (double)gemm->head.device->l2_bytes;
+  if (!is_native(problem, &problem->b))
+    return problem->accumulate == COMPUTE_F32 && b_bytes > (double)gemm->head.device->l2_bytes;
   return problem->m <= CPU_GEMM_STREAMED && 3 * b_bytes > (double)gemm->head.device->share_bytes;
 }
 
 /* True if dot products are faster than packing panels of B, whose rows are contiguous along k: each
- * dot product ends with a sum over the lanes of a vector. */
+ * dot product ends with a sum over the lanes of a vector. Floats then round in another order than
+ * with more rows. A strict product does not allow this, and a B that is converted anyway gains
+ * little. A B that was the left factor is never constant, and its columns are the rows of users. */
 static bool pays_dots(const gemm_problem *problem) {
-  return problem->type->group > 1 || problem->m <= CPU_GEMM_STREAMED ||
-         problem->m * DOT_STEPS <= problem->k;
+  if (problem->dots) return true;
+  if (cpu_dtype_is_float(problem->accumulate) &&
+      (problem->strict || problem->swapped || problem->n == 1 || !is_native(problem, &problem->b)))
+    return false;
+  return problem->b.row == 1 && (problem->b.column != 1 || problem->n == 1) &&
+         (problem->type->group > 1 || problem->m <= CPU_GEMM_STREAMED ||
+          problem->m * DOT_STEPS <= problem->k);
 }
 
 static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
   const bool words = problem->type->group > 1;
-  if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled || gemm->even) return false;
+  if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled) return false;
   const double b_bytes = (double)problem->k * (double)problem->n * b->size;
-  if (b->row == 1 && (b->column != 1 || problem->n == 1) && pays_dots(problem)) {
+  if (pays_dots(problem)) {
     schedule->method = GEMM_DOT;
     schedule->pack_a = !can_read_a(problem) || a->column != 1;
-    schedule->block_k = 1024;
+    schedule->depth = schedule->block_k = DOT_BLOCK;
     schedule->piece = 8;
-  } else if (words && b->column == 1 && problem->m <= CPU_GEMM_STREAMED) {
+  } else if (words && b->column == 1 && problem->m <= CPU_GEMM_STREAMED && problem->type->stream) {
     schedule->method = GEMM_STREAM; /* of any size: packing panels is slower than reading B */
     schedule->pack_a = !can_read_a(problem) || a->column != 1;
-    schedule->block_k = STREAM_PART;
-    schedule->piece = 2048;
   } else if (!words && b->column == 1 && streams(gemm, b_bytes)) {
     schedule->method = GEMM_STREAM;
     schedule->pack_a = !is_native(problem, a);
-    schedule->block_k = is_native(problem, b) ? STREAM_PART : STREAM_PART / 4;
-    schedule->piece = is_native(problem, b) ? 2048 : 1024;
+  } else if (!words && b->row == 1 && problem->m <= CPU_GEMM_STREAMED &&
+             (problem->accumulate == COMPUTE_F32 ||
+              (problem->accumulate == COMPUTE_F64 && is_native(problem, b)))) {
+    schedule->method = GEMM_STREAM; /* transposes in registers */
+    schedule->pack_a = !is_native(problem, a);
   } else {
     return false;
   }
-  schedule->depth = schedule->block_k;
-  schedule->pack_b = words || is_native(problem, b) ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
+  const bool in_place = (words || is_native(problem, b)) &&
+                        (schedule->method == GEMM_STREAM || b->row == 1 || problem->k == 1);
+  schedule->pack_b = in_place ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
   return true;
 }
 
@@ -166,11 +180,11 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *b = &problem->b;
   const int64_t size = problem->size, columns = problem->type->columns;
-  if (!gemm->packed_b && is_few(gemm, schedule)) return;
-  schedule->method = GEMM_TILES;
   schedule->depth = schedule->block_k = most_tile_k(problem);
   if (fills_vectors(problem) && !problem->type->terms && !gemm->filled)
     schedule->block_k *= problem->type->group == 1 ? TALL_BLOCKS : WORD_BLOCKS;
+  if (!gemm->packed_b && is_few(gemm, schedule)) return;
+  schedule->method = GEMM_TILES;
   const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
   const bool in_place = !gemm->filled && is_native(problem, b) && b->column == 1 &&
                         (problem->m <= FEW_ROWS || close_b);
@@ -178,14 +192,18 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   schedule->pack_a = !can_read_a(problem) || (!lies_well(problem) && problem->n >= 8 * columns);
 }
 
-/* Cache blocks: A's block fills part of the L2 cache, and k is cut into equal parts. */
+/* Cuts k into equal blocks. This must depend on k and the types only. */
+static void cut_k(const cpu_gemm *gemm, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t together = schedule->block_k / schedule->depth;
+  schedule->depth = equal_blocks(problem->k, schedule->depth);
+  if (gemm->filled) schedule->depth = cpu_round_up(schedule->depth, FILLED_STEP);
+  schedule->block_k = cpu_min(cpu_max(problem->k, 1), together * schedule->depth);
+}
+
+/* Cache blocks: A's block fills part of the L2 cache. */
 static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
-  const int64_t together = schedule->block_k / schedule->depth;
-  schedule->depth = equal_blocks(parts, schedule->depth);
-  if (gemm->filled) schedule->depth = cpu_round_up(schedule->depth, FILLED_STEP);
-  schedule->block_k = cpu_min(cpu_max(parts, 1), together * schedule->depth);
   const uint64_t fifths = schedule->block_k > schedule->depth ? 3 : 2;
   const int64_t fit = (int64_t)(gemm->head.device->l2_bytes * fifths / 5) /
                       (schedule->block_k * (int64_t)problem->size);
@@ -293,29 +311,27 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
   }
 }
 
-/* The number of parts into which k is split. k is split if C has too few tiles for many threads, or
- * if B is read in place by whole rows. The number ignores threads and batch entries, so an element
- * of C has the same bits for any number of them. */
-static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
+/* The number of parts into which k is split: 1, or its blocks. k is split if C has too few tiles
+ * for many threads, or if B is read in place by whole rows. The bits do not depend on this. */
+static int64_t parts_of_k(const cpu_gemm *gemm, int64_t threads, const gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  if (gemm->even) return 1;                     /* must not depend on the number of rows */
-  if (gemm->packed_b || gemm->filled) return 1; /* has enough panels */
+  const bool stream = schedule->method == GEMM_STREAM;
+  if (gemm->packed_b || gemm->filled || threads == 1) return 1; /* has enough panels */
   const int64_t elements = problem->m * problem->n;
   if (elements > SPLIT_LIMIT / (int64_t)problem->size) return 1;
   const int64_t tiles = cpu_divide_up(problem->m, problem->type->rows) *
                         cpu_divide_up(problem->n, problem->type->columns);
-  const bool stream = schedule->method == GEMM_STREAM;
   if (!stream && tiles > SPLIT_TILES) return 1;
   const double worth = (double)elements * (double)problem->k / THREAD_PRODUCTS;
-  const int64_t most = cpu_min(problem->k / (stream ? SPLIT_STREAM : SPLIT_TILED), MOST_SPLITS);
-  return worth < (double)most ? cpu_max((int64_t)worth, 1) : cpu_max(most, 1);
+  if (worth < 2 || problem->k / (stream ? SPLIT_STREAM : SPLIT_TILED) < 2) return 1;
+  return cpu_divide_up(problem->k, schedule->block_k);
 }
 
 /* Shapes units if k is split. A unit is one part of k over all of C, or over a piece of its columns
  * if the parts do not divide evenly among the threads. */
 static void choose_splits(const cpu_gemm *gemm, int64_t threads, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  schedule->splits = parts_of_k(gemm, schedule);
+  schedule->splits = parts_of_k(gemm, threads, schedule);
   if (schedule->splits == 1) return;
   const int64_t parts = problem->batches * schedule->splits;
   const int64_t pieces = parts % threads == 0 ? 1 : threads;
@@ -335,6 +351,12 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
     packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
   const int64_t lines = schedule->block_k + problem->type->terms;
   schedule->b_bytes = (uint64_t)cpu_round_up(packed * lines * size, 64);
+  if (schedule->method == GEMM_STREAM) {
+    const uint64_t converted = (uint64_t)cpu_max(GEMM_CONVERTED * GEMM_CONVERTED_ROWS,
+                                                 GEMM_CONVERTED_TURNED * CPU_GEMM_WHOLE);
+    schedule->b_bytes = 2 * GEMM_STREAM_SUMS * sizeof(float) +
+                        (schedule->pack_b == GEMM_PACK_NONE ? 0 : converted * sizeof(float));
+  }
   const int64_t a_lines = problem->type->group > 1 ? gemm_word_row(lines) : lines;
   if (gemm->filled) {
     schedule->fill_bytes = (uint64_t)cpu_round_up(columns * lines * size, 64);
@@ -403,6 +425,7 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
     schedule->tile_n = cpu_min(panels * problem->type->columns, problem->n);
   }
   widen_tiles(gemm, threads, schedule);
+  cut_k(gemm, schedule);
   choose_splits(gemm, threads, schedule);
   schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
   schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);

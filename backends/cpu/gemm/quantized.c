@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* QUANTIZED_GEMM: products with weights of a few bits.
  *
- * With few rows, the weights are read once and expanded in registers; if blocks are too short for
- * vectors, they are expanded a few columns at a time. With more rows, the GEMM implementation of
- * gemm_own.c packs panels of dequantized weights, and the rows repay the packing. */
+ * With few rows, the weights are read once and expanded in registers. With more rows, or if blocks
+ * are too short for vectors, the GEMM implementation of gemm_own.c packs panels of dequantized
+ * weights, and the rows repay the packing. The two ways add in another order, so a strict product
+ * takes one of them for any number of rows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,12 +12,9 @@
 #include "gemm/isa/quantized_table.h"
 
 enum {
-  FEW_ROWS = 32,      /* up to this many rows do not repay panels … */
-  FEW_EXPANDED = 4,   /* … if weights are not expanded in registers */
+  FEW_ROWS = 32,      /* up to this many rows do not repay panels */
   TASKS = 8,          /* at most, per thread */
   TASK_BYTES = 16384, /* of weights, at least */
-  PIECE = 8,          /* columns expanded at a time */
-  DOT_PART = 1024,    /* length of k that is summed separately */
   MOST_REST = 32      /* most numbers after the last whole group of the loops */
 };
 
@@ -39,10 +37,10 @@ typedef struct quantized_kernel {
   int64_t bytes;         /* in a column */
   uint32_t own, inputs, outputs;
   bool few, in_registers;
-  int64_t group;                                        /* numbers per step of the loops in
+  int64_t group;                           /* numbers per step of the loops in
                                                          * registers */
-  int64_t chunk, tasks;                                 /* columns of a task */
-  uint64_t a_bytes, copy_bytes, piece_bytes, row_bytes; /* scratch memory */
+  int64_t chunk, tasks;                    /* columns of a task */
+  uint64_t a_bytes, copy_bytes, row_bytes; /* scratch memory */
 } quantized_kernel;
 
 typedef struct launch {
@@ -52,7 +50,7 @@ typedef struct launch {
   unsigned char *copies; /* each worker's columns that cannot be read in place */
   gemm_matrix matrix;
   const float *a; /* rows as f32, in the loops' order */
-  unsigned char *pieces, *sums;
+  unsigned char *sums;
 } launch;
 
 /* ---- Columns of weights ---------------------------------------------------------------------- */
@@ -214,28 +212,6 @@ static void multiply_in_registers(const launch *l, const cpu_quantized_columns *
   if (whole < problem->k) add_rest(l, c, columns, whole, sums, sums_row);
 }
 
-static void multiply_expanded(const launch *l, const cpu_quantized_columns *c, int64_t columns,
-                              float *piece, float *sums, int64_t sums_row) {
-  const gemm_problem *problem = &l->kernel->gemm.problem;
-  for (int64_t j = 0; j < columns; j += PIECE) {
-    const int64_t many = cpu_min(PIECE, columns - j);
-    expand(l->kernel, c, 0, problem->k, j, many, piece);
-    for (int64_t p = 0; p < problem->k; p += DOT_PART)
-      problem->type->dot(&(cpu_gemm_block){.m = problem->m,
-                                           .n = many,
-                                           .k = cpu_min(DOT_PART, problem->k - p),
-                                           .a = l->a + p,
-                                           .a_row = problem->k,
-                                           .a_k = 1,
-                                           .b = piece + p,
-                                           .b_k = 1,
-                                           .b_column = problem->k,
-                                           .c = sums + j,
-                                           .c_row = sums_row,
-                                           .accumulate = p > 0});
-  }
-}
-
 static void few_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const quantized_kernel *k = l->kernel;
@@ -245,11 +221,7 @@ static void few_task(void *argument, int64_t task, int32_t worker) {
   float *sums = (void *)(l->sums + (uint64_t)worker * k->row_bytes);
   const cpu_quantized_columns c =
       find_columns(l, &all, l->copies + (uint64_t)worker * k->copy_bytes);
-  if (k->in_registers)
-    multiply_in_registers(l, &c, columns, sums, columns);
-  else
-    multiply_expanded(l, &c, columns, (void *)(l->pieces + (uint64_t)worker * k->piece_bytes), sums,
-                      columns);
+  multiply_in_registers(l, &c, columns, sums, columns);
   gemm_epilogue_run(&k->gemm, &l->matrix, sums, columns, 0, problem->m, first, columns);
 }
 
@@ -259,7 +231,7 @@ static void take_rows(const launch *l, float *a) {
   const gemm_problem *problem = &k->gemm.problem;
   const cpu_gemm_source source = {l->matrix.a, problem->a.dtype, problem->a.row, problem->a.column};
   problem->type->pack_rows(a, problem->k, problem->m, problem->k, &source);
-  for (int64_t i = 0; i < problem->m && k->in_registers; i++)
+  for (int64_t i = 0; i < problem->m; i++)
     k->loops->arrange(k->bits, k->block, a + i * problem->k, whole_groups(k));
 }
 
@@ -276,13 +248,11 @@ static compute_status run(const cpu_kernel *head, void *const *pointers) {
               .zero = k->zeros ? pointers[ZERO] : NULL};
   void *dense[COMPUTE_MAX_OPERANDS] = {pointers[A], pointers[NUMBERS]};
   memcpy(dense + 2, pointers + k->own, (k->inputs - k->own + k->outputs) * sizeof *dense);
-  const uint64_t bytes =
-      cpu_whole_lines(1) + k->a_bytes + threads * (k->copy_bytes + k->piece_bytes + k->row_bytes);
+  const uint64_t bytes = cpu_whole_lines(1) + k->a_bytes + threads * (k->copy_bytes + k->row_bytes);
   unsigned char *scratch = cpu_workspace_acquire(device, bytes);
   if (!scratch) return cpu_out_of_memory(device, bytes);
   l.copies = scratch + k->a_bytes;
-  l.pieces = l.copies + threads * k->copy_bytes;
-  l.sums = l.pieces + threads * k->piece_bytes;
+  l.sums = l.copies + threads * k->copy_bytes;
   compute_status status = COMPUTE_OK;
   if (k->few) {
     gemm_problem_matrix(&k->gemm.problem, dense, 0, &l.matrix);
@@ -306,8 +276,8 @@ static void choose_few(quantized_kernel *k) {
   const gemm_problem *problem = &k->gemm.problem;
   k->group = k->loops->group ? k->loops->group(k->bits, k->block) : 0;
   k->in_registers = k->group > 0;
-  k->few = problem->batches == 1 && problem->k > 0 &&
-           problem->m <= (k->in_registers ? FEW_ROWS : FEW_EXPANDED);
+  k->few = problem->batches == 1 && problem->k > 0 && k->in_registers &&
+           (problem->m <= FEW_ROWS || problem->strict);
   if (!k->few) return;
   const int64_t threads = k->gemm.head.device->threads;
   const int64_t least = cpu_max(TASK_BYTES / cpu_max(k->bytes, 1), 1);
@@ -317,7 +287,6 @@ static void choose_few(quantized_kernel *k) {
   k->a_bytes = cpu_whole_lines((uint64_t)(problem->m * problem->k) * element);
   k->copy_bytes = copy_bytes(k, k->chunk);
   k->row_bytes = cpu_whole_lines((uint64_t)(problem->m * k->chunk) * element);
-  if (!k->in_registers) k->piece_bytes = cpu_whole_lines((uint64_t)(PIECE * problem->k) * element);
 }
 
 /* Prepares the product as a GEMM with dense columns of B. */
@@ -325,6 +294,8 @@ static compute_status prepare_dense(quantized_kernel *k, const compute_kernel_de
   compute_operand inputs[COMPUTE_MAX_OPERANDS];
   compute_kernel_descriptor dense = *d;
   compute_gemm_attributes product = {.k = compute_quantized_gemm_of(d)->k};
+  if (compute_quantized_gemm_of(d)->reproducible)
+    product.precision = COMPUTE_PRECISION_REPRODUCIBLE;
   inputs[0] = d->inputs[A];
   inputs[1] = (compute_operand){.dtype = d->accumulate};
   inputs[1].stride[d->rank - 2] = 1;
@@ -363,9 +334,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   snprintf(dense, sizeof dense, "%s", head->description);
   head->run = run;
   if (k->few)
-    snprintf(head->description, sizeof head->description, "quantized gemm %s, %s, %lld tasks",
-             head->device->isa->name,
-             k->in_registers ? "expanded in registers" : "expanded by columns",
+    snprintf(head->description, sizeof head->description,
+             "quantized gemm %s, expanded in registers, %lld tasks", head->device->isa->name,
              (long long)k->tasks);
   else
     snprintf(head->description, sizeof head->description, "quantized %.140s", dense);

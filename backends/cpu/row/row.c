@@ -724,8 +724,14 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->row_count > 0 && kernel->length > 0) {
     kernel->stream = kernel->length >= LONG_ROW && output_exceeds_cache(kernel);
     choose_direction(kernel);
-    find_affine(kernel, descriptor);
     choose_extents(kernel);
+    if (kernel->blocks > 1 && kernel->operation == COMPUTE_ROW_SOFTMAX) {
+      /* Exponentials that are kept in the output round otherwise than later ones. So this must not
+       * depend on the number of rows. */
+      kernel->stream = false;
+      choose_direction(kernel);
+    }
+    find_affine(kernel, descriptor);
     choose_tasks(kernel);
     choose_memory(kernel);
   }

@@ -119,17 +119,19 @@ typedef struct compute_row_attributes {
 } compute_row_attributes;
 
 /** The precision of f32 products in GEMM and CONV: allowances, which may be combined by |. A device
- * may always be more exact. */
+ * may always be more exact. REPRODUCIBLE is no allowance but a demand, also of f64. */
 typedef enum compute_precision {
   COMPUTE_PRECISION_STRICT = 0, /**< as f32 does */
   COMPUTE_PRECISION_TF32 = 1,   /**< factors may be rounded to 10 bits of mantissa; sums are f32 */
   /** Winograd's minimal filtering is allowed, in f32; CONV only. */
-  COMPUTE_PRECISION_WINOGRAD = 2
+  COMPUTE_PRECISION_WINOGRAD = 2,
+  /** The order of sums must not depend on the number of rows; GEMM only. Devices may ignore it. */
+  COMPUTE_PRECISION_REPRODUCIBLE = 4
 } compute_precision;
 
 typedef struct compute_gemm_attributes {
   int64_t k;                   /**< ≥ 0 */
-  compute_precision precision; /**< with accumulate F32 */
+  compute_precision precision; /**< with accumulate F32; REPRODUCIBLE with any */
 } compute_gemm_attributes;
 
 /** GATHER and SCATTER. */
@@ -266,6 +268,7 @@ typedef struct compute_quantized_gemm_attributes {
   int64_t block; /**< numbers along k that share a scale; ≥ 1; block · bits is a multiple of 8 */
   int32_t bits;  /**< 2, 4 or 8 */
   bool zeros;    /**< there is an inputs[3]; otherwise each zero is 2^(bits − 1) */
+  bool reproducible; /**< as COMPUTE_PRECISION_REPRODUCIBLE */
 } compute_quantized_gemm_attributes;
 
 typedef struct compute_bincount_attributes {

@@ -250,6 +250,7 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .log = log,
                 .fallback = plan->fallback,
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
+                .reproducible = (options->flags & COMPUTE_PLAN_REPRODUCIBLE) != 0,
                 .convolution = allowed_precision(options->flags)};
   const compute_device *kernels = kernels_device(plan, options);
   compute_status status = COMPUTE_OK;
@@ -310,7 +311,8 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
-                   COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO;
+                   COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO |
+                   COMPUTE_PLAN_REPRODUCIBLE;
   if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the options have unknown flags or an unknown fallback");

@@ -37,7 +37,6 @@ const cpu_gemm_type CPU_SYMBOL(cpu_gemm_amx_bf16) = {
     .pack_rows = gemm_pack_word_rows,
     .word_rows = true,
     .dot = gemm_dot,
-    .stream = gemm_stream,
     .finishes = COMPUTE_BF16,
     .sum = gemm_sum,
 };

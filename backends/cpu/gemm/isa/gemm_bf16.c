@@ -38,6 +38,7 @@ const cpu_gemm_type CPU_SYMBOL(cpu_gemm_bf16) = {
     .abreast = GEMM_MOST_ABREAST,
     .group = GEMM_GROUP,
     .terms = GEMM_TERMS,
+    .folds = GEMM_FOLDS,
     .multiply = gemm_multiply,
     .pack_words = gemm_pack_words,
     .pack_rows = gemm_pack_word_rows,

@@ -17,9 +17,9 @@ GEMM_INLINE GEMM_ELEMENT gemm_dot_rest(const cpu_gemm_block *block, const GEMM_E
 
 #define GEMM_ELEMENTS_TYPE                                                                         \
   .rows = GEMM_ROWS, .columns = GEMM_COLUMNS, .lanes = GEMM_LANES, .abreast = GEMM_MOST_ABREAST,   \
-  .group = 1, .multiply = gemm_multiply, .convolve = gemm_convolve, .dot = gemm_dot,               \
-  .stream = gemm_stream, .pack_rows = gemm_pack_rows, .pack_panels = gemm_pack_panels,             \
-  .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL, .pack_pieces = gemm_pack_pieces,       \
-  .sum = gemm_sum
+  .group = 1, .folds = GEMM_FOLDS, .multiply = gemm_multiply, .convolve = gemm_convolve,           \
+  .dot = gemm_dot, .stream = gemm_stream, .pack_rows = gemm_pack_rows,                             \
+  .pack_panels = gemm_pack_panels, .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL,       \
+  .pack_pieces = gemm_pack_pieces, .sum = gemm_sum
 
 #endif

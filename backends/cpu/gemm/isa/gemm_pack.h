@@ -258,6 +258,8 @@ static void gemm_pack_slivers(void *packed, int64_t m, int64_t k, const cpu_gemm
   }
 }
 
+#include "gemm_square.h"
+
 #if GEMM_VECTOR_BYTES == 64
 /* Transposes columns with contiguous elements, `column` apart, into a full panel. */
 static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
@@ -265,16 +267,22 @@ static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *
   gemm_turn_sliver(panel, GEMM_COLUMNS, GEMM_COLUMNS, k, from, column);
 }
 #else
-/* The same; prefetches the next panel's columns, which are new runs of memory. */
+/* The same; prefetches each column further on, as the hardware does not follow so many. */
 static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
                             int64_t column) {
+  enum { LINE = 64 / sizeof(GEMM_ELEMENT), AHEAD = 4 * LINE };
   int64_t p = 0;
-  for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE) {
-    const int64_t next = GEMM_COLUMNS + p / GEMM_SQUARE % GEMM_SQUARE;
-    for (int j = 0; j < GEMM_COLUMNS; j += GEMM_SQUARE) {
-      __builtin_prefetch(from + (j + next) * column + p);
-      gemm_turn_square(panel + p * GEMM_COLUMNS + j, GEMM_COLUMNS, from + j * column + p, column,
-                       1);
+  for (; p + GEMM_LANES <= k; p += GEMM_LANES) {
+    GEMM_UNROLL
+    for (int j = 0; j < GEMM_COLUMNS; j += GEMM_LANES) {
+      const GEMM_ELEMENT *later = from + j * column + p + AHEAD;
+      gemm_vector x[GEMM_LANES];
+      gemm_take_square(x, from + j * column + p, column);
+      GEMM_UNROLL
+      for (int q = 0; q < GEMM_LANES; q++)
+        *(gemm_vector_at *)(panel + (p + q) * GEMM_COLUMNS + j) = x[q];
+      for (int q = p % LINE == 0 ? 0 : GEMM_LANES; q < GEMM_LANES; q++, later += column)
+        __builtin_prefetch(later);
     }
   }
   for (; p < k; p++) {

@@ -3,7 +3,11 @@
 #ifndef CPU_GEMM_STREAM_H
 #define CPU_GEMM_STREAM_H
 
-#define GEMM_STREAM_PARTS GEMM_FOLDS
+#ifdef GEMM_INTEGER
+#define GEMM_STREAM_PARTS 0 /* exact in any order */
+#else
+#define GEMM_STREAM_PARTS 1
+#endif
 #include "gemm_stream_parts.h"
 
 /* Adds the products of `rows` rows of A and `depth` rows of B to C, from column 0 on; both numbers
@@ -36,11 +40,14 @@ GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gem
       *to = sum;
     }
   }
-  for (; j < columns; j++) {
+  for (; j < columns; j++) { /* with the rounding of the vectors */
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
-      for (int p = 0; p < depth; p++) c[i * c_row + j] += left[i][p][0] * b[p * b_k + j];
+      for (int p = 0; p < depth; p++) {
+        const gemm_vector right = {b[p * b_k + j]}, sum = {c[i * c_row + j]};
+        c[i * c_row + j] = GEMM_MULTIPLY_ADD(left[i][p], right, sum)[0];
+      }
     }
   }
 }
@@ -60,8 +67,18 @@ GEMM_INLINE void gemm_stream_depth(const int rows, const cpu_gemm_block *block, 
     gemm_stream_rows(rows, 1, block, a + p * block->a_k, b + p * block->b_k, to, columns, ahead);
 }
 
+#if GEMM_STREAM_PARTS
+#include "gemm_stream_turned.h"
+#endif
+
 static void gemm_stream(const cpu_gemm_block *block) {
-  enum { CLOSE = 16 << 10, DEPTH = 4, LEAST_WIDTH = 256 };
+#if GEMM_STREAM_PARTS
+  if (block->b_k == 1 && block->b_column != 1) {
+    gemm_stream_turned(block);
+    return;
+  }
+#endif
+  enum { CLOSE = 16 << 10, DEPTH = 4, LEAST_WIDTH = 1024 / sizeof(GEMM_ELEMENT) };
   GEMM_ELEMENT sums[GEMM_PART_SUMS / sizeof(GEMM_ELEMENT)]
       __attribute__((aligned(GEMM_VECTOR_BYTES)));
   const int64_t wanted = CLOSE / (block->m * (int64_t)sizeof(GEMM_ELEMENT));

@@ -10,7 +10,7 @@
 enum { GEMM_PART_SUMS = GEMM_STREAM_PARTS ? 16 << 10 : sizeof(GEMM_ELEMENT) }; /* bytes */
 
 GEMM_INLINE bool gemm_stream_apart(const cpu_gemm_block *block, int64_t columns) {
-  return GEMM_STREAM_PARTS && block->accumulate &&
+  return GEMM_STREAM_PARTS && block->accumulate && !block->continues &&
          (uint64_t)(block->m * columns) * sizeof(GEMM_ELEMENT) <= GEMM_PART_SUMS;
 }
 

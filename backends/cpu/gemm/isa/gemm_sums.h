@@ -7,8 +7,9 @@
 
 typedef gemm_vector gemm_sums[GEMM_ROWS][GEMM_MAX_VECTORS];
 
-/* Parts of k of GEMM_PART elements are summed separately if GEMM_FOLDS is 1. */
-enum { GEMM_PART = 256, GEMM_WHOLE = GEMM_PART + GEMM_PART / 2 /* not worth a second part */ };
+/* Parts of k of GEMM_PART elements are summed separately if GEMM_FOLDS is 1 and k is longer than
+ * GEMM_WHOLE. */
+enum { GEMM_PART = CPU_GEMM_PART, GEMM_WHOLE = CPU_GEMM_WHOLE };
 
 /* The length of k in all runs. */
 GEMM_INLINE int64_t gemm_length(const cpu_gemm_block *block) {

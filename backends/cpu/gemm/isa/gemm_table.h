@@ -45,6 +45,10 @@ typedef struct cpu_gemm_requantize {
 /* The most rows that `stream` multiplies in types with words. */
 #define CPU_GEMM_STREAMED 4
 
+/* Elements of k that types with `folds` sum separately, and the longest k that is one part: a short
+ * second part does not pay. */
+enum { CPU_GEMM_PART = 256, CPU_GEMM_WHOLE = CPU_GEMM_PART + CPU_GEMM_PART / 2 };
+
 /* Memory needed after a product: `count` runs of `lines` cache lines. */
 typedef struct cpu_gemm_lines {
   const void *at;
@@ -63,11 +67,12 @@ typedef struct cpu_gemm_block {
                         * `a_run` apart, B's lines are packed without gaps. 0 means 1 */
   bool slivers;        /* multiply: A was packed by pack_slivers; a_row and a_k are ignored */
   const void *b;
-  int64_t b_k;      /* multiply, stream: from one k to the next; columns are contiguous */
-  int64_t b_column; /* multiply: from one panel of columns to the next; dot: between columns */
+  int64_t b_k; /* multiply, stream: from one k to the next; columns are contiguous */
+  int64_t
+      b_column; /* multiply: from one panel of columns to the next; dot, stream: between columns */
   void *c;
   int64_t c_row;
-  bool accumulate;
+  bool accumulate, continues; /* continues: stream adds to the sums of a part that C already has */
   /* multiply of one panel, A contiguous along k, types of at most CPU_GEMM_FORESEEN rows: the start
    * of each row of A, in elements after a; a_row is then 0. Or NULL. */
   const int64_t *a_rows;
@@ -103,6 +108,7 @@ typedef struct cpu_gemm_type {
    * multiply, sum, pack_words and pack_rows; bf16 also has dot and stream. Words of A need not be
    * aligned; the terms of an A without slivers are 0. */
   int32_t group, terms;
+  bool folds;             /* multiply sums parts of k separately, and adds their sums in order */
   compute_dtype finishes; /* multiply accepts block->finish, with addends and results of this type.
                            * COMPUTE_DTYPE_NONE: it does not */
   bool requantizes;       /* multiply accepts block->requantize */
@@ -121,9 +127,10 @@ typedef struct cpu_gemm_type {
    * rows, which do not repay packing B. */
   void (*dot)(const cpu_gemm_block *block);
 
-  /* The same for few rows and a large B, which is read once, in the order of its rows. Types with
-   * words read B in place for up to CPU_GEMM_STREAMED rows, with A contiguous along k
-   * (block->elements as for dot). */
+  /* The same for few rows and a large B, which is read once, in the order of its rows or, with
+   * b_k = 1, of its columns. k is one part: a call sums it in order, and then adds it to C. Types
+   * with words read B in place for up to CPU_GEMM_STREAMED rows, with A contiguous along k
+   * (block->elements as for dot). NULL: the type's multiply rounds in another order. */
   void (*stream)(const cpu_gemm_block *block);
 
   /* Converts outer × inner elements into rows of `inner` elements, `row` apart. With words, an

@@ -18,6 +18,8 @@ GEMM_INLINE float gemm_dot_rest(const cpu_gemm_block *block, const float *a,
 
 #include "gemm_dot.h"
 #include "gemm_pack_words.h"
+#ifndef GEMM_AMX
 #include "gemm_stream_bf16.h"
+#endif
 
 #endif

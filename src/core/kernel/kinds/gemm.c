@@ -9,7 +9,8 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank < 2) return descriptor_refuse(why, "GEMM needs two dimensions");
   if (a->k < 0) return descriptor_refuse(why, "k is negative");
   return descriptor_check_axis(a->k, why) &&
-         descriptor_check_product(d, "GEMM", a->precision, COMPUTE_PRECISION_TF32, why);
+         descriptor_check_product(d, "GEMM", a->precision,
+                                  COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_REPRODUCIBLE, why);
 }
 
 static void normalize(const compute_kernel_descriptor *d, void *attributes) {

@@ -55,6 +55,7 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   n->block = a->block;
   n->bits = a->bits;
   n->zeros = a->zeros;
+  n->reproducible = a->reproducible;
 }
 
 static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {

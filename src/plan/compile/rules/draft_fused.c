@@ -394,6 +394,7 @@ static void draft_gemm(const lowering *l, const cluster *c, kernel_draft *d) {
   d->descriptor.accumulate = dtype_compute_type(a->dtype);
   compute_gemm_attributes *product = draft_attributes(d, sizeof *product);
   if (d->descriptor.accumulate == COMPUTE_F32) product->precision = l->product;
+  if (l->reproducible) product->precision |= COMPUTE_PRECISION_REPRODUCIBLE;
   product->k = a->shape.size[a->shape.rank - 1];
   add_matrix(l, d, anchor->inputs[0], map.rank);
   add_matrix(l, d, anchor->inputs[1], map.rank);
@@ -409,8 +410,9 @@ static void draft_quantized_gemm(const lowering *l, const cluster *c, kernel_dra
   const dimension_map map = draft_identity(anchor->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_QUANTIZED_GEMM, anchor->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(l->r->nodes[anchor->inputs[0]].dtype);
-  memcpy(draft_attributes(d, sizeof(compute_quantized_gemm_attributes)), anchor->constant,
-         sizeof(compute_quantized_gemm_attributes));
+  compute_quantized_gemm_attributes *product = draft_attributes(d, sizeof *product);
+  memcpy(product, anchor->constant, sizeof *product);
+  product->reproducible = l->reproducible;
   for (uint32_t i = 0; i < anchor->input_count; i++) add_matrix(l, d, anchor->inputs[i], map.rank);
   draft_body(l, c, d, anchor->input_count, 1, &map);
   merge_batches(d, anchor->input_count);
