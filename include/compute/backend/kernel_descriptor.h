@@ -74,7 +74,8 @@ typedef struct compute_program {
   KIND(RECURRENT, 16, recurrent)                                                                   \
   KIND(QUANTIZED_GEMM, 17, quantized_gemm)                                                         \
   KIND(BINCOUNT, 18, bincount)                                                                     \
-  KIND(FOURIER, 19, fourier)
+  KIND(FOURIER, 19, fourier)                                                                       \
+  KIND(LINALG, 20, linalg)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -288,6 +289,27 @@ typedef struct compute_fourier_attributes {
   bool halved;
 } compute_fourier_attributes;
 
+typedef enum compute_linalg_function {
+  COMPUTE_LINALG_CHOLESKY = 0,   /**< L [n, n], zero above the diagonal: A = L Lᵀ */
+  COMPUTE_LINALG_TRIANGULAR = 1, /**< X [n, right]: A X = B with triangular A */
+  COMPUTE_LINALG_LU = 2, /**< L below the diagonal of U [m, n], the row of A that each row was [m],
+                          * and the sign of that permutation */
+  COMPUTE_LINALG_SOLVE = 3 /**< X [n, right]: A X = B */
+} compute_linalg_function;
+
+enum {
+  COMPUTE_LINALG_UPPER = 1,        /**< TRIANGULAR: the upper triangle; otherwise the lower one */
+  COMPUTE_LINALG_UNIT_DIAGONAL = 2 /**< TRIANGULAR: the diagonal counts as ones */
+};
+
+/** Dense linear algebra on matrices A [rows, columns], alone or with B [rows, right]. */
+typedef struct compute_linalg_attributes {
+  compute_linalg_function function;
+  uint32_t flags;
+  int64_t rows, columns; /**< 0 … 2^24 */
+  int64_t right;         /**< TRIANGULAR, SOLVE: columns of B, 0 … 2^31; otherwise 0 */
+} compute_linalg_attributes;
+
 /** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs. Returns when it is done,
@@ -410,6 +432,15 @@ typedef struct compute_call_attributes {
  *         inputs[0] has strides over (batch…, point, part). All in `accumulate`, F32 or F64. One
  *         output. No programs.
  *
+ * LINALG  The space is (batch…, 1, results). inputs[0], A, has strides over (batch…, row, column),
+ *         and so has inputs[1], B, of functions that have one. The results of a matrix are those
+ *         that the function lists, each in row-major order, then its status: 0; −1 if A is not
+ *         finite; i if the leading minor i is not positive (CHOLESKY), if the diagonal element i is
+ *         0 (TRIANGULAR), or the pivot i (LU, SOLVE), counted from 1. If it is not 0, the other
+ *         results are NaN; with a status above 0, LU's factors are as they are. CHOLESKY and
+ *         TRIANGULAR read one triangle. All in `accumulate`, F32 or F64. One output. The bits of a
+ *         matrix do not depend on the batch. No programs.
+ *
  * CALL    The attributes have the function to call, and the number of elements of each operand.
  *         All operands are dense. The space has one dimension, with the size of the largest
  *         output; the strides are ignored. Only a device that computes in host memory can run it.
@@ -520,6 +551,28 @@ compute_bincount_of(const compute_kernel_descriptor *descriptor) {
 static inline const compute_fourier_attributes *
 compute_fourier_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_fourier_attributes *)descriptor->attributes;
+}
+
+static inline const compute_linalg_attributes *
+compute_linalg_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_linalg_attributes *)descriptor->attributes;
+}
+
+/** True if the function has an inputs[1]. */
+static inline bool compute_linalg_has_right(const compute_linalg_attributes *attributes) {
+  return attributes->function == COMPUTE_LINALG_TRIANGULAR ||
+         attributes->function == COMPUTE_LINALG_SOLVE;
+}
+
+/** Results of a matrix, with its status. */
+static inline int64_t compute_linalg_results(const compute_linalg_attributes *attributes) {
+  const int64_t m = attributes->rows, n = attributes->columns;
+  switch (attributes->function) {
+  case COMPUTE_LINALG_LU: return m * n + m + 2;
+  case COMPUTE_LINALG_TRIANGULAR:
+  case COMPUTE_LINALG_SOLVE: return n * attributes->right + 1;
+  default: return m * n + 1;
+  }
 }
 
 static inline const compute_call_attributes *

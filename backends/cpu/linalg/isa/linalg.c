@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* Loops for LINALG, once per instruction set (core/isa.h) and element type; linalg_table.h defines
+ * each loop.
+ *
+ * The algorithms are in the headers below. They are compiled twice: for numbers that are packs, one
+ * matrix in each lane, and for single elements. */
+#include "linalg_table.h"
+
+#include "program/isa/madd.h"
+
+#define NOT_A_NUMBER ((ELEMENT)__builtin_nan(""))
+#if defined(CPU_VARIANT_F32)
+#define ROOT_OF(x) __builtin_sqrtf(x)
+#else
+#define ROOT_OF(x) __builtin_sqrt(x)
+#endif
+
+/* ---- Lanes ----------------------------------------------------------------------------------- */
+
+#define FORM(name) CPU_PASTE(lanes, name)
+#define VALUE      pack
+#define TEST       pack_mask
+enum { lanes_WIDTH = pack_lanes, lanes_UNIT = 1 };
+
+ALWAYS_INLINE pack lanes_all(ELEMENT x) {
+  return pack_all(x);
+}
+ALWAYS_INLINE pack lanes_pick(pack_mask test, pack yes, pack no) {
+#if defined(__SSE2__) && !defined(__AVX2__)
+  __asm__("" : "+x"(test)); /* gcc 12 fails where it sees that this is a choice */
+#endif
+  return (pack)((pack_mask)no ^ (((pack_mask)no ^ (pack_mask)yes) & test));
+}
+ALWAYS_INLINE pack_mask lanes_not(pack_mask test) {
+  return ~test;
+}
+ALWAYS_INLINE pack lanes_root(pack x) {
+  for (int j = 0; j < pack_lanes; j++) x[j] = ROOT_OF(x[j]);
+  return x;
+}
+ALWAYS_INLINE pack lanes_get(const pack *x) {
+  return *x;
+}
+ALWAYS_INLINE void lanes_put(pack *to, pack x) {
+  *to = x;
+}
+ALWAYS_INLINE pack lanes_repeat(pack x) {
+  return x;
+}
+ALWAYS_INLINE pack lanes_nmadd(pack a, pack b, pack c) {
+  return NMADD(a, b, c);
+}
+
+#include "linalg_steps.h"
+#include "linalg_run.h"
+
+#undef FORM
+#undef VALUE
+#undef TEST
+
+/* ---- One matrix ------------------------------------------------------------------------------ */
+
+#define FORM(name) CPU_PASTE(line, name)
+#define VALUE      ELEMENT
+#define TEST       MASK
+enum { line_WIDTH = 1, line_UNIT = pack_lanes };
+
+ALWAYS_INLINE ELEMENT line_all(ELEMENT x) {
+  return x;
+}
+ALWAYS_INLINE ELEMENT line_pick(MASK test, ELEMENT yes, ELEMENT no) {
+  return test ? yes : no;
+}
+ALWAYS_INLINE MASK line_not(MASK test) {
+  return !test;
+}
+ALWAYS_INLINE ELEMENT line_root(ELEMENT x) {
+  return ROOT_OF(x);
+}
+ALWAYS_INLINE pack line_get(const ELEMENT *x) {
+  return pack_load(x);
+}
+ALWAYS_INLINE void line_put(ELEMENT *to, pack x) {
+  pack_store(to, x);
+}
+ALWAYS_INLINE pack line_repeat(ELEMENT x) {
+  return pack_all(x);
+}
+ALWAYS_INLINE ELEMENT line_nmadd(ELEMENT a, ELEMENT b, ELEMENT c) {
+  return ONE_MADD(-a, b, c);
+}
+
+#include "linalg_steps.h"
+#include "linalg_run.h"
+
+const cpu_linalg_loops CPU_VARIANT_SYMBOL(cpu_linalg) = {.lanes = pack_lanes,
+                                                         .numbers = line_numbers,
+                                                         .together = lanes_run,
+                                                         .alone = line_run};
