@@ -45,8 +45,7 @@ static void group_task(void *argument, int64_t task, int32_t worker) {
   const int64_t first = task * kernel->groups / kernel->tasks;
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
   cpu_walk walk;
-  if (first < end)
-    cpu_walk_start(&kernel->batch, kernel->batch.rank, first * kernel->width, &walk);
+  if (first < end) cpu_walk_start(&kernel->batch, kernel->batch.rank, first * kernel->width, &walk);
   for (int64_t g = first; g < end; g++) {
     cpu_linalg_matrices m = {
         .count = (int32_t)cpu_min(kernel->width, kernel->matrices - g * kernel->width)};
@@ -81,7 +80,8 @@ static void choose_tasks(linalg_kernel *kernel) {
   const cpu_linalg_problem *p = &kernel->problem;
   const int64_t threads = kernel->head.device->threads;
   const int64_t numbers = kernel->loops->numbers(p) + 64;
-  kernel->together = p->rows <= MOST_TOGETHER && p->columns <= MOST_TOGETHER;
+  kernel->together =
+      p->rows <= MOST_TOGETHER && p->columns <= MOST_TOGETHER && p->function != COMPUTE_LINALG_EIG;
   kernel->width = kernel->together ? kernel->loops->lanes : 1;
   kernel->groups = cpu_divide_up(kernel->matrices, kernel->width);
   int64_t total;

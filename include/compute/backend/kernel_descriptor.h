@@ -294,12 +294,22 @@ typedef enum compute_linalg_function {
   COMPUTE_LINALG_TRIANGULAR = 1, /**< X [n, right]: A X = B with triangular A */
   COMPUTE_LINALG_LU = 2, /**< L below the diagonal of U [m, n], the row of A that each row was [m],
                           * and the sign of that permutation */
-  COMPUTE_LINALG_SOLVE = 3 /**< X [n, right]: A X = B */
+  COMPUTE_LINALG_SOLVE = 3, /**< X [n, right]: A X = B */
+  COMPUTE_LINALG_QR = 4, /**< Q [m, k] and R [k, n] with k = min(m, n), or m with FULL: A = Q R. R's
+                          * diagonal is not negative */
+  COMPUTE_LINALG_EIGH = 5, /**< the eigenvalues [n] of symmetric A, ascending; with VECTORS also V
+                            * [n, n], whose columns are the vectors */
+  COMPUTE_LINALG_SVD = 6, /**< the singular values [k], descending, k = min(m, n); with VECTORS also
+                           * U [m, k] and Vᵀ [k, n], with FULL [m, m] and [n, n]: A = U S Vᵀ */
+  COMPUTE_LINALG_EIG = 7, /**< the eigenvalues [n, 2], complex; with VECTORS also V [n, n, 2] */
+  COMPUTE_LINALG_EXPM = 8 /**< e^A [n, n] */
 } compute_linalg_function;
 
 enum {
-  COMPUTE_LINALG_UPPER = 1,        /**< TRIANGULAR: the upper triangle; otherwise the lower one */
-  COMPUTE_LINALG_UNIT_DIAGONAL = 2 /**< TRIANGULAR: the diagonal counts as ones */
+  COMPUTE_LINALG_UPPER = 1,         /**< TRIANGULAR: the upper triangle; otherwise the lower one */
+  COMPUTE_LINALG_UNIT_DIAGONAL = 2, /**< TRIANGULAR: the diagonal counts as ones */
+  COMPUTE_LINALG_VECTORS = 4,       /**< EIGH, SVD, EIG */
+  COMPUTE_LINALG_FULL = 8           /**< QR, SVD */
 };
 
 /** Dense linear algebra on matrices A [rows, columns], alone or with B [rows, right]. */
@@ -436,9 +446,10 @@ typedef struct compute_call_attributes {
  *         and so has inputs[1], B, of functions that have one. The results of a matrix are those
  *         that the function lists, each in row-major order, then its status: 0; −1 if A is not
  *         finite; i if the leading minor i is not positive (CHOLESKY), if the diagonal element i is
- *         0 (TRIANGULAR), or the pivot i (LU, SOLVE), counted from 1. If it is not 0, the other
- *         results are NaN; with a status above 0, LU's factors are as they are. CHOLESKY and
- *         TRIANGULAR read one triangle. All in `accumulate`, F32 or F64. One output. The bits of a
+ *         0 (TRIANGULAR), or the pivot i (LU, SOLVE), counted from 1; above 0 if EIGH, SVD or EIG
+ *         do not converge. If it is not 0, the other results are NaN. LU is different: a status
+ *         above 0 leaves all, and −1 the permutation, which is then none. CHOLESKY, TRIANGULAR and
+ *         EIGH read one triangle, EIGH the lower one. All in `accumulate`, F32 or F64. One output. The bits of a
  *         matrix do not depend on the batch. No programs.
  *
  * CALL    The attributes have the function to call, and the number of elements of each operand.
@@ -566,8 +577,15 @@ static inline bool compute_linalg_has_right(const compute_linalg_attributes *att
 
 /** Results of a matrix, with its status. */
 static inline int64_t compute_linalg_results(const compute_linalg_attributes *attributes) {
-  const int64_t m = attributes->rows, n = attributes->columns;
+  const int64_t m = attributes->rows, n = attributes->columns, least = m < n ? m : n;
+  const bool full = attributes->flags & COMPUTE_LINALG_FULL;
+  const bool vectors = attributes->flags & COMPUTE_LINALG_VECTORS;
   switch (attributes->function) {
+  case COMPUTE_LINALG_QR: return (full ? m : least) * (m + n) + 1;
+  case COMPUTE_LINALG_EIGH: return n + (vectors ? n * n : 0) + 1;
+  case COMPUTE_LINALG_SVD:
+    return least + (!vectors ? 0 : full ? m * m + n * n : least * (m + n)) + 1;
+  case COMPUTE_LINALG_EIG: return 2 * (n + (vectors ? n * n : 0)) + 1;
   case COMPUTE_LINALG_LU: return m * n + m + 2;
   case COMPUTE_LINALG_TRIANGULAR:
   case COMPUTE_LINALG_SOLVE: return n * attributes->right + 1;

@@ -50,23 +50,38 @@ compute_node linalg_diagonal(compute_graph *graph, compute_node x) {
   return compute_slice(graph, compute_reshape(graph, x, flat), axis, 0, n, n + 1);
 }
 
-compute_node linalg_identity(compute_graph *graph, compute_dtype dtype, int64_t n) {
+static compute_node on_diagonal(compute_graph *graph, int64_t n) {
   const compute_node row = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(n, 1), 0);
   const compute_node column = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(1, n), 1);
-  return compute_cast(graph, compute_equal(graph, row, column), dtype);
+  return compute_equal(graph, row, column);
+}
+
+compute_node linalg_identity(compute_graph *graph, compute_dtype dtype, int64_t n) {
+  return compute_cast(graph, on_diagonal(graph, n), dtype);
+}
+
+static compute_node widen(compute_graph *graph, compute_node x, bool row) {
+  const compute_shape shape = compute_node_shape(graph, x);
+  const int64_t n = shape_at(shape, shape.rank - 1);
+  compute_shape wide = batch_with(shape, 1, 2);
+  shape_set(&wide, wide.rank - 2, row ? 1 : n);
+  shape_set(&wide, wide.rank - 1, row ? n : 1);
+  return compute_reshape(graph, x, wide);
+}
+
+compute_node linalg_as_row(compute_graph *graph, compute_node x) {
+  return widen(graph, x, true);
+}
+
+compute_node linalg_as_column(compute_graph *graph, compute_node x) {
+  return widen(graph, x, false);
 }
 
 compute_node linalg_spread(compute_graph *graph, compute_node diagonal) {
   const compute_shape shape = compute_node_shape(graph, diagonal);
-  const int64_t n = shape_at(shape, shape.rank - 1);
-  compute_shape wide = batch_with(shape, 1, 2);
-  shape_set(&wide, wide.rank - 2, 1);
-  shape_set(&wide, wide.rank - 1, n);
   const compute_dtype dtype = compute_node_dtype(graph, diagonal);
-  const compute_node row = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(n, 1), 0);
-  const compute_node column = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(1, n), 1);
-  return compute_select(graph, compute_equal(graph, row, column),
-                        compute_reshape(graph, diagonal, wide), compute_scalar(graph, dtype, 0));
+  const compute_node on = on_diagonal(graph, shape_at(shape, shape.rank - 1));
+  return compute_select(graph, on, linalg_as_row(graph, diagonal), compute_scalar(graph, dtype, 0));
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
@@ -80,7 +95,8 @@ compute_node linalg_node(compute_graph *graph, const char *operation,
   graph_node node = {.op = OP_linalg, .dtype = build_at(graph, inputs[0])->dtype};
   const compute_shape batch = batch_of(build_at(graph, inputs[0])->shape);
   node.shape = batch;
-  if (has_right && !shape_broadcast(batch, batch_of(build_at(graph, inputs[1])->shape), &node.shape))
+  if (has_right &&
+      !shape_broadcast(batch, batch_of(build_at(graph, inputs[1])->shape), &node.shape))
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "the batches do not broadcast");
   node.shape.rank++;
   shape_set(&node.shape, node.shape.rank - 1, compute_linalg_results(a));
@@ -124,16 +140,7 @@ compute_node linalg_status(compute_graph *graph, compute_node packed) {
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* The operands of one call, in the dtype that the kind computes in. */
-typedef struct call {
-  compute_graph *graph;
-  const char *operation;
-  compute_node a, b;
-  compute_dtype dtype; /* of the caller */
-  bool vector;         /* b was a vector */
-} call;
-
-static bool check_matrix(call *c, const char *name, compute_shape shape, bool square) {
+static bool check_matrix(linalg_call *c, const char *name, compute_shape shape, bool square) {
   char text[BUILD_TEXT];
   if (shape.rank < 2)
     return graph_refuse(c->graph, COMPUTE_ERROR_SHAPE, c->operation,
@@ -151,19 +158,19 @@ static bool check_matrix(call *c, const char *name, compute_shape shape, bool sq
   return true;
 }
 
-static compute_node to_work(call *c, compute_node x) {
+compute_node linalg_to_work(linalg_call *c, compute_node x) {
   const compute_dtype work = dtype_compute_type(c->dtype);
   return work == c->dtype ? x : compute_cast(c->graph, x, work);
 }
 
-static compute_node from_work(call *c, compute_node x) {
+compute_node linalg_from_work(linalg_call *c, compute_node x) {
   return compute_node_dtype(c->graph, x) == c->dtype ? x : compute_cast(c->graph, x, c->dtype);
 }
 
-static bool begin(call *c, compute_graph *graph, const char *operation, compute_node a,
+bool linalg_begin(linalg_call *c, compute_graph *graph, const char *operation, compute_node a,
                   bool square) {
   uint32_t input;
-  *c = (call){.graph = graph, .operation = operation};
+  *c = (linalg_call){.graph = graph, .operation = operation};
   if (!build_operands(graph, operation, &a, 1, &input)) return false;
   c->dtype = build_at(graph, input)->dtype;
   if (!build_domain(graph, operation, DOMAIN_FLOAT, c->dtype) ||
@@ -172,12 +179,12 @@ static bool begin(call *c, compute_graph *graph, const char *operation, compute_
   const compute_shape shape = build_at(graph, input)->shape;
   if (!square && !kernel_linalg_takes(0, shape_at(shape, shape.rank - 1), 0))
     return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "a has more than 2^24 columns");
-  c->a = to_work(c, a);
+  c->a = linalg_to_work(c, a);
   return !graph->status;
 }
 
-static bool begin_pair(call *c, compute_graph *graph, const char *operation, compute_node a,
-                       compute_node b) {
+bool linalg_begin_pair(linalg_call *c, compute_graph *graph, const char *operation, compute_node a,
+                       compute_node b, bool square) {
   const compute_node operands[] = {a, b};
   uint32_t inputs[2];
   char left[BUILD_TEXT], right[BUILD_TEXT];
@@ -186,7 +193,7 @@ static bool begin_pair(call *c, compute_graph *graph, const char *operation, com
                         build_at(graph, inputs[1])->dtype))
     return false;
   compute_shape shape = build_at(graph, inputs[1])->shape;
-  if (!begin(c, graph, operation, a, true)) return false;
+  if (!linalg_begin(c, graph, operation, a, square)) return false;
   c->vector = shape.rank == 1;
   if (c->vector) {
     shape = COMPUTE_SHAPE(shape_at(shape, 0), 1);
@@ -194,8 +201,9 @@ static bool begin_pair(call *c, compute_graph *graph, const char *operation, com
   }
   const compute_shape of_a = compute_node_shape(graph, a);
   if (!check_matrix(c, "b", shape, false)) return false;
-  if (shape_at(shape, shape.rank - 2) != shape_at(of_a, of_a.rank - 1))
-    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "a is %s, b is %s: their rows differ",
+  if (shape_at(shape, shape.rank - 2) != shape_at(of_a, of_a.rank - 2))
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "a is %s, b is %s: their rows differ",
                         compute_shape_text(of_a, left, sizeof left),
                         compute_shape_text(shape, right, sizeof right));
   compute_shape all;
@@ -204,66 +212,65 @@ static bool begin_pair(call *c, compute_graph *graph, const char *operation, com
                         "a is %s, b is %s: their batches do not broadcast",
                         compute_shape_text(of_a, left, sizeof left),
                         compute_shape_text(shape, right, sizeof right));
-  c->b = to_work(c, b);
+  c->b = linalg_to_work(c, b);
   return !graph->status;
 }
 
 /* The node of a function of c->a, and of c->b if it is given. */
-static compute_node apply(call *c, compute_linalg_function function, uint32_t flags) {
-  const compute_linalg_attributes a = {
-      .function = function,
-      .flags = flags,
-      .rows = linalg_rows(c->graph, c->a),
-      .columns = linalg_columns(c->graph, c->a),
-      .right = network_given(c->b) ? linalg_columns(c->graph, c->b) : 0};
+compute_node linalg_apply(linalg_call *c, compute_linalg_function function, uint32_t flags) {
+  const compute_linalg_attributes a = {.function = function,
+                                       .flags = flags,
+                                       .rows = linalg_rows(c->graph, c->a),
+                                       .columns = linalg_columns(c->graph, c->a),
+                                       .right = network_given(c->b) ? linalg_columns(c->graph, c->b)
+                                                                    : 0};
   return linalg_node(c->graph, c->operation, &a, c->a, c->b);
 }
 
 /* Gives the caller further results, or {0} after an error, and returns the first. */
-static compute_node finish(call *c, compute_node packed, compute_node result, compute_node *status) {
+compute_node linalg_finish(linalg_call *c, compute_node packed, compute_node result,
+                           compute_node *status) {
   if (status) *status = linalg_status(c->graph, packed);
-  result = from_work(c, result);
+  result = linalg_from_work(c, result);
   if (!c->graph->status) return result;
   if (status) *status = BUILD_NONE;
   return BUILD_NONE;
 }
 
-/* ---- Builders -------------------------------------------------------------------------------- */
-
-static compute_node fail_with(compute_node *status) {
-  if (status) *status = BUILD_NONE;
-  return BUILD_NONE;
+compute_node linalg_as_given(linalg_call *c, compute_node x) {
+  if (!c->vector) return x;
+  compute_shape shape = compute_node_shape(c->graph, x);
+  shape_set(&shape, shape.rank - 1, 0);
+  shape.rank--;
+  return compute_reshape(c->graph, x, shape);
 }
+
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 compute_node compute_cholesky(compute_graph *graph, compute_node a, compute_node *status) {
   BUILD_ALL_OR_NOTHING(graph);
-  call c;
-  if (!begin(&c, graph, "cholesky", a, true)) return fail_with(status);
-  const compute_node packed = apply(&c, COMPUTE_LINALG_CHOLESKY, 0);
+  linalg_call c;
+  if (!linalg_begin(&c, graph, "cholesky", a, true)) return linalg_none(status);
+  const compute_node packed = linalg_apply(&c, COMPUTE_LINALG_CHOLESKY, 0);
   const int64_t n = linalg_rows(graph, c.a);
-  return finish(&c, packed, linalg_take(graph, packed, 0, n, n), status);
+  return linalg_finish(&c, packed, linalg_take(graph, packed, 0, n, n), status);
 }
 
-static compute_node solved(call *c, compute_linalg_function function, uint32_t flags,
+static compute_node solved(linalg_call *c, compute_linalg_function function, uint32_t flags,
                            compute_node *status) {
   compute_graph *graph = c->graph;
-  const compute_node packed = apply(c, function, flags);
-  compute_node x = linalg_take(graph, packed, 0, linalg_columns(graph, c->a),
-                               linalg_columns(graph, c->b));
-  if (c->vector) {
-    compute_shape shape = compute_node_shape(graph, x);
-    shape_set(&shape, shape.rank - 1, 0);
-    shape.rank--;
-    x = compute_reshape(graph, x, shape);
-  }
-  return finish(c, packed, x, status);
+  const compute_node packed = linalg_apply(c, function, flags);
+  compute_node x =
+      linalg_take(graph, packed, 0, linalg_columns(graph, c->a), linalg_columns(graph, c->b));
+  x = linalg_as_given(c, x);
+  return linalg_finish(c, packed, x, status);
 }
 
 compute_node compute_solve_triangular(compute_graph *graph, compute_node a, compute_node b,
                                       bool upper, bool unit_diagonal, compute_node *status) {
   BUILD_ALL_OR_NOTHING(graph);
-  call c;
-  if (!begin_pair(&c, graph, "solve_triangular", a, b)) return fail_with(status);
+  linalg_call c;
+  if (!linalg_begin_pair(&c, graph, "solve_triangular", a, b, true)) return linalg_none(status);
   return solved(&c, COMPUTE_LINALG_TRIANGULAR,
                 (upper ? COMPUTE_LINALG_UPPER : 0u) |
                     (unit_diagonal ? COMPUTE_LINALG_UNIT_DIAGONAL : 0u),
@@ -273,15 +280,15 @@ compute_node compute_solve_triangular(compute_graph *graph, compute_node a, comp
 compute_node compute_solve(compute_graph *graph, compute_node a, compute_node b,
                            compute_node *status) {
   BUILD_ALL_OR_NOTHING(graph);
-  call c;
-  if (!begin_pair(&c, graph, "solve", a, b)) return fail_with(status);
+  linalg_call c;
+  if (!linalg_begin_pair(&c, graph, "solve", a, b, true)) return linalg_none(status);
   return solved(&c, COMPUTE_LINALG_SOLVE, 0, status);
 }
 
 compute_node compute_inverse(compute_graph *graph, compute_node a, compute_node *status) {
   BUILD_ALL_OR_NOTHING(graph);
-  call c;
-  if (!begin(&c, graph, "inverse", a, true)) return fail_with(status);
+  linalg_call c;
+  if (!linalg_begin(&c, graph, "inverse", a, true)) return linalg_none(status);
   c.b = linalg_identity(graph, compute_node_dtype(graph, c.a), linalg_rows(graph, c.a));
   return solved(&c, COMPUTE_LINALG_SOLVE, 0, status);
 }
@@ -289,16 +296,16 @@ compute_node compute_inverse(compute_graph *graph, compute_node a, compute_node 
 compute_node compute_lu(compute_graph *graph, compute_node a, compute_node *permutation,
                         compute_node *status) {
   BUILD_ALL_OR_NOTHING(graph);
-  call c;
+  linalg_call c;
   if (permutation) *permutation = BUILD_NONE;
-  if (!begin(&c, graph, "lu", a, false)) return fail_with(status);
-  const compute_node packed = apply(&c, COMPUTE_LINALG_LU, 0);
+  if (!linalg_begin(&c, graph, "lu", a, false)) return linalg_none(status);
+  const compute_node packed = linalg_apply(&c, COMPUTE_LINALG_LU, 0);
   const int64_t m = linalg_rows(graph, c.a), n = linalg_columns(graph, c.a);
   compute_node order = BUILD_NONE;
   if (permutation)
     order = compute_cast(graph, linalg_take_vector(graph, packed, m * n, m), COMPUTE_I32);
   const compute_node result =
-      finish(&c, packed, linalg_take(graph, packed, 0, m, n), status);
+      linalg_finish(&c, packed, linalg_take(graph, packed, 0, m, n), status);
   if (permutation && !graph->status) *permutation = order;
   return result;
 }
@@ -306,8 +313,8 @@ compute_node compute_lu(compute_graph *graph, compute_node a, compute_node *perm
 /* ---- Determinants ---------------------------------------------------------------------------- */
 
 /* The pivots [..., n] and the sign of the permutation [...]. */
-static bool find_pivots(call *c, compute_node *pivots, compute_node *sign) {
-  const compute_node packed = apply(c, COMPUTE_LINALG_LU, 0);
+static bool find_pivots(linalg_call *c, compute_node *pivots, compute_node *sign) {
+  const compute_node packed = linalg_apply(c, COMPUTE_LINALG_LU, 0);
   const int64_t n = linalg_rows(c->graph, c->a);
   const int32_t axis = compute_node_shape(c->graph, packed).rank - 1;
   *pivots = compute_slice(c->graph, packed, axis, 0, n, n + 1);
@@ -317,20 +324,20 @@ static bool find_pivots(call *c, compute_node *pivots, compute_node *sign) {
 
 compute_node compute_determinant(compute_graph *graph, compute_node a) {
   BUILD_ALL_OR_NOTHING(graph);
-  call c;
+  linalg_call c;
   compute_node pivots, sign;
-  if (!begin(&c, graph, "determinant", a, true) || !find_pivots(&c, &pivots, &sign))
+  if (!linalg_begin(&c, graph, "determinant", a, true) || !find_pivots(&c, &pivots, &sign))
     return BUILD_NONE;
   const compute_node product = compute_prod(graph, pivots, COMPUTE_AXES(-1), false);
-  return finish(&c, product, compute_mul(graph, sign, product), NULL);
+  return linalg_finish(&c, product, compute_mul(graph, sign, product), NULL);
 }
 
 compute_node compute_log_determinant(compute_graph *graph, compute_node a, compute_node *sign) {
   BUILD_ALL_OR_NOTHING(graph);
-  call c;
+  linalg_call c;
   compute_node pivots, parity;
   if (sign) *sign = BUILD_NONE;
-  if (!begin(&c, graph, "log_determinant", a, true) || !find_pivots(&c, &pivots, &parity))
+  if (!linalg_begin(&c, graph, "log_determinant", a, true) || !find_pivots(&c, &pivots, &parity))
     return BUILD_NONE;
   const compute_node logs = compute_log(graph, compute_abs(graph, pivots));
   const compute_node result = compute_sum(graph, logs, COMPUTE_AXES(-1), false);
@@ -338,9 +345,9 @@ compute_node compute_log_determinant(compute_graph *graph, compute_node a, compu
   if (sign) {
     const compute_node product =
         compute_prod(graph, compute_sign(graph, pivots), COMPUTE_AXES(-1), false);
-    signs = from_work(&c, compute_mul(graph, parity, product));
+    signs = linalg_from_work(&c, compute_mul(graph, parity, product));
   }
-  const compute_node logarithm = finish(&c, result, result, NULL);
+  const compute_node logarithm = linalg_finish(&c, result, result, NULL);
   if (sign && !graph->status) *sign = signs;
   return logarithm;
 }

@@ -4,6 +4,7 @@
  * A plan of an eager call has one output. So a call with several results runs once for each that
  * the caller wants. */
 #include "compute/linalg.h"
+#include "core/base/float_environment.h"
 #include "plan/eager/eager.h"
 
 enum { MOST_RESULTS = 4 };
@@ -51,16 +52,15 @@ compute_status compute_tensor_cholesky(const compute_tensor *a, compute_tensor *
   return run_all(LINALG_CALL(cholesky, EAGER_OPERANDS(a)), result, (further){{status}});
 }
 
-LINALG_BUILD(solve_triangular,
-             compute_solve_triangular(graph, x[0], x[1], call->integer[0] != 0,
-                                      call->integer[1] != 0, &y[1]))
+LINALG_BUILD(solve_triangular, compute_solve_triangular(graph, x[0], x[1], call->integer[0] != 0,
+                                                        call->integer[1] != 0, &y[1]))
 
 compute_status compute_tensor_solve_triangular(const compute_tensor *a, const compute_tensor *b,
                                                bool upper, bool unit_diagonal,
                                                compute_tensor **result, compute_tensor **status) {
-  return run_all(LINALG_CALL(solve_triangular, EAGER_OPERANDS(a, b),
-                             .integer = {upper, unit_diagonal}),
-                 result, (further){{status}});
+  return run_all(
+      LINALG_CALL(solve_triangular, EAGER_OPERANDS(a, b), .integer = {upper, unit_diagonal}),
+      result, (further){{status}});
 }
 
 LINALG_BUILD(solve, compute_solve(graph, x[0], x[1], &y[1]))
@@ -95,4 +95,79 @@ LINALG_BUILD(log_determinant, compute_log_determinant(graph, x[0], &y[1]))
 compute_status compute_tensor_log_determinant(const compute_tensor *a, compute_tensor **result,
                                               compute_tensor **sign) {
   return run_all(LINALG_CALL(log_determinant, EAGER_OPERANDS(a)), result, (further){{sign}});
+}
+
+LINALG_BUILD(qr, compute_qr(graph, x[0], call->integer[0] != 0, &y[1], &y[2]))
+
+compute_status compute_tensor_qr(const compute_tensor *a, bool complete, compute_tensor **result,
+                                 compute_tensor **r, compute_tensor **status) {
+  return run_all(LINALG_CALL(qr, EAGER_OPERANDS(a), .integer = {complete}), result,
+                 (further){{r, status}});
+}
+
+LINALG_BUILD(least_squares, compute_least_squares(graph, x[0], x[1], &y[1]))
+
+compute_status compute_tensor_least_squares(const compute_tensor *a, const compute_tensor *b,
+                                            compute_tensor **result, compute_tensor **status) {
+  return run_all(LINALG_CALL(least_squares, EAGER_OPERANDS(a, b)), result, (further){{status}});
+}
+
+/* Without vectors, no plan computes them. */
+LINALG_BUILD(eigh, compute_eigh(graph, x[0], call->integer[0] ? &y[1] : NULL, &y[2]))
+
+compute_status compute_tensor_eigh(const compute_tensor *a, compute_tensor **result,
+                                   compute_tensor **vectors, compute_tensor **status) {
+  return run_all(LINALG_CALL(eigh, EAGER_OPERANDS(a), .integer = {vectors != NULL}), result,
+                 (further){{vectors, status}});
+}
+
+LINALG_BUILD(eig, compute_eig(graph, x[0], call->integer[0] ? &y[1] : NULL, &y[2]))
+
+compute_status compute_tensor_eig(const compute_tensor *a, compute_tensor **result,
+                                  compute_tensor **vectors, compute_tensor **status) {
+  return run_all(LINALG_CALL(eig, EAGER_OPERANDS(a), .integer = {vectors != NULL}), result,
+                 (further){{vectors, status}});
+}
+
+LINALG_BUILD(svd, compute_svd(graph, x[0], call->integer[0] != 0, &y[1], &y[2], &y[3]))
+
+compute_status compute_tensor_svd(const compute_tensor *a, bool full, compute_tensor **result,
+                                  compute_tensor **values, compute_tensor **vt,
+                                  compute_tensor **status) {
+  return run_all(LINALG_CALL(svd, EAGER_OPERANDS(a), .integer = {full}), result,
+                 (further){{values, vt, status}});
+}
+
+LINALG_BUILD(singular_values, compute_singular_values(graph, x[0], &y[1]))
+
+compute_status compute_tensor_singular_values(const compute_tensor *a, compute_tensor **result,
+                                              compute_tensor **status) {
+  return run_all(LINALG_CALL(singular_values, EAGER_OPERANDS(a)), result, (further){{status}});
+}
+
+#define RANKED(name)                                                                               \
+  LINALG_BUILD(name, compute_##name(graph, x[0], call->number[0]))                                 \
+  compute_status compute_tensor_##name(const compute_tensor *a, double tolerance,                  \
+                                       compute_tensor **result) {                                  \
+    FLOAT_ENVIRONMENT_DEFAULT;                                                                     \
+    return run_all(LINALG_CALL(name, EAGER_OPERANDS(a), .number = {tolerance}), result,            \
+                   (further){{NULL}});                                                             \
+  }
+RANKED(pseudo_inverse)
+RANKED(matrix_rank)
+
+LINALG_BUILD(matrix_exp, compute_matrix_exp(graph, x[0], &y[1]))
+
+compute_status compute_tensor_matrix_exp(const compute_tensor *a, compute_tensor **result,
+                                         compute_tensor **status) {
+  return run_all(LINALG_CALL(matrix_exp, EAGER_OPERANDS(a)), result, (further){{status}});
+}
+
+LINALG_BUILD(matrix_norm,
+             compute_matrix_norm(graph, x[0], (compute_matrix_norm_kind)call->integer[0]))
+
+compute_status compute_tensor_matrix_norm(const compute_tensor *a, compute_matrix_norm_kind kind,
+                                          compute_tensor **result) {
+  return run_all(LINALG_CALL(matrix_norm, EAGER_OPERANDS(a), .integer = {(int64_t)kind}), result,
+                 (further){{NULL}});
 }

@@ -13,7 +13,8 @@ typedef struct linalg_sample {
 } linalg_sample;
 
 /* Column-major with TURNED; with SHARED, one for the whole batch. */
-static void lay_out(const linalg_sample *c, int64_t rows, int64_t columns, compute_operand *operand) {
+static void lay_out(const linalg_sample *c, int64_t rows, int64_t columns,
+                    compute_operand *operand) {
   operand->stride[0] = c->how == SHARED ? 0 : rows * columns + 3;
   operand->stride[1] = c->how == TURNED ? 1 : columns;
   operand->stride[2] = c->how == TURNED ? rows : 1;
@@ -39,8 +40,7 @@ static void sample_one(const linalg_sample *c, sample_visitor visit, void *user)
   s.high = c->function == COMPUTE_LINALG_TRIANGULAR ? 0.2 : 1;
   s.tolerance = (test_tolerance){0, c->dtype == COMPUTE_F64 ? 1e-9 : 1e-2, 0};
   lay_out(c, c->rows, c->columns, sample_input(&s, c->dtype, 7));
-  if (compute_linalg_has_right(&a))
-    lay_out(c, c->rows, c->right, sample_input(&s, c->dtype, 7));
+  if (compute_linalg_has_right(&a)) lay_out(c, c->rows, c->right, sample_input(&s, c->dtype, 7));
   sample_output(&s, c->dtype, 5)->stride[1] = 0;
   sample_end(&s, visit, user);
 }

@@ -9,10 +9,19 @@
 #include "program/isa/madd.h"
 
 #define NOT_A_NUMBER ((ELEMENT)__builtin_nan(""))
+
+/* EPSILON: the distance of 1 to the next number. NEGLIGIBLE, beside 1, even if squared.
+ * MOST_EXPONENT: of a power of two whose reciprocal is normal. */
 #if defined(CPU_VARIANT_F32)
-#define ROOT_OF(x) __builtin_sqrtf(x)
+#define ROOT_OF(x)    __builtin_sqrtf(x)
+#define EPSILON       0x1p-23f
+#define NEGLIGIBLE    0x1p-60f
+#define MOST_EXPONENT 120
 #else
-#define ROOT_OF(x) __builtin_sqrt(x)
+#define ROOT_OF(x)    __builtin_sqrt(x)
+#define EPSILON       0x1p-52
+#define NEGLIGIBLE    0x1p-500
+#define MOST_EXPONENT 1000
 #endif
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
@@ -47,12 +56,29 @@ ALWAYS_INLINE void lanes_put(pack *to, pack x) {
 ALWAYS_INLINE pack lanes_repeat(pack x) {
   return x;
 }
+ALWAYS_INLINE pack lanes_total(pack x) {
+  return x;
+}
 ALWAYS_INLINE pack lanes_nmadd(pack a, pack b, pack c) {
   return NMADD(a, b, c);
 }
 
 #include "linalg_steps.h"
+
+#include "linalg_reflect.h"
+
+#include "linalg_eigen.h"
+
+#include "linalg_jacobi.h"
+
 #include "linalg_run.h"
+
+#include "linalg_spectral.h"
+
+/* Alone only. */
+#define lanes_run_general(p, m, memory) ((void)(p), (void)(m), (void)(memory))
+
+#include "linalg_call.h"
 
 #undef FORM
 #undef VALUE
@@ -86,14 +112,28 @@ ALWAYS_INLINE void line_put(ELEMENT *to, pack x) {
 ALWAYS_INLINE pack line_repeat(ELEMENT x) {
   return pack_all(x);
 }
+ALWAYS_INLINE ELEMENT line_total(pack x) {
+  return pack_sum(x);
+}
 ALWAYS_INLINE ELEMENT line_nmadd(ELEMENT a, ELEMENT b, ELEMENT c) {
   return ONE_MADD(-a, b, c);
 }
 
 #include "linalg_steps.h"
+
+#include "linalg_reflect.h"
+
+#include "linalg_eigen.h"
+
+#include "linalg_jacobi.h"
+
 #include "linalg_run.h"
 
-const cpu_linalg_loops CPU_VARIANT_SYMBOL(cpu_linalg) = {.lanes = pack_lanes,
-                                                         .numbers = line_numbers,
-                                                         .together = lanes_run,
-                                                         .alone = line_run};
+#include "linalg_spectral.h"
+
+#include "linalg_general.h"
+
+#include "linalg_call.h"
+
+const cpu_linalg_loops CPU_VARIANT_SYMBOL(cpu_linalg) = {
+    .lanes = pack_lanes, .numbers = line_numbers, .together = lanes_run, .alone = line_run};

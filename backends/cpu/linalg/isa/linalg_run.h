@@ -75,8 +75,8 @@ static void FORM(run_triangular)(const cpu_linalg_problem *p, const cpu_linalg_m
   const bool unit = p->flags & COMPUTE_LINALG_UNIT_DIAGONAL;
   VALUE *b = memory + n * n;
   FORM(read)
-  (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column},
-   upper ? FORM(UPPER) : FORM(LOWER), unit, memory);
+  (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, upper ? FORM(UPPER) : FORM(LOWER),
+   unit, memory);
   FORM(read)
   (m->b, m->count, n, right, (FORM(strides)){p->b_row, p->b_column}, FORM(WHOLE), false, b);
   VALUE status = FORM(first_status)(memory, n * n);
@@ -90,14 +90,10 @@ static void FORM(run_triangular)(const cpu_linalg_problem *p, const cpu_linalg_m
   FORM(conclude)(p, m, n * right, status);
 }
 
-static void FORM(run_lu)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m,
-                         VALUE *memory) {
+static void FORM(run_lu)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m, VALUE *memory) {
   const int64_t rows = p->rows, columns = p->columns, count = rows * columns;
-  FORM(rows) s = {.a = memory,
-                  .m = rows,
-                  .n = columns,
-                  .order = memory + count,
-                  .sign = FORM(all)(1)};
+  FORM(rows)
+  s = {.a = memory, .m = rows, .n = columns, .order = memory + count, .sign = FORM(all)(1)};
   FORM(read)
   (m->a, m->count, rows, columns, (FORM(strides)){p->a_row, p->a_column}, FORM(WHOLE), false,
    memory);
@@ -114,12 +110,8 @@ static void FORM(run_lu)(const cpu_linalg_problem *p, const cpu_linalg_matrices 
 static void FORM(run_solve)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m,
                             VALUE *memory) {
   const int64_t n = p->rows, right = p->right;
-  FORM(rows) s = {.a = memory,
-                  .m = n,
-                  .n = n,
-                  .b = memory + n * n,
-                  .right = right,
-                  .sign = FORM(all)(1)};
+  FORM(rows)
+  s = {.a = memory, .m = n, .n = n, .b = memory + n * n, .right = right, .sign = FORM(all)(1)};
   FORM(read)
   (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(WHOLE), false, memory);
   FORM(read)
@@ -130,26 +122,4 @@ static void FORM(run_solve)(const cpu_linalg_problem *p, const cpu_linalg_matric
   FORM(backward)(memory, n, false, s.b, right);
   FORM(write)(p, m, 0, s.b, n * right, (TEST)(status != 0));
   FORM(conclude)(p, m, n * right, status);
-}
-
-/* ---- All ------------------------------------------------------------------------------------- */
-
-ALWAYS_INLINE int64_t FORM(numbers)(const cpu_linalg_problem *p) {
-  const int64_t m = p->rows, n = p->columns;
-  switch (p->function) {
-  case COMPUTE_LINALG_CHOLESKY: return 2 * n * n;
-  case COMPUTE_LINALG_TRIANGULAR:
-  case COMPUTE_LINALG_SOLVE: return n * (n + p->right);
-  case COMPUTE_LINALG_LU: return m * n + m;
-  }
-  return 0;
-}
-
-static void FORM(run)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m, void *memory) {
-  switch (p->function) {
-  case COMPUTE_LINALG_CHOLESKY: FORM(run_cholesky)(p, m, memory); break;
-  case COMPUTE_LINALG_TRIANGULAR: FORM(run_triangular)(p, m, memory); break;
-  case COMPUTE_LINALG_LU: FORM(run_lu)(p, m, memory); break;
-  case COMPUTE_LINALG_SOLVE: FORM(run_solve)(p, m, memory); break;
-  }
 }

@@ -46,10 +46,8 @@ ALWAYS_INLINE void FORM(tile)(int rows, int units, VALUE *y, int64_t y_row, cons
 ALWAYS_INLINE void FORM(strip)(int units, VALUE *y, int64_t y_row, int64_t rows,
                                const FORM(product) * p, int64_t column) {
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4)
-    FORM(tile)(4, units, y + r * y_row + column, y_row, p, r, column);
-  for (; r + 2 <= rows; r += 2)
-    FORM(tile)(2, units, y + r * y_row + column, y_row, p, r, column);
+  for (; r + 4 <= rows; r += 4) FORM(tile)(4, units, y + r * y_row + column, y_row, p, r, column);
+  for (; r + 2 <= rows; r += 2) FORM(tile)(2, units, y + r * y_row + column, y_row, p, r, column);
   if (r < rows) FORM(tile)(1, units, y + r * y_row + column, y_row, p, r, column);
 }
 
@@ -68,8 +66,7 @@ static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t column
                            FORM(product) p) {
   int64_t k = 0;
   if (p.terms == 0) return;
-  for (; k + 2 * FORM(UNIT) <= columns; k += 2 * FORM(UNIT))
-    FORM(strip)(2, y, y_row, rows, &p, k);
+  for (; k + 2 * FORM(UNIT) <= columns; k += 2 * FORM(UNIT)) FORM(strip)(2, y, y_row, rows, &p, k);
   for (; k + FORM(UNIT) <= columns; k += FORM(UNIT)) FORM(strip)(1, y, y_row, rows, &p, k);
   for (; k < columns; k++) FORM(rest)(y, y_row, rows, &p, k);
 }
@@ -93,7 +90,7 @@ static void FORM(cholesky)(VALUE *u, int64_t n, VALUE *status) {
       VALUE *row = u + j * n;
       const VALUE *above = u + first * n + j;
       FORM(subtract)(row + j, n, 1, n - j, (FORM(product)){above, 1, n, above, n, j - first});
-      const TEST failed = FORM(not)((TEST)(row[j] > 0));
+      const TEST failed = FORM(not )((TEST)(row[j] > 0));
       FORM(note)(failed, j + 1, status);
       row[j] = FORM(root)(FORM(pick)(failed, FORM(all)(1), row[j]));
       for (int64_t k = j + 1; k < n; k++) row[k] /= row[j];
@@ -166,8 +163,7 @@ static void FORM(eliminate)(FORM(rows) * s, VALUE *status) {
     FORM(subtract)
     (a + first * n + end, n, end - first, n - end,
      (FORM(product)){a + first * n, n, 1, a + end, n, first});
-    for (int64_t i = first + 1; i < end; i++)
-      FORM(subtract)
+    for (int64_t i = first + 1; i < end; i++) FORM(subtract)
     (a + i * n + end, n, 1, n - end,
      (FORM(product)){a + i * n + first, n, 1, a + first * n + end, n, i - first});
   }

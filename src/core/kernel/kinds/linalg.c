@@ -14,6 +14,11 @@ static const char *const names[] = {
     [COMPUTE_LINALG_TRIANGULAR] = "solve_triangular",
     [COMPUTE_LINALG_LU] = "lu",
     [COMPUTE_LINALG_SOLVE] = "solve",
+    [COMPUTE_LINALG_QR] = "qr",
+    [COMPUTE_LINALG_EIGH] = "eigh",
+    [COMPUTE_LINALG_SVD] = "svd",
+    [COMPUTE_LINALG_EIG] = "eig",
+    [COMPUTE_LINALG_EXPM] = "matrix_exp",
 };
 
 bool kernel_linalg_takes(int64_t rows, int64_t columns, int64_t right) {
@@ -26,12 +31,19 @@ const char *kernel_linalg_name(compute_linalg_function function) {
 }
 
 static bool is_square(compute_linalg_function function) {
-  return function != COMPUTE_LINALG_LU;
+  return function != COMPUTE_LINALG_LU && function != COMPUTE_LINALG_QR &&
+         function != COMPUTE_LINALG_SVD;
 }
 
 static uint32_t known_flags(compute_linalg_function function) {
-  return function == COMPUTE_LINALG_TRIANGULAR ? COMPUTE_LINALG_UPPER | COMPUTE_LINALG_UNIT_DIAGONAL
-                                               : 0;
+  switch (function) {
+  case COMPUTE_LINALG_TRIANGULAR: return COMPUTE_LINALG_UPPER | COMPUTE_LINALG_UNIT_DIAGONAL;
+  case COMPUTE_LINALG_QR: return COMPUTE_LINALG_FULL;
+  case COMPUTE_LINALG_SVD: return COMPUTE_LINALG_VECTORS | COMPUTE_LINALG_FULL;
+  case COMPUTE_LINALG_EIGH:
+  case COMPUTE_LINALG_EIG: return COMPUTE_LINALG_VECTORS;
+  default: return 0;
+  }
 }
 
 static bool check_types(const compute_kernel_descriptor *d, const explanation *why) {
@@ -89,6 +101,11 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   case COMPUTE_LINALG_TRIANGULAR: count = n * n * k; break;
   case COMPUTE_LINALG_LU: count = least * least * (m + n - 4.0 / 3 * least); break;
   case COMPUTE_LINALG_SOLVE: count = n * n * (2.0 / 3 * n + 2 * k); break;
+  case COMPUTE_LINALG_QR: count = 4 * least * least * (m + n - least); break;
+  case COMPUTE_LINALG_EIGH: count = (a->flags ? 12 : 3) * n * n * n; break;
+  case COMPUTE_LINALG_SVD: count = least * least * (4 * (m + n) + 40 * least); break;
+  case COMPUTE_LINALG_EIG: count = 60 * n * n * n; break;
+  case COMPUTE_LINALG_EXPM: count = 24 * n * n * n; break;
   }
   if (d->rank > 2) count *= (double)kernel_elements(d, 0, d->rank - 2);
   return count < 0x1p63 ? (uint64_t)count : UINT64_C(1) << 63;
