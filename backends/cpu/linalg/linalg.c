@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* LINALG: dense linear algebra on batches of matrices.
  *
- * Matrices up to MOST_TOGETHER rows and columns take lanes of vectors, so many at once; larger ones
- * are alone. Threads share the batch. */
+ * Small matrices take lanes of vectors, so many at once; larger ones are alone. Threads share the
+ * batch. */
 #include <stdio.h>
 
 #include "core/cpu.h"
@@ -11,7 +11,8 @@
 
 enum {
   LEFT = 0,
-  MOST_TOGETHER = 32,
+  MOST_SOLVED = 64, /* rows and columns of matrices that share vectors, so that caches hold them */
+  MOST_FACTORED = 32,
   WORK = 1 << 13, /* with fewer operations, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
@@ -80,8 +81,8 @@ static void choose_tasks(linalg_kernel *kernel) {
   const cpu_linalg_problem *p = &kernel->problem;
   const int64_t threads = kernel->head.device->threads;
   const int64_t numbers = kernel->loops->numbers(p) + 64;
-  kernel->together =
-      p->rows <= MOST_TOGETHER && p->columns <= MOST_TOGETHER && p->function != COMPUTE_LINALG_EIG;
+  const int64_t most = p->function > COMPUTE_LINALG_SOLVE ? MOST_FACTORED : MOST_SOLVED;
+  kernel->together = p->rows <= most && p->columns <= most && p->function != COMPUTE_LINALG_EIG;
   kernel->width = kernel->together ? kernel->loops->lanes : 1;
   kernel->groups = cpu_divide_up(kernel->matrices, kernel->width);
   int64_t total;

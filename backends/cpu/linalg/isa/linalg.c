@@ -7,6 +7,7 @@
 #include "linalg_table.h"
 
 #include "program/isa/madd.h"
+#include "program/isa/transpose.h"
 
 #define NOT_A_NUMBER ((ELEMENT)__builtin_nan(""))
 
@@ -58,6 +59,19 @@ ALWAYS_INLINE pack lanes_repeat(pack x) {
 }
 ALWAYS_INLINE pack lanes_total(pack x) {
   return x;
+}
+/* Moves `pack_lanes` neighbouring elements of each matrix, from number `at` on. */
+ALWAYS_INLINE void lanes_gather(const ELEMENT *const *from, int64_t at, pack *to) {
+  pack a[pack_lanes];
+  for (int lane = 0; lane < pack_lanes; lane++) a[lane] = pack_load(from[lane] + at);
+  transpose(a);
+  for (int k = 0; k < pack_lanes; k++) to[k] = a[k];
+}
+ALWAYS_INLINE void lanes_scatter(const pack *from, ELEMENT *const *to, int64_t at) {
+  pack a[pack_lanes];
+  for (int k = 0; k < pack_lanes; k++) a[k] = from[k];
+  transpose(a);
+  for (int lane = 0; lane < pack_lanes; lane++) pack_store(to[lane] + at, a[lane]);
 }
 ALWAYS_INLINE pack lanes_nmadd(pack a, pack b, pack c) {
   return NMADD(a, b, c);
@@ -114,6 +128,12 @@ ALWAYS_INLINE pack line_repeat(ELEMENT x) {
 }
 ALWAYS_INLINE ELEMENT line_total(pack x) {
   return pack_sum(x);
+}
+ALWAYS_INLINE void line_gather(const ELEMENT *const *from, int64_t at, ELEMENT *to) {
+  pack_store(to, pack_load(from[0] + at));
+}
+ALWAYS_INLINE void line_scatter(const ELEMENT *from, ELEMENT *const *to, int64_t at) {
+  pack_store(to[0] + at, pack_load(from));
 }
 ALWAYS_INLINE ELEMENT line_nmadd(ELEMENT a, ELEMENT b, ELEMENT c) {
   return ONE_MADD(-a, b, c);

@@ -8,20 +8,33 @@ typedef struct FORM(strides) {
   int64_t row, column;
 } FORM(strides);
 
+/* Reads elements j … end − 1 of a row, which begins at number `at`. */
+ALWAYS_INLINE void FORM(read_row)(const ELEMENT *const *from, int64_t at, int64_t step, int64_t j,
+                                  int64_t end, VALUE *to) {
+  for (; step == 1 && j + pack_lanes <= end; j += pack_lanes) FORM(gather)(from, at + j, to + j);
+  for (; j < end; j++)
+    for (int lane = 0; lane < FORM(WIDTH); lane++)
+      ((ELEMENT *)(to + j))[lane] = from[lane][at + j * step];
+}
+
 /* Reads a part of a matrix, without the diagonal if `strict`; elsewhere is 0. Lanes without a
  * matrix repeat the first. */
-static void FORM(read)(const void *const *from, int32_t count, int64_t rows, int64_t columns,
+static void FORM(read)(const void *const *matrices, int32_t count, int64_t rows, int64_t columns,
                        FORM(strides) s, FORM(part) part, bool strict, VALUE *to) {
+  const ELEMENT *from[FORM(WIDTH)];
+  for (int lane = 0; lane < FORM(WIDTH); lane++) from[lane] = matrices[lane < count ? lane : 0];
+  if (part == FORM(WHOLE) && s.column == 1 && s.row == columns) {
+    columns *= rows;
+    rows = rows > 0;
+  }
   for (int64_t i = 0; i < rows; i++) {
     const int64_t diagonal = strict ? 1 : 0;
     int64_t j = part == FORM(UPPER) ? i + diagonal : 0, end = columns;
     if (part == FORM(LOWER) && i + 1 - diagonal < end) end = i + 1 - diagonal;
-    for (int64_t k = 0; k < j && k < columns; k++) to[i * columns + k] = FORM(all)(0);
-    for (; j < end; j++)
-      for (int lane = 0; lane < FORM(WIDTH); lane++)
-        ((ELEMENT *)(to + i * columns + j))[lane] =
-            ((const ELEMENT *)from[lane < count ? lane : 0])[i * s.row + j * s.column];
-    for (; j < columns; j++) to[i * columns + j] = FORM(all)(0);
+    VALUE *row = to + i * columns;
+    for (int64_t k = 0; k < j && k < columns; k++) row[k] = FORM(all)(0);
+    FORM(read_row)(from, i * s.row, s.column, j, end, row);
+    for (j = j > end ? j : end; j < columns; j++) row[j] = FORM(all)(0);
   }
 }
 
@@ -35,10 +48,19 @@ static TEST FORM(strange)(const VALUE *x, int64_t count) {
 /* Writes `count` results from number `start` on; NaN where `bad`. */
 static void FORM(write)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m, int64_t start,
                         const VALUE *from, int64_t count, TEST bad) {
-  for (int64_t k = 0; k < count; k++) {
+  ELEMENT *to[FORM(WIDTH)];
+  int64_t k = 0;
+  for (int lane = 0; lane < FORM(WIDTH); lane++) to[lane] = m->y[lane < m->count ? lane : 0];
+  for (; p->step == 1 && m->count == FORM(WIDTH) && k + pack_lanes <= count; k += pack_lanes) {
+    VALUE x[pack_lanes];
+    for (int i = 0; i < pack_lanes; i++)
+      x[i] = FORM(pick)(bad, FORM(all)(NOT_A_NUMBER), from[k + i]);
+    FORM(scatter)(x, to, start + k);
+  }
+  for (; k < count; k++) {
     const VALUE x = FORM(pick)(bad, FORM(all)(NOT_A_NUMBER), from[k]);
     for (int lane = 0; lane < FORM(WIDTH) && lane < m->count; lane++)
-      ((ELEMENT *)m->y[lane])[(start + k) * p->step] = ((const ELEMENT *)&x)[lane];
+      to[lane][(start + k) * p->step] = ((const ELEMENT *)&x)[lane];
   }
 }
 
@@ -59,8 +81,10 @@ static void FORM(run_cholesky)(const cpu_linalg_problem *p, const cpu_linalg_mat
   const int64_t n = p->rows;
   VALUE *l = memory + n * n;
   FORM(read)
-  (m->a, m->count, n, n, (FORM(strides)){p->a_column, p->a_row}, FORM(UPPER), false, memory);
-  VALUE status = FORM(first_status)(memory, n * n);
+  (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(LOWER), false, l);
+  VALUE status = FORM(first_status)(l, n * n);
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = i; j < n; j++) memory[i * n + j] = l[j * n + i];
   FORM(cholesky)(memory, n, &status);
   for (int64_t i = 0; i < n; i++)
     for (int64_t j = 0; j < n; j++) l[i * n + j] = j > i ? FORM(all)(0) : memory[j * n + i];
