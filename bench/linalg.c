@@ -183,14 +183,14 @@ static compute_status run_case(compute_context *context, const linalg_case *c, c
   bench b = {.c = c, .peer = peer, .data = data};
   b.work = malloc((16 * n * n + 256 * n + 256) * sizeof *b.work);
   b.order = malloc((8 * n + 8) * sizeof *b.order);
-  if (!data || !b.work || !b.order) return COMPUTE_ERROR_OUT_OF_MEMORY;
-  fill(data, c->batch, c->n);
+  compute_status s = data && b.work && b.order ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
+  if (!s) fill(data, c->batch, c->n);
   const compute_shape shape = COMPUTE_SHAPE(c->batch, c->n, c->n);
   compute_graph *g = compute_graph_create(context);
   compute_node y[3];
   const compute_node a = compute_input(g, COMPUTE_F64, shape);
   const size_t outputs = record(g, c, a, y);
-  compute_status s = compute_compile(g, y, outputs, NULL, &b.plan);
+  if (!s) s = compute_compile(g, y, outputs, NULL, &b.plan);
   b.binding_count = outputs + 1;
   b.bindings[0].node = a;
   if (!s)

@@ -218,7 +218,7 @@ compute_node compute_matrix_norm(compute_graph *graph, compute_node a,
                                  compute_matrix_norm_kind kind) {
   BUILD_ALL_OR_NOTHING(graph);
   linalg_call c;
-  compute_node y = BUILD_NONE;
+  compute_node y;
   if (!linalg_begin(&c, graph, "matrix_norm", a, false)) return BUILD_NONE;
   switch (kind) {
   case COMPUTE_NORM_FROBENIUS: y = compute_norm(graph, c.a, 2, COMPUTE_AXES(-2, -1), false); break;

@@ -30,7 +30,7 @@ static void sample_one(const linalg_sample *c, sample_visitor visit, void *user)
                                        .columns = c->columns,
                                        .right = c->right};
   sample_begin(&s, COMPUTE_KERNEL_LINALG, COMPUTE_SHAPE(c->batch, 1, compute_linalg_results(&a)),
-               "%s %lldx%lldx%lld, %lld, %s %s", names[c->function], (long long)c->batch,
+               "linalg/%s %lldx%lldx%lld, %lld, %s %s", names[c->function], (long long)c->batch,
                (long long)c->rows, (long long)c->columns, (long long)c->right,
                compute_dtype_name(c->dtype), lies[c->how]);
   s.attributes.linalg = a;
