@@ -400,6 +400,44 @@ static void eager_calls_give_all_results(void **state) {
   compute_tensor_release(x);
 }
 
+/* ---- Dtypes and layouts ---------------------------------------------------------------------- */
+
+/* The inverses of x + 4 I. */
+static compute_node build_inverse(compute_graph *graph, const compute_node *x, const void *user) {
+  (void)user;
+  const compute_shape shape = compute_node_shape(graph, x[0]);
+  const compute_dtype dtype = compute_node_dtype(graph, x[0]);
+  const compute_node row = compute_index(graph, COMPUTE_I32, shape, shape.rank - 2);
+  const compute_node column = compute_index(graph, COMPUTE_I32, shape, shape.rank - 1);
+  const compute_node diagonal =
+      compute_select(graph, compute_equal(graph, row, column), compute_scalar(graph, dtype, 4),
+                     compute_scalar(graph, dtype, 0));
+  return compute_inverse(graph, compute_add(graph, x[0], diagonal), NULL);
+}
+
+static void every_dtype_and_layout_matches(void **state) {
+  (void)state;
+  static const int64_t sides[] = {3, 9, 17};
+  for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++)
+      for (int layout = 0; layout < (*dtype == COMPUTE_F32 ? LAYOUT_COUNT : 1); layout++) {
+        const double rounding = *dtype == COMPUTE_F64   ? 0x1p-46
+                                : *dtype == COMPUTE_F32 ? 0x1p-17
+                                : *dtype == COMPUTE_F16 ? 0x1p-9
+                                                        : 0x1p-6;
+        const operation_case sample = {.name = "inverse",
+                                       .build = build_inverse,
+                                       .operand = {{*dtype, COMPUTE_SHAPE(5, sides[i], sides[i]),
+                                                    FILL_RANGE, -0.5, 0.5, (guarded_layout)layout}},
+                                       .operand_count = 1,
+                                       .result_layout = (guarded_layout)layout,
+                                       .tolerance = {2, rounding, 0},
+                                       .operation = "linalg"};
+        operation_check(test_context, &sample);
+      }
+  operation_finish();
+}
+
 /* ---- Refused calls --------------------------------------------------------------------------- */
 
 static void wrong_shapes_are_refused(void **state) {
@@ -458,6 +496,7 @@ int main(void) {
       cmocka_unit_test(a_batch_does_not_change_bits),
       cmocka_unit_test(matrices_of_eight_axes_are_solved),
       cmocka_unit_test(eager_calls_give_all_results),
+      cmocka_unit_test(every_dtype_and_layout_matches),
       cmocka_unit_test(wrong_shapes_are_refused),
       cmocka_unit_test(a_gradient_of_lu_needs_a_square),
   };
