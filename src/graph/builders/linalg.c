@@ -42,14 +42,6 @@ static compute_shape batch_of(compute_shape shape) {
   return batch_with(shape, 2, 0);
 }
 
-compute_node linalg_diagonal(compute_graph *graph, compute_node x) {
-  const int64_t n = linalg_rows(graph, x);
-  compute_shape flat = batch_with(compute_node_shape(graph, x), 2, 1);
-  const int32_t axis = flat.rank - 1;
-  shape_set(&flat, axis, n * n);
-  return compute_slice(graph, compute_reshape(graph, x, flat), axis, 0, n, n + 1);
-}
-
 static compute_node on_diagonal(compute_graph *graph, int64_t n) {
   const compute_node row = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(n, 1), 0);
   const compute_node column = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(1, n), 1);

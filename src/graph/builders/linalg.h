@@ -30,8 +30,7 @@ int64_t linalg_columns(const compute_graph *graph, compute_node x);
 /* The last two axes exchanged. */
 compute_node linalg_transpose(compute_graph *graph, compute_node x);
 
-/* The diagonal of square matrices [..., n], and matrices of diagonals. */
-compute_node linalg_diagonal(compute_graph *graph, compute_node x);
+/* Matrices with these diagonals [..., n], and 0 elsewhere. */
 compute_node linalg_spread(compute_graph *graph, compute_node diagonal);
 
 /* Vectors [..., n] as [..., 1, n] and as [..., n, 1]. */
