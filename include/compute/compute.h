@@ -25,6 +25,7 @@
 #include "compute/graph_array.h"
 #include "compute/graph_nn.h"
 #include "compute/kernel.h"
+#include "compute/linalg.h"
 #include "compute/route.h"
 #include "compute/tune.h"
 #include "compute/validate.h"

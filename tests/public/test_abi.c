@@ -16,7 +16,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 5);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 6);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -255,6 +255,12 @@ AT(compute_fourier_attributes, scale, 16);
 AT(compute_fourier_attributes, inverse, 24);
 AT(compute_fourier_attributes, real, 25);
 AT(compute_fourier_attributes, halved, 26);
+SIZE(compute_linalg_attributes, 32);
+AT(compute_linalg_attributes, function, 0);
+AT(compute_linalg_attributes, flags, 4);
+AT(compute_linalg_attributes, rows, 8);
+AT(compute_linalg_attributes, columns, 16);
+AT(compute_linalg_attributes, right, 24);
 SIZE(compute_quantized_gemm_attributes, 24);
 AT(compute_quantized_gemm_attributes, k, 0);
 AT(compute_quantized_gemm_attributes, block, 8);
@@ -365,6 +371,20 @@ VALUE(COMPUTE_KERNEL_RECURRENT, 16);
 VALUE(COMPUTE_KERNEL_QUANTIZED_GEMM, 17);
 VALUE(COMPUTE_KERNEL_BINCOUNT, 18);
 VALUE(COMPUTE_KERNEL_FOURIER, 19);
+VALUE(COMPUTE_KERNEL_LINALG, 20);
+VALUE(COMPUTE_LINALG_CHOLESKY, 0);
+VALUE(COMPUTE_LINALG_TRIANGULAR, 1);
+VALUE(COMPUTE_LINALG_LU, 2);
+VALUE(COMPUTE_LINALG_SOLVE, 3);
+VALUE(COMPUTE_LINALG_QR, 4);
+VALUE(COMPUTE_LINALG_EIGH, 5);
+VALUE(COMPUTE_LINALG_SVD, 6);
+VALUE(COMPUTE_LINALG_EIG, 7);
+VALUE(COMPUTE_LINALG_EXPM, 8);
+VALUE(COMPUTE_LINALG_UPPER, 1);
+VALUE(COMPUTE_LINALG_UNIT_DIAGONAL, 2);
+VALUE(COMPUTE_LINALG_VECTORS, 4);
+VALUE(COMPUTE_LINALG_FULL, 8);
 VALUE(COMPUTE_RECURRENT_RNN, 0);
 VALUE(COMPUTE_RECURRENT_GRU, 1);
 VALUE(COMPUTE_RECURRENT_LSTM, 2);

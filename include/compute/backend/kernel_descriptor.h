@@ -74,7 +74,8 @@ typedef struct compute_program {
   KIND(RECURRENT, 16, recurrent)                                                                   \
   KIND(QUANTIZED_GEMM, 17, quantized_gemm)                                                         \
   KIND(BINCOUNT, 18, bincount)                                                                     \
-  KIND(FOURIER, 19, fourier)
+  KIND(FOURIER, 19, fourier)                                                                       \
+  KIND(LINALG, 20, linalg)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -291,6 +292,37 @@ typedef struct compute_fourier_attributes {
   bool halved;
 } compute_fourier_attributes;
 
+typedef enum compute_linalg_function {
+  COMPUTE_LINALG_CHOLESKY = 0,   /**< L [n, n], zero above the diagonal: A = L Lᵀ */
+  COMPUTE_LINALG_TRIANGULAR = 1, /**< X [n, right]: A X = B with triangular A */
+  COMPUTE_LINALG_LU = 2, /**< L below the diagonal of U [m, n], the row of A that each row was [m],
+                          * and the sign of that permutation */
+  COMPUTE_LINALG_SOLVE = 3, /**< X [n, right]: A X = B */
+  COMPUTE_LINALG_QR = 4, /**< Q [m, k] and R [k, n] with k = min(m, n), or m with FULL: A = Q R. R's
+                          * diagonal is not negative */
+  COMPUTE_LINALG_EIGH = 5, /**< the eigenvalues [n] of symmetric A, ascending; with VECTORS also V
+                            * [n, n], whose columns are the vectors */
+  COMPUTE_LINALG_SVD = 6, /**< the singular values [k], descending, k = min(m, n); with VECTORS also
+                           * U [m, k] and Vᵀ [k, n], with FULL [m, m] and [n, n]: A = U S Vᵀ */
+  COMPUTE_LINALG_EIG = 7, /**< the eigenvalues [n, 2], complex; with VECTORS also V [n, n, 2] */
+  COMPUTE_LINALG_EXPM = 8 /**< e^A [n, n] */
+} compute_linalg_function;
+
+enum {
+  COMPUTE_LINALG_UPPER = 1,         /**< TRIANGULAR: the upper triangle; otherwise the lower one */
+  COMPUTE_LINALG_UNIT_DIAGONAL = 2, /**< TRIANGULAR: the diagonal counts as ones */
+  COMPUTE_LINALG_VECTORS = 4,       /**< EIGH, SVD, EIG */
+  COMPUTE_LINALG_FULL = 8           /**< QR, SVD */
+};
+
+/** Dense linear algebra on matrices A [rows, columns], alone or with B [rows, right]. */
+typedef struct compute_linalg_attributes {
+  compute_linalg_function function;
+  uint32_t flags;
+  int64_t rows, columns; /**< 0 … 2^24 */
+  int64_t right;         /**< TRIANGULAR, SOLVE: columns of B, 0 … 2^31; otherwise 0 */
+} compute_linalg_attributes;
+
 /** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs. Returns when it is done,
@@ -413,6 +445,16 @@ typedef struct compute_call_attributes {
  *         inputs[0] has strides over (batch…, point, part). All in `accumulate`, F32 or F64. One
  *         output. No programs.
  *
+ * LINALG  The space is (batch…, 1, results). inputs[0], A, has strides over (batch…, row, column),
+ *         and so has inputs[1], B, of functions that have one. The results of a matrix are those
+ *         that the function lists, each in row-major order, then its status: 0; −1 if A is not
+ *         finite; i if the leading minor i is not positive (CHOLESKY), if the diagonal element i is
+ *         0 (TRIANGULAR), or the pivot i (LU, SOLVE), counted from 1; above 0 if EIGH, SVD or EIG
+ *         do not converge. If it is not 0, the other results are NaN. LU is different: a status
+ *         above 0 leaves all, and −1 the permutation, which is then none. CHOLESKY, TRIANGULAR and
+ *         EIGH read one triangle, EIGH the lower one. All in `accumulate`, F32 or F64. One output. The bits of a
+ *         matrix do not depend on the batch. No programs.
+ *
  * CALL    The attributes have the function to call, and the number of elements of each operand.
  *         All operands are dense. The space has one dimension, with the size of the largest
  *         output; the strides are ignored. Only a device that computes in host memory can run it.
@@ -523,6 +565,35 @@ compute_bincount_of(const compute_kernel_descriptor *descriptor) {
 static inline const compute_fourier_attributes *
 compute_fourier_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_fourier_attributes *)descriptor->attributes;
+}
+
+static inline const compute_linalg_attributes *
+compute_linalg_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_linalg_attributes *)descriptor->attributes;
+}
+
+/** True if the function has an inputs[1]. */
+static inline bool compute_linalg_has_right(const compute_linalg_attributes *attributes) {
+  return attributes->function == COMPUTE_LINALG_TRIANGULAR ||
+         attributes->function == COMPUTE_LINALG_SOLVE;
+}
+
+/** Results of a matrix, with its status. */
+static inline int64_t compute_linalg_results(const compute_linalg_attributes *attributes) {
+  const int64_t m = attributes->rows, n = attributes->columns, least = m < n ? m : n;
+  const bool full = attributes->flags & COMPUTE_LINALG_FULL;
+  const bool vectors = attributes->flags & COMPUTE_LINALG_VECTORS;
+  switch (attributes->function) {
+  case COMPUTE_LINALG_QR: return (full ? m : least) * (m + n) + 1;
+  case COMPUTE_LINALG_EIGH: return n + (vectors ? n * n : 0) + 1;
+  case COMPUTE_LINALG_SVD:
+    return least + (!vectors ? 0 : full ? m * m + n * n : least * (m + n)) + 1;
+  case COMPUTE_LINALG_EIG: return 2 * (n + (vectors ? n * n : 0)) + 1;
+  case COMPUTE_LINALG_LU: return m * n + m + 2;
+  case COMPUTE_LINALG_TRIANGULAR:
+  case COMPUTE_LINALG_SOLVE: return n * attributes->right + 1;
+  default: return m * n + 1;
+  }
 }
 
 static inline const compute_call_attributes *

@@ -174,4 +174,10 @@ kernel_work kernel_work_of(const compute_kernel_descriptor *d);
  * 31. */
 bool kernel_fourier_takes(int64_t length);
 
+/* True if LINALG takes matrices of these sizes. */
+bool kernel_linalg_takes(int64_t rows, int64_t columns, int64_t right);
+
+/* The name of a function, "cholesky", or NULL. */
+const char *kernel_linalg_name(compute_linalg_function function);
+
 #endif

@@ -32,6 +32,7 @@ typedef enum graph_op {
   CATEGORY(SCAN, "scan")                                                                           \
   CATEGORY(ORDER, "order")                                                                         \
   CATEGORY(FOURIER, "fourier")                                                                     \
+  CATEGORY(LINALG, "linear algebra")                                                               \
   CATEGORY(ATTENTION, "attention")                                                                 \
   CATEGORY(RECURRENT, "recurrent")                                                                 \
   CATEGORY(INDEXED, "indexed")                                                                     \

@@ -7,9 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "compute/call.h"
 #include "compute/graph_array.h"
-#include "core/base/alloc.h"
+#include "compute/linalg.h"
 #include "core/type/shape.h"
 #include "model/operators/op.h"
 
@@ -367,64 +366,14 @@ static compute_status running_product(model_call *call) {
 
 /* ---- Determinants ---------------------------------------------------------------------------- */
 
-/* Gaussian elimination with partial pivoting. Overwrites `a` [n, n]. */
-static double determinant(double *a, int64_t n) {
-  double product = 1;
-  for (int64_t column = 0; column < n; column++) {
-    int64_t pivot = column;
-    for (int64_t row = column + 1; row < n; row++)
-      if (fabs(a[row * n + column]) > fabs(a[pivot * n + column])) pivot = row;
-    for (int64_t k = column; k < n && pivot != column; k++) {
-      const double kept = a[pivot * n + k];
-      a[pivot * n + k] = a[column * n + k];
-      a[column * n + k] = kept;
-    }
-    const double head = a[column * n + column];
-    product *= pivot == column ? head : -head;
-    if (head == 0) return 0;
-    for (int64_t row = column + 1; row < n; row++) {
-      const double factor = a[row * n + column] / head;
-      for (int64_t k = column; k < n; k++) a[row * n + k] -= factor * a[column * n + k];
-    }
-  }
-  return product;
-}
-
-/* x [m, n, n] in f64 → [m] */
-static compute_status determinants(void *user, const compute_call_arguments *arguments,
-                                   int32_t part, int32_t parts) {
-  (void)user;
-  const double *x = arguments->inputs[0].data;
-  double *y = arguments->outputs[0].data;
-  const int64_t n = shape_at(arguments->inputs[0].shape, 1);
-  const size_t elements = (size_t)(n * n);
-  int64_t first, end;
-  compute_call_share(arguments->outputs[0].count, part, parts, &first, &end);
-  double *work = base_allocate(elements, sizeof *work);
-  if (!work) return compute_call_fail(arguments, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory");
-  for (int64_t i = first; i < end; i++) {
-    if (elements) memcpy(work, x + (size_t)i * elements, elements * sizeof *work);
-    y[i] = determinant(work, n);
-  }
-  base_release(work);
-  return COMPUTE_OK;
-}
-
+/* In f64, because products of f32 pivots overflow early. */
 static compute_status det(model_call *call) {
-  compute_graph *graph = call->graph;
-  compute_shape shape = call_shape(call, 0);
+  const compute_shape shape = call_shape(call, 0);
   const int32_t rank = shape.rank;
   if (rank < 2 || shape_at(shape, rank - 1) != shape_at(shape, rank - 2))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "x must be square matrices");
-  const int64_t n = shape_at(shape, rank - 1), count = op_count(shape, 0, rank - 2);
-  const compute_node x = compute_reshape(graph, op_cast(call, call_input(call, 0), COMPUTE_F64),
-                                         COMPUTE_SHAPE(count, n, n));
-  const compute_call_output output = {COMPUTE_F64, COMPUTE_SHAPE(count)};
-  const compute_call_options options = {
-      .name = "Det", .flags = COMPUTE_CALL_PURE, .parts = COMPUTE_CALL_PARTS_AUTOMATIC};
-  compute_node y = compute_call(graph, determinants, NULL, &x, 1, &output, 1, &options, NULL);
-  shape.rank -= 2;
-  y = compute_reshape(graph, y, shape);
+  const compute_node y =
+      compute_determinant(call->graph, op_cast(call, call_input(call, 0), COMPUTE_F64));
   return call_output(call, 0, op_cast(call, y, call_dtype(call, 0)));
 }
 

@@ -266,6 +266,29 @@ static evaluate_outcome transform(const graph_node *node, const evaluate_value *
   return run(&l, y);
 }
 
+/* ---- Linear algebra ------------------------------------------------------------------------ */
+
+static evaluate_outcome decompose(const graph_node *node, evaluate_value *const *x,
+                                  evaluate_value *y) {
+  const compute_linalg_attributes *a = node->constant;
+  const int32_t batch = y->shape.rank - 1;
+  compute_shape space = y->shape;
+  space.rank = batch + 2;
+  space.size[batch + 1] = space.size[batch];
+  space.size[batch] = 1;
+  launch l = begin(COMPUTE_KERNEL_LINALG, space, y);
+  memcpy(&l.attributes.linalg, a, sizeof *a);
+  for (uint32_t i = 0; i < node->input_count; i++) {
+    int64_t *stride = add(&l, x[i]) + (space.rank - x[i]->shape.rank);
+    for (int32_t k = 0; k < x[i]->shape.rank; k++)
+      stride[k] = k < x[i]->shape.rank - 2 && x[i]->shape.size[k] == 1 ? 0 : step_of(x[i]->shape, k);
+  }
+  int64_t *stride = add(&l, y);
+  for (int32_t k = 0; k < batch; k++) stride[k] = step_of(y->shape, k);
+  stride[batch + 1] = 1;
+  return run(&l, y);
+}
+
 /* ---- Networks ------------------------------------------------------------------------------ */
 
 evaluate_outcome evaluate_kernel(const graph_node *node, evaluate_value *const *x,
@@ -296,6 +319,7 @@ evaluate_outcome evaluate_kernel(const graph_node *node, evaluate_value *const *
   case OP_scatter_add_elements: return indexed(node, x, y);
   case OP_bincount: return count_bins(node, x, y);
   case OP_fourier: return transform(node, x[0], y);
+  case OP_linalg: return decompose(node, x, y);
   case OP_conv2d:
   case OP_conv2d_integer:
   case OP_conv2d_by_data:

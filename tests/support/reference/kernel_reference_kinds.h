@@ -34,6 +34,9 @@ bool reference_bincount(const reference *r);
 /* FOURIER. Returns false without memory. */
 bool reference_fourier(const reference *r);
 
+/* LINALG. Returns false without memory. */
+bool reference_linalg(const reference *r);
+
 /* CONV. */
 void reference_convolution(const reference *r);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/samples/operation_samples.h"
 
+#include "support/samples/operation_linalg.h"
 #include "support/samples/operation_options.h"
 
 /* ---- Words of operations.def ----------------------------------------------------------------- */

@@ -115,5 +115,8 @@ const evaluation_kind evaluation_kind_top_k = {0};
 /* None: every element depends on the noise of its whole frame. */
 const evaluation_kind evaluation_kind_spots = {0};
 
+/* None: the condition of a matrix bounds the error of its results, not an element's rounding. */
+const evaluation_kind evaluation_kind_linalg = {0};
+
 /* None: only the user-defined function determines the result. */
 const evaluation_kind evaluation_kind_call = {0};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Eigenvalues of symmetric, tridiagonal matrices: sweeps of rotations with Wilkinson's shifts. Each
+ * lane has its own block, first … last, that a sweep works on; elsewhere it rotates by nothing.
+ * Included as linalg_steps.h is. */
+
+enum { FORM(SWEEPS) = 40 }; /* for each eigenvalue, at most */
+
+/* The state of one lane. A block whose last is 0 is done. */
+typedef struct FORM(block) {
+  int64_t first, last, sweeps;
+} FORM(block);
+
+ALWAYS_INLINE ELEMENT *FORM(lane_of)(VALUE *x, int lane) {
+  return (ELEMENT *)x + lane;
+}
+
+ALWAYS_INLINE bool FORM(is_split)(VALUE *d, VALUE *e, int64_t k, int lane) {
+  const ELEMENT a = *FORM(lane_of)(d + k, lane), b = *FORM(lane_of)(d + k + 1, lane);
+  const ELEMENT size = (a < 0 ? -a : a) + (b < 0 ? -b : b);
+  const ELEMENT c = *FORM(lane_of)(e + k, lane), between = c < 0 ? -c : c;
+  return !(between > EPSILON * size) || between < NEGLIGIBLE;
+}
+
+/* Finds the lane's next block and its shift; false when it is done. */
+static bool FORM(next_block)(VALUE *d, VALUE *e, int lane, FORM(block) * b, VALUE *shift) {
+  while (b->last > 0 && FORM(is_split)(d, e, b->last - 1, lane)) {
+    *FORM(lane_of)(e + b->last - 1, lane) = 0;
+    b->last--;
+  }
+  if (b->last == 0) return false;
+  b->first = b->last - 1;
+  while (b->first > 0 && !FORM(is_split)(d, e, b->first - 1, lane)) b->first--;
+  const ELEMENT low = *FORM(lane_of)(d + b->last - 1, lane),
+                high = *FORM(lane_of)(d + b->last, lane);
+  const ELEMENT c = *FORM(lane_of)(e + b->last - 1, lane), half = (low - high) / 2;
+  const ELEMENT size = half < 0 ? -half : half;
+  const ELEMENT part = c * c / (size + ROOT_OF(half * half + c * c));
+  *FORM(lane_of)(shift, lane) = half < 0 ? high + part : high - part;
+  b->sweeps++;
+  return true;
+}
+
+/* Rotates two rows: x' = c x + s y, y' = c y − s x. */
+static void FORM(rotate)(VALUE *restrict x, VALUE *restrict y, int64_t count, VALUE c, VALUE s) {
+  for (int64_t j = 0; j < count; j++) {
+    const VALUE a = x[j], b = y[j];
+    x[j] = c * a + s * b;
+    y[j] = c * b - s * a;
+  }
+}
+
+/* One sweep over positions from … to − 1. A lane takes part from `first` to `last`. */
+static void FORM(sweep)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, int64_t from, int64_t to,
+                        VALUE first, VALUE last, VALUE shift) {
+  VALUE x = FORM(all)(0), z = x;
+  for (int64_t k = from; k < to; k++) {
+    const VALUE at = FORM(all)((ELEMENT)k), none = FORM(all)(0), one = FORM(all)(1);
+    const TEST active = (TEST)(first <= at) & (TEST)(at < last);
+    const TEST inner = (TEST)(first < at) & (TEST)(at < last);
+    const TEST more = (TEST)(first <= at) & (TEST)(at + one < last);
+    x = FORM(pick)(inner, x, d[k] - shift);
+    z = FORM(pick)(inner, z, e[k]);
+    const VALUE r = FORM(root)(x * x + z * z);
+    const TEST still = (TEST)(r == 0);
+    const VALUE divisor = FORM(pick)(still, one, r);
+    const VALUE c = FORM(pick)(active, FORM(pick)(still, one, x / divisor), one);
+    const VALUE s = FORM(pick)(active, FORM(pick)(still, none, z / divisor), none);
+    if (k > from) e[k - 1] = FORM(pick)(inner, r, e[k - 1]);
+    const VALUE g = c * d[k] + s * e[k], h = c * e[k] + s * d[k + 1];
+    const VALUE p = c * e[k] - s * d[k], q = c * d[k + 1] - s * e[k];
+    d[k] = FORM(pick)(active, c * g + s * h, d[k]);
+    d[k + 1] = FORM(pick)(active, c * q - s * p, d[k + 1]);
+    e[k] = FORM(pick)(active, c * h - s * g, e[k]);
+    x = e[k];
+    if (k + 2 < n) {
+      z = s * e[k + 1];
+      e[k + 1] = FORM(pick)(more, c * e[k + 1], e[k + 1]);
+    }
+    if (turned) FORM(rotate)(turned + k * n, turned + (k + 1) * n, n, c, s);
+  }
+}
+
+/* The eigenvalues in place of d, not sorted, and the vectors as rows of `turned`, which was Qᵀ or
+ * NULL. */
+static void FORM(diagonalise)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, VALUE *status) {
+  FORM(block) block[FORM(WIDTH)];
+  VALUE shift = FORM(all)(0);
+  for (int lane = 0; lane < FORM(WIDTH); lane++)
+    block[lane] = (FORM(block)){.last = *FORM(lane_of)(status, lane) == 0 ? n - 1 : 0};
+  for (;;) {
+    int64_t from = n, to = 0;
+    VALUE first = FORM(all)(0), last = first;
+    for (int lane = 0; lane < FORM(WIDTH); lane++) {
+      FORM(block) *b = &block[lane];
+      if (b->last <= 0 || !FORM(next_block)(d, e, lane, b, &shift)) continue;
+      if (b->sweeps > FORM(SWEEPS) * n) {
+        *FORM(lane_of)(status, lane) = (ELEMENT)(b->last + 1);
+        b->last = 0;
+        continue;
+      }
+      if (b->first < from) from = b->first;
+      if (b->last > to) to = b->last;
+      *FORM(lane_of)(&first, lane) = (ELEMENT)b->first;
+      *FORM(lane_of)(&last, lane) = (ELEMENT)b->last;
+    }
+    if (to == 0) return;
+    FORM(sweep)(d, e, turned, n, from, to, first, last, shift);
+  }
+}
+
+/* The positions of a lane's values in ascending order. */
+static void FORM(sort)(VALUE *d, int64_t n, int lane, VALUE *order) {
+  for (int64_t i = 0; i < n; i++) {
+    const ELEMENT value = *FORM(lane_of)(d + i, lane);
+    int64_t at = i;
+    for (; at > 0; at--) {
+      const ELEMENT before = *FORM(lane_of)(order + at - 1, lane);
+      if (!(*FORM(lane_of)(d + (int64_t)before, lane) > value)) break;
+      *FORM(lane_of)(order + at, lane) = before;
+    }
+    *FORM(lane_of)(order + at, lane) = (ELEMENT)i;
+  }
+}
