@@ -66,12 +66,12 @@ static void make_rows(const launch *l, int64_t channel, int64_t count, const roo
   }
 }
 
-static void make_block(const launch *l, int64_t image, int64_t channel, const room *r) {
+static void make_block(const launch *l, int64_t image, int64_t channel, int64_t count,
+                       const room *r) {
   const cpu_conv *conv = l->conv;
   const compute_conv_attributes *c = &conv->shape;
   const cpu_transpose_block transpose = conv->head.device->isa->tile->transpose[2];
   const conv_operand *x = &conv->input[0], *y = &conv->output[0];
-  const int64_t count = cpu_min(conv->narrow.block, c->data_channels - channel);
   const int64_t bytes = (int64_t)sizeof(float), results = positions(c->result_size);
   const float *data = (const float *)l->pointers[0] + image * x->stride[0] + channel * x->stride[1];
   transpose(count, positions(c->data_size), data, x->stride[1] * bytes, r->data, count * bytes);
@@ -96,8 +96,12 @@ static void blocks_task(void *argument, int64_t task, int32_t worker) {
   const conv_narrow *s = &l->conv->narrow;
   const room r = divide_memory(l, worker);
   const int64_t end = cpu_min((task + 1) * s->chunk, s->units);
-  for (int64_t unit = task * s->chunk; unit < end; unit++)
-    make_block(l, unit / s->blocks, unit % s->blocks * s->block, &r);
+  for (int64_t unit = task * s->chunk; unit < end; unit++) {
+    /* Blocks of nearly equal size: none is narrower than a vector. */
+    const int64_t number = unit % s->blocks, channels = l->conv->shape.data_channels;
+    const int64_t first = channels * number / s->blocks;
+    make_block(l, unit / s->blocks, first, channels * (number + 1) / s->blocks - first, &r);
+  }
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
@@ -153,8 +157,8 @@ compute_status conv_narrow_accept(cpu_kernel *kernel, const compute_kernel_descr
   conv->depthwise.packed_bytes =
       cpu_whole_lines((uint64_t)(taps * c->data_channels) * sizeof(float));
   conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
-  s->block = conv_equal_parts(c->data_channels, BLOCK);
-  s->blocks = cpu_divide_up(c->data_channels, s->block);
+  s->blocks = cpu_divide_up(c->data_channels, BLOCK);
+  s->block = cpu_divide_up(c->data_channels, s->blocks);
   s->units = c->batch * s->blocks;
   s->chunk = threads == 1 ? s->units : cpu_divide_up(s->units, TASKS_PER_THREAD * threads);
   s->tasks = cpu_divide_up(s->units, s->chunk);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/cpu.h"
+#include "map/patterns.h"
 #include "program/formulas.h"
 #include "program/program.h"
 #include "core/nest.h"
@@ -25,10 +26,6 @@ enum { BYTES_AT_ONCE = 4 }; /* elements of one byte in the time of one of four *
 /* Lines that run together: the least number of them in a tile, and the operands that may be copied
  * for that. */
 enum { BOX_LINES = 4, BOX_COPIES = 4 };
-
-/* Operands that repeat over the outer dimensions: their number and greatest size, the least number of
- * repetitions, and the length from which lines are not short. */
-enum { MOST_PATTERNS = 3, PATTERN_ELEMENTS = 2048, PATTERN_REPEATS = 8, PATTERN_LINE = 128 };
 
 /* The least stride of crossing operands. Rows of a unit, and rows transposed at once. */
 enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
@@ -60,13 +57,10 @@ typedef struct map_kernel {
   int32_t position; /* operand number of the row-major position */
   int32_t turned_count;
   int32_t turned[MOST_TURNED]; /* inputs that are transposed into a buffer */
-  int32_t pattern_count;
-  int32_t
-      pattern[MOST_PATTERNS]; /* inputs whose inner dimensions are written as one line first … */
-  cpu_nest patterned;         /* … the nest of these dimensions */
-  bool by_lines;              /* units are lines of one loop (formulas.h) */
-  bool by_boxes;              /* units are short lines, which run together (program/box.c) … */
-  bool by_loops;              /* … or each by the loop of the single operation */
+  cpu_patterns patterns;
+  bool by_lines; /* units are lines of one loop (formulas.h) */
+  bool by_boxes; /* units are short lines, which run together (program/box.c) … */
+  bool by_loops; /* … or each by the loop of the single operation */
   map_single single;
 } map_kernel;
 
@@ -298,36 +292,20 @@ static compute_status run_single(const map_kernel *map, void *const *pointers) {
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
-static void write_pattern(const map_kernel *map, int32_t k, const unsigned char *from,
-                          unsigned char *to) {
-  const cpu_nest *nest = &map->patterned;
-  const int32_t last = cpu_nest_last(nest);
-  const int64_t bytes = (int64_t)map->bytes[k], step = cpu_nest_step(nest, k) * bytes;
-  int64_t lines;
-  cpu_walk walk;
-  (void)cpu_nest_count(nest, last, &lines);
-  cpu_walk_start(nest, last, 0, &walk);
-  for (; lines > 0; lines--, cpu_walk_next(nest, last, &walk)) {
-    const unsigned char *at = from + walk.offset[k] * bytes;
-    for (int64_t i = 0; i < cpu_nest_length(nest); i++, to += bytes)
-      memcpy(to, at + i * step, (size_t)bytes);
-  }
-}
-
 static compute_status run_flat(const map_kernel *map, void *const *pointers);
 
 /* Runs with lines in place of the operands that repeat. */
 static compute_status run_patterns(const map_kernel *map, void *const *pointers) {
   cpu_device *device = map->head.device;
-  const uint64_t bytes = PATTERN_ELEMENTS * sizeof(double);
+  const uint64_t bytes = CPU_PATTERN_ELEMENTS * sizeof(double);
   void *operands[COMPUTE_MAX_OPERANDS];
-  unsigned char *memory = cpu_workspace_acquire(device, bytes * (uint64_t)map->pattern_count);
-  if (!memory) return cpu_out_of_memory(device, bytes * (uint64_t)map->pattern_count);
+  unsigned char *memory = cpu_workspace_acquire(device, bytes * (uint64_t)map->patterns.count);
+  if (!memory) return cpu_out_of_memory(device, bytes * (uint64_t)map->patterns.count);
   memcpy(operands, pointers, (size_t)(map->inputs + map->outputs) * sizeof *operands);
-  for (int32_t i = 0; i < map->pattern_count; i++) {
-    const int32_t k = map->pattern[i];
+  for (int32_t i = 0; i < map->patterns.count; i++) {
+    const int32_t k = map->patterns.input[i];
     operands[k] = memory + (uint64_t)i * bytes;
-    write_pattern(map, k, pointers[k], operands[k]);
+    cpu_pattern_write(&map->patterns, k, (int64_t)map->bytes[k], pointers[k], operands[k]);
   }
   const compute_status status = run_flat(map, operands);
   cpu_workspace_return(device, memory);
@@ -336,7 +314,7 @@ static compute_status run_patterns(const map_kernel *map, void *const *pointers)
 
 static compute_status run_map(const cpu_kernel *kernel, void *const *pointers) {
   const map_kernel *map = (const map_kernel *)kernel;
-  return map->pattern_count > 0 ? run_patterns(map, pointers) : run_flat(map, pointers);
+  return map->patterns.count > 0 ? run_patterns(map, pointers) : run_flat(map, pointers);
 }
 
 static compute_status run_flat(const map_kernel *map, void *const *pointers) {
@@ -585,70 +563,6 @@ static void make_nest(map_kernel *map, const compute_kernel_descriptor *descript
   cpu_nest_finish(nest);
 }
 
-/* Dimension of the first step that is not 0; the rank if all are. */
-static int32_t first_step(const cpu_nest *nest, int32_t k) {
-  int32_t d = 0;
-  while (d < nest->rank && nest->stride[k][d] == 0) d++;
-  return d;
-}
-
-static bool is_contiguous(const cpu_nest *nest, int32_t k) {
-  for (int32_t d = nest->rank - 1, inner = d; d >= 0; inner = d--)
-    if (nest->stride[k][d] != (d == inner ? 1 : nest->stride[k][inner] * nest->size[inner]))
-      return false;
-  return true;
-}
-
-/* Finds the operands that are neither contiguous nor one element. Returns the first dimension along
- * which one of them does not repeat; 0 if there are none, or too many, or an output. */
-static int32_t list_patterns(map_kernel *map) {
-  const cpu_nest *nest = &map->nest;
-  int32_t first = nest->rank;
-  map->pattern_count = 0;
-  for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
-    const int32_t step = first_step(nest, k);
-    if (is_contiguous(nest, k) || (k < map->inputs && step == nest->rank)) continue;
-    if (k >= map->inputs || map->pattern_count == MOST_PATTERNS) return 0;
-    map->pattern[map->pattern_count++] = k;
-    if (step < first) first = step;
-  }
-  return map->pattern_count > 0 ? first : 0;
-}
-
-/* The nest with all dimensions before `first` as one, and the others as one. */
-static void flatten(map_kernel *map, int32_t first, int64_t repeats, int64_t elements) {
-  cpu_nest *nest = &map->nest;
-  cpu_nest flat = {.rank = 2, .operands = nest->operands, .size = {repeats, elements}};
-  flat.origin[0] = flat.origin[1] = -1;
-  for (int32_t k = 0; k < nest->operands; k++) {
-    const bool one = first_step(nest, k) == nest->rank;
-    flat.stride[k][1] = !one;
-    flat.stride[k][0] = one ? 0 : elements;
-  }
-  for (int32_t i = 0; i < map->pattern_count; i++) flat.stride[map->pattern[i]][0] = 0;
-  map->patterned = (cpu_nest){.rank = 0, .operands = nest->operands};
-  for (int32_t d = first; d < nest->rank; d++) cpu_nest_append(nest, d, &map->patterned);
-  *nest = flat;
-}
-
-/* Short lines of operands that repeat over the outer dimensions, for example one factor for each row
- * of every matrix, become long lines. */
-static void find_patterns(map_kernel *map) {
-  const cpu_nest *nest = &map->nest;
-  int64_t repeats, elements = 1;
-  const int32_t first = cpu_program_places(map->program) == 0 ? list_patterns(map) : 0;
-  bool pays = first > 0 && nest->rank > 2 && cpu_nest_length(nest) < PATTERN_LINE &&
-              cpu_nest_count(nest, first, &repeats) && repeats >= PATTERN_REPEATS;
-  for (int32_t d = first; pays && d < nest->rank; d++) {
-    pays = nest->size[d] <= PATTERN_ELEMENTS / elements;
-    elements *= nest->size[d];
-  }
-  if (pays)
-    flatten(map, first, repeats, elements);
-  else
-    map->pattern_count = 0;
-}
-
 static void make_plan(map_kernel *map, const compute_kernel_descriptor *descriptor) {
   int64_t elements;
   make_nest(map, descriptor);
@@ -656,7 +570,8 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
   if (!cpu_nest_count(&map->nest, map->nest.rank, &elements) || elements == 0) return;
   for (int32_t k = 0; k < map->outputs; k++)
     map->output_bytes += (uint64_t)elements * map->bytes[map->inputs + k];
-  find_patterns(map);
+  if (cpu_program_places(map->program) == 0)
+    cpu_patterns_find(&map->nest, map->inputs, map->outputs, &map->patterns);
   const double cost = choose_tiles(map);
   cut(map, elements, cost);
   map->by_lines = map->blocks == 1 && map->walked == cpu_nest_last(&map->nest) &&

@@ -153,10 +153,11 @@ compute_status train_group_agree_run(const compute_trainer *trainer, const compu
            hash_items(dataset));
   if (options)
     text_add(&text,
-             "epochs %" PRId64 "\nin_order %d\ncheckpoint %s\nvalidation: %" PRId64 " items\n"
+             "epochs %" PRId64 "\nin_order %d\ncheckpoint %s\n"
+             "validation: %" PRId64 " items (-1: none)\n"
              "patience %" PRId64 "\nkeep_best %d\n",
              options->epochs, options->in_order, options->checkpoint ? options->checkpoint : "none",
-             options->validation ? options->validation->count : 0, options->patience,
+             options->validation ? options->validation->count : -1, options->patience,
              options->keep_best);
   text_add(&text, "batches so far %" PRId64 "\n", trainer->batches);
   return compare(trainer, options ? "compute_trainer_run" : "compute_trainer_evaluate", &text);

@@ -145,6 +145,8 @@ def test_own_kernels():
         kernel.launch((1, 1, 1, 1), 64, x, y, 100, 2.5)
     with pytest.raises(lc.InvalidArgumentError):
         kernel.launch(1, 64, x, y)
+    with pytest.raises(OverflowError):
+        kernel.launch(2, 64, x, y, 2**31, 2.5)
 
 
 # ---- Groups ------------------------------------------------------------------------------------------------------
@@ -161,6 +163,16 @@ def test_a_group_of_one():
         group.agree("settings", "the same")
     with pytest.raises(ValueError):
         group.barrier()
+
+
+def test_a_group_outlives_its_trainer():
+    group = lc.open_group(transport="none")
+    trainer = lc.trainer(model=lc.Dense(8, 2, seed=1), batch=32, input=("float32", (8,)), target=("int64", ()),
+                         loss="cross_entropy", seed=1, group=group)
+    with pytest.raises(ValueError, match="uses this group"):
+        group.close()
+    del trainer
+    group.close()
 
 
 # ---- Spots -------------------------------------------------------------------------------------------------------

@@ -40,6 +40,9 @@ def test_repeats_may_differ(random):
     x = random.integers(0, 100, (3, 4))
     for axis, repeats in ((0, [2, 0, 1]), (1, [0, 0, 3, 1]), (None, list(range(12)))):
         assert (lc.repeat(lc.asarray(x), lc.asarray(repeats), axis=axis).numpy() == np.repeat(x, repeats, axis)).all()
+    for repeats in (-1, lc.asarray([2, -1, 3])):
+        with pytest.raises(ValueError):
+            lc.repeat(lc.asarray(x), repeats, axis=0)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])

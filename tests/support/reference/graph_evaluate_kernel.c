@@ -281,7 +281,8 @@ static evaluate_outcome decompose(const graph_node *node, evaluate_value *const 
   for (uint32_t i = 0; i < node->input_count; i++) {
     int64_t *stride = add(&l, x[i]) + (space.rank - x[i]->shape.rank);
     for (int32_t k = 0; k < x[i]->shape.rank; k++)
-      stride[k] = k < x[i]->shape.rank - 2 && x[i]->shape.size[k] == 1 ? 0 : step_of(x[i]->shape, k);
+      stride[k] =
+          k < x[i]->shape.rank - 2 && x[i]->shape.size[k] == 1 ? 0 : step_of(x[i]->shape, k);
   }
   int64_t *stride = add(&l, y);
   for (int32_t k = 0; k < batch; k++) stride[k] = step_of(y->shape, k);

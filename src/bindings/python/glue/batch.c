@@ -271,9 +271,11 @@ static PyObject *batch_run(PyObject *self, PyObject *const *args, Py_ssize_t cou
   PyThreadState *const unlocked = PyEval_SaveThread();
   status = compute_batch_run(batch, &options, &summary);
   PyEval_RestoreThread(unlocked);
-  if (w.failed)
+  if (w.failed) {
+    watch_clear(&recorded->watch); /* only one exception can be raised */
+    recorded->watch.failed = false;
     result = watch_raise(&w);
-  else if (recorded->watch.failed)
+  } else if (recorded->watch.failed)
     result = watch_raise(&recorded->watch);
   else
     result = status ? fail(status) : taken(&compute_batch_result_form, &summary, NULL);

@@ -41,9 +41,10 @@ typedef struct object {
   PyObject *context; /* NULL for a context, and for layers without weights */
   PyObject *keep;    /* NULL, an object or a list */
   PyObject
-      *extra; /* of a plan: a tuple of its outputs; of a job: its result; of a batch: its work */
-  bool owned; /* the handle is released with this object */
-  bool busy;  /* a thread works with it, and no other may */
+      *extra;    /* of a plan: a tuple of its outputs; of a job: its result; of a batch: its work */
+  int32_t users; /* of a group: the objects that need it open */
+  bool owned;    /* the handle is released with this object */
+  bool busy;     /* a thread works with it, and no other may */
   bool exclusive; /* of a plan: runs must not overlap */
   bool single;    /* of a plan: compiled for one output, not a list */
   bool lengthy;   /* of a plan: a run may take more than a moment */

@@ -72,7 +72,10 @@ static PyObject *job_wait(PyObject *self, PyObject *const *args, Py_ssize_t coun
     PyThreadState *const unlocked = PyEval_SaveThread();
     status = compute_job_wait(job, limit > 0 && left < SLICE ? (left > 1e-9 ? left : 1e-9) : SLICE);
     PyEval_RestoreThread(unlocked);
-    if (compute_job_poll(job, &done) || done || status != COMPUTE_ERROR_TIMEOUT) {
+    const bool polled = compute_job_poll(job, &done) == COMPUTE_OK;
+    /* The job may end between the wait and the poll. */
+    if (polled && done && status == COMPUTE_ERROR_TIMEOUT) status = compute_job_wait(job, 0);
+    if (!polled || done || status != COMPUTE_ERROR_TIMEOUT) {
       result = status ? fail(status) : Py_NewRef(((object *)self)->extra);
       break;
     }

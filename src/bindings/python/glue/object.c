@@ -47,6 +47,15 @@ static PyObject *allocate(enum kind kind) {
   return make(types[kind], 0);
 }
 
+/* Counts the users of the groups in a list of kept objects. */
+static void count_users(PyObject *keep, int32_t change) {
+  const Py_ssize_t count = keep && PyList_Check(keep) ? PyList_Size(keep) : 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *one = PyList_GetItem(keep, i);
+    if (is_kind(one, KIND_PROCESS_GROUP)) ((object *)one)->users += change;
+  }
+}
+
 /* The last reference to a tensor may call back into Python from here: the lock is free. */
 void object_dealloc(PyObject *self) {
   object *o = (object *)self;
@@ -59,6 +68,7 @@ void object_dealloc(PyObject *self) {
     release(kind, handle);
     PyEval_RestoreThread(unlocked);
   }
+  count_users(o->keep, -1);
   Py_CLEAR(o->keep);
   Py_CLEAR(o->extra);
   Py_CLEAR(o->context);
@@ -87,6 +97,7 @@ PyObject *object_new(enum kind kind, void *handle, bool owned, scratch *s) {
   o->owned = owned;
   if (kind != KIND_CONTEXT) o->context = Py_XNewRef(s->context);
   if (kind != KIND_TENSOR && kind != KIND_DEVICE) o->keep = Py_XNewRef(s->kept);
+  count_users(o->keep, 1);
   return (PyObject *)o;
 }
 

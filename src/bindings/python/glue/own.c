@@ -111,6 +111,10 @@ static PyObject *group_close(PyObject *self, PyObject *none) {
   (void)none;
   object *o = (object *)self;
   compute_process_group *group = o->handle;
+  if (o->users > 0) {
+    PyErr_SetString(PyExc_ValueError, "a trainer, plan or other object uses this group");
+    return NULL;
+  }
   o->handle = NULL;
   PyThreadState *const unlocked = PyEval_SaveThread();
   compute_group_close(group);
@@ -122,10 +126,11 @@ static PyObject *group_close(PyObject *self, PyObject *none) {
 
 PyMethodDef kernel_methods[] = {{"_launch", METHOD(kernel_launch), NULL}, {NULL, NULL, 0, NULL}};
 
-PyMethodDef group_methods[] = {
-    {"close", group_close, METH_NOARGS,
-     "close($self)\n--\n\nCloses the group. Collective: every rank calls it."},
-    {NULL, NULL, 0, NULL}};
+PyMethodDef group_methods[] = {{"close", group_close, METH_NOARGS,
+                                "close($self)\n--\n\nCloses the group, when no trainer or plan "
+                                "uses it any more. Collective: every "
+                                "rank calls it."},
+                               {NULL, NULL, 0, NULL}};
 
 PyMethodDef own_functions[] = {{"_spot_corners", METHOD(spot_corners), NULL},
                                {NULL, NULL, 0, NULL}};

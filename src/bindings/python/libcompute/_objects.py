@@ -212,7 +212,7 @@ def _end(given, kind, item, writable):
     if callable(given):
         if writable:
             def write(first, items, memory):
-                given(first, numpy.frombuffer(memory, dtype=form).reshape((items, *item)))
+                given(first, numpy.frombuffer(memory, dtype=form).reshape((items, *item)).copy())
             return (write, bytes_of_item), None
 
         def read(first, items, memory):
@@ -222,6 +222,8 @@ def _end(given, kind, item, writable):
             numpy.frombuffer(memory, dtype=form).reshape((items, *item))[:len(values)] = values
             return len(values)
         return (read, bytes_of_item), None
+    if writable and isinstance(given, _core.Array) and given.device.name != "cpu":
+        raise ValueError(f"an array on {given.device.name} cannot receive a batch's results; pass None, and move them")
     values = numpy.asarray(given.numpy() if isinstance(given, _core.Array) else given)
     if values.shape[1:] != item or values.ndim != 1 + len(item) or (writable and values.dtype != form):
         raise ValueError(f"an array {values.dtype.name} {values.shape}; items are {form.name} {item}")
@@ -275,7 +277,9 @@ def _kernel_launch(self, groups, group, *arguments):
             return one
         if isinstance(one, numpy.generic):
             return one.tobytes()
-        return (numpy.float32(one) if isinstance(one, float) else numpy.int64(one).astype(numpy.int32)).tobytes()
+        if not isinstance(one, float) and not -2**31 <= one < 2**31:
+            raise OverflowError(f"{one} is not an i32; pass a NumPy scalar of another type")
+        return (numpy.float32(one) if isinstance(one, float) else numpy.int32(one)).tobytes()
     sizes = [(one,) if isinstance(one, int) else tuple(one) for one in (groups, group)]
     self._launch(*sizes, tuple(given(one) for one in arguments))
 

@@ -658,10 +658,14 @@ def repeat(x, repeats, /, *, axis=None):
     if not isinstance(repeats, int):
         if not isinstance(x, _core.Array):
             raise TypeError("the result's shape would depend on values: repeats is an integer")
+        if repeats.size and int(_core.min(repeats)) < 0:
+            raise ValueError("a number of repetitions is negative")
         ends = _core.cumulative_sum(_core.cast(_core.broadcast(repeats, (x.shape[axis],)), int64), 0)
         total = int(ends[-1]) if ends.size else 0
         places = _core.searchsorted(ends, _core.index((total,), 0, int64, device=x.device), True)
         return _core.gather(x, places, axis)
+    if repeats < 0:
+        raise ValueError(f"{repeats} repetitions")
     wide = broadcast_to(expand_dims(x, axis + 1), x.shape[:axis + 1] + (repeats,) + x.shape[axis + 1:])
     return _core.reshape(wide, x.shape[:axis] + (x.shape[axis] * repeats,) + x.shape[axis + 1:])
 
