@@ -103,7 +103,7 @@ static void have_different_options(loopback_rank *self) {
   setting s = begin(self, 0.1, false);
   check_refused(
       &s, &(compute_trainer_run_options){.epochs = 2, .validation = odd ? NULL : s.validation},
-      "rank 1 differs from rank 0: it has validation: 0 items, rank 0 validation: 31");
+      "rank 1 differs from rank 0: it has validation: none, rank 0 validation: 31");
   check_refused(&s,
                 &(compute_trainer_run_options){
                     .epochs = 4, .validation = s.validation, .patience = odd ? 1 : 3},

@@ -16,6 +16,7 @@
  * It counts the multiplications (with tiles rounded up to whole register tiles), packing, a
  * start-up cost per unit, and a share of one unit for the thread that finishes last. */
 #include "gemm.h"
+#include "gemm/isa/narrow_table.h"
 
 enum {
   SUMS_LIMIT = 1 << 20,     /* bytes of sums in scratch memory per thread */
@@ -133,11 +134,13 @@ static bool streams(const cpu_gemm *gemm, double b_bytes) {
 /* True if dot products are faster than packing panels of B, whose rows are contiguous along k: each
  * dot product ends with a sum over the lanes of a vector. Floats then round in another order than
  * with more rows. A strict product does not allow this, and a B that is converted anyway gains
- * little. A B that was the left factor is never constant, and its columns are the rows of users. */
+ * little. A B that was the left factor is never constant, and its columns are the rows of users. A
+ * short k is narrow or not by the size of the batch, so it has one order. */
 static bool pays_dots(const gemm_problem *problem) {
   if (problem->dots) return true;
   if (cpu_dtype_is_float(problem->accumulate) &&
-      (problem->strict || problem->swapped || problem->n == 1 || !is_native(problem, &problem->b)))
+      (problem->strict || problem->swapped || problem->n == 1 || !is_native(problem, &problem->b) ||
+       problem->k <= CPU_NARROW_DEPTH))
     return false;
   return problem->b.row == 1 && (problem->b.column != 1 || problem->n == 1) &&
          (problem->type->group > 1 || problem->m <= CPU_GEMM_STREAMED ||

@@ -151,14 +151,16 @@ compute_status train_group_agree_run(const compute_trainer *trainer, const compu
                                  dataset_port(dataset, DATASET_INPUT).item});
   text_add(&text, "dataset: %" PRId64 " items\ndataset: contents %016" PRIx64 "\n", dataset->count,
            hash_items(dataset));
-  if (options)
+  if (options) {
     text_add(&text,
-             "epochs %" PRId64 "\nin_order %d\ncheckpoint %s\n"
-             "validation: %" PRId64 " items (-1: none)\n"
-             "patience %" PRId64 "\nkeep_best %d\n",
+             "epochs %" PRId64 "\nin_order %d\ncheckpoint %s\npatience %" PRId64 "\nkeep_best %d\n",
              options->epochs, options->in_order, options->checkpoint ? options->checkpoint : "none",
-             options->validation ? options->validation->count : -1, options->patience,
-             options->keep_best);
+             options->patience, options->keep_best);
+    if (options->validation)
+      text_add(&text, "validation: %" PRId64 " items\n", options->validation->count);
+    else
+      text_add(&text, "validation: none\n");
+  }
   text_add(&text, "batches so far %" PRId64 "\n", trainer->batches);
   return compare(trainer, options ? "compute_trainer_run" : "compute_trainer_evaluate", &text);
 }
