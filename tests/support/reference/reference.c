@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/node/graph.h"
 #include "support/reference/graph_evaluate.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
@@ -30,6 +31,12 @@ static void *widen(const test_values *values) {
       ((int64_t *)wide)[i] = integer_at(values, i);
   }
   return wide;
+}
+
+bool reference_is_of_cpu(const compute_graph *graph) {
+  for (size_t i = 0; i < graph->count; i++)
+    if (graph->nodes[i].op == OP_linalg) return true;
+  return false;
 }
 
 test_values reference_run(const compute_graph *graph, const compute_node *inputs,

@@ -14,4 +14,8 @@ test_values reference_run(const compute_graph *graph, const compute_node *inputs
 bool reference_matches(const test_values *actual, const test_values *expected, int64_t index,
                        const test_tolerance *tolerance, double *error);
 
+/* Returns true if a node's kernels exist on the CPU only, by design: a plan for another device
+ * leaves it to the CPU. */
+bool reference_is_of_cpu(const compute_graph *graph);
+
 #endif
