@@ -7,7 +7,7 @@ import math
 import types
 
 from libcompute import _core
-from libcompute._create import asarray, full
+from libcompute._create import asarray, full, full_like
 from libcompute._dtypes import (BY_NAME, DTYPES, bool_, find_dtype, float32, int8, int16, int32, int64, uint8,
                                 uint16, uint32, uint64)
 
