@@ -161,7 +161,7 @@ COMPUTE_API compute_status compute_tensor_pseudo_inverse(const compute_tensor *a
                                                          compute_tensor **result);
 
 /** The number of singular values above the same limit, i32 [...]; 0 for a matrix that is not
- * finite. */
+ * finite, −1 without convergence. */
 COMPUTE_API compute_node compute_matrix_rank(compute_graph *graph, compute_node a,
                                              double tolerance);
 COMPUTE_API compute_status compute_tensor_matrix_rank(const compute_tensor *a, double tolerance,

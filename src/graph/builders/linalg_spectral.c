@@ -196,10 +196,13 @@ compute_node compute_matrix_rank(compute_graph *graph, compute_node a, double to
   BUILD_ALL_OR_NOTHING(graph);
   linalg_call c;
   if (!begin_ranked(&c, graph, "matrix_rank", a, tolerance)) return BUILD_NONE;
-  const compute_node values = compute_singular_values(graph, c.a, NULL);
+  compute_node state;
+  const compute_node values = compute_singular_values(graph, c.a, &state);
   if (graph->status) return BUILD_NONE;
   const compute_node counts = compute_cast(graph, above(&c, values, tolerance), COMPUTE_I32);
-  const compute_node rank = compute_sum(graph, counts, COMPUTE_AXES(-1), false);
+  const compute_node failed = compute_greater(graph, state, compute_scalar(graph, COMPUTE_I32, 0));
+  const compute_node rank = compute_select(graph, failed, compute_scalar(graph, COMPUTE_I32, -1),
+                                           compute_sum(graph, counts, COMPUTE_AXES(-1), false));
   return graph->status ? BUILD_NONE : rank;
 }
 

@@ -11,8 +11,16 @@
 /* Columns of a panel, rows of a block. */
 enum { FORM(BLOCK) = 8 };
 
+/* Terms that are added one after the other. Longer sums consist of such parts, so that their error
+ * stays small. */
+enum { FORM(CHAIN) = 1024 };
+
 ALWAYS_INLINE VALUE FORM(magnitude)(VALUE x) {
   return FORM(pick)((TEST)(x < 0), -x, x);
+}
+
+ALWAYS_INLINE VALUE FORM(larger)(VALUE x, VALUE y) {
+  return FORM(pick)((TEST)(x > y), x, y);
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -31,16 +39,23 @@ ALWAYS_INLINE void FORM(tile)(int rows, int units, VALUE *y, int64_t y_row, cons
   pack sum[4][2];
   for (int r = 0; r < rows; r++)
     for (int u = 0; u < units; u++) sum[r][u] = FORM(get)(y + r * y_row + u * FORM(UNIT));
-  for (int64_t t = 0; t < p->terms; t++) {
-    pack v[2];
-    for (int u = 0; u < units; u++) v[u] = FORM(get)(x + t * p->x_term + u * FORM(UNIT));
-    for (int r = 0; r < rows; r++) {
-      const pack f = FORM(repeat)(c[r * p->c_row + t * p->c_term]);
-      for (int u = 0; u < units; u++) sum[r][u] = NMADD(f, v[u], sum[r][u]);
+  for (int64_t t = 0; t < p->terms;) {
+    const int64_t end = t + FORM(CHAIN) < p->terms ? t + FORM(CHAIN) : p->terms;
+    for (; t < end; t++) {
+      pack v[2];
+      for (int u = 0; u < units; u++) v[u] = FORM(get)(x + t * p->x_term + u * FORM(UNIT));
+      for (int r = 0; r < rows; r++) {
+        const pack f = FORM(repeat)(c[r * p->c_row + t * p->c_term]);
+        for (int u = 0; u < units; u++) sum[r][u] = NMADD(f, v[u], sum[r][u]);
+      }
     }
+    for (int r = 0; r < rows; r++)
+      for (int u = 0; u < units; u++) {
+        VALUE *to = y + r * y_row + u * FORM(UNIT);
+        FORM(put)(to, end <= FORM(CHAIN) ? sum[r][u] : FORM(get)(to) + sum[r][u]);
+        sum[r][u] = pack_all(0);
+      }
   }
-  for (int r = 0; r < rows; r++)
-    for (int u = 0; u < units; u++) FORM(put)(y + r * y_row + u * FORM(UNIT), sum[r][u]);
 }
 
 ALWAYS_INLINE void FORM(strip)(int units, VALUE *y, int64_t y_row, int64_t rows,
@@ -55,10 +70,13 @@ ALWAYS_INLINE void FORM(strip)(int units, VALUE *y, int64_t y_row, int64_t rows,
 ALWAYS_INLINE void FORM(rest)(VALUE *y, int64_t y_row, int64_t rows, const FORM(product) * p,
                               int64_t column) {
   for (int64_t r = 0; r < rows; r++) {
-    VALUE sum = y[r * y_row + column];
-    for (int64_t t = 0; t < p->terms; t++)
-      sum = FORM(nmadd)(p->c[r * p->c_row + t * p->c_term], p->x[t * p->x_term + column], sum);
-    y[r * y_row + column] = sum;
+    VALUE *to = y + r * y_row + column, sum = *to;
+    for (int64_t t = 0; t < p->terms; sum = FORM(all)(0)) {
+      const int64_t end = t + FORM(CHAIN) < p->terms ? t + FORM(CHAIN) : p->terms;
+      for (; t < end; t++)
+        sum = FORM(nmadd)(p->c[r * p->c_row + t * p->c_term], p->x[t * p->x_term + column], sum);
+      *to = end <= FORM(CHAIN) ? sum : *to + sum;
+    }
   }
 }
 
