@@ -5,7 +5,9 @@
  * A matrix is the last two axes of a tensor: a [..., m, n] is a batch of matrices with m rows and
  * n columns. The other axes broadcast between operands. Operands may have any float dtype; f16 and
  * bf16 are computed in f32. The CPU computes; a plan for another device copies the operands there.
- * The result of a matrix does not depend on the other matrices of its batch, bit for bit.
+ * The factors, solutions, eigenvalues and singular values of a matrix do not depend on the other
+ * matrices of its batch, bit for bit. Determinants, least squares, pseudo-inverses and norms are sums
+ * and products of such results, whose last bits can depend on the size of the batch.
  *
  * A matrix that has no result does not fail the run. Its results are NaN, and its `status`, i32
  * [...], is not 0: −1 if the matrix has a NaN or an infinity, else a number that the function
@@ -75,8 +77,9 @@ COMPUTE_API compute_status compute_tensor_lu(const compute_tensor *a, compute_te
 /* ---- Determinants -------------------------------------------------------------------------- */
 
 /** The determinant of a [..., n, n]; [...]. 0 for a singular matrix, NaN for one that is not
- * finite. It overflows early: n = 40 random numbers suffice in f32. The gradient of a singular
- * matrix is NaN. */
+ * finite. It overflows early: n = 40 random numbers suffice in f32. Products of some pivots can
+ * overflow or vanish even if the determinant does not; it is then infinite, 0 or NaN. Use
+ * compute_log_determinant there. The gradient of a singular matrix is NaN. */
 COMPUTE_API compute_node compute_determinant(compute_graph *graph, compute_node a);
 COMPUTE_API compute_status compute_tensor_determinant(const compute_tensor *a,
                                                       compute_tensor **result);
@@ -103,7 +106,9 @@ COMPUTE_API compute_status compute_tensor_qr(const compute_tensor *a, bool compl
 
 /** The x [..., n, k] with the smallest sum of squares of a x − b, for a [..., m, n] and b [..., m,
  * k], by Q R. For m < n it is the x with the smallest sum of squares that solves a x = b. A status
- * i: column i (for m < n row i) of a depends on those before it. compute_pseudo_inverse takes any
+ * i: column i (for m < n row i) of a depends on those before it. It does if its element of R's
+ * diagonal is within rounding errors of 0: max(m, n), at most 1024, times the distance of 1 to the
+ * next number, times the largest element of the same column of R. compute_pseudo_inverse takes any
  * rank. */
 COMPUTE_API compute_node compute_least_squares(compute_graph *graph, compute_node a, compute_node b,
                                                compute_node *status);
@@ -117,8 +122,10 @@ COMPUTE_API compute_status compute_tensor_least_squares(const compute_tensor *a,
 /** The eigenvalues of symmetric a [..., n, n] in ascending order, [..., n]. *vectors [..., n, n]
  * (may be NULL) has a vector of length 1 in each column, whose sign is not specified. Elements
  * above the diagonal are not read. A status above 0: no convergence. The gradient is symmetric. In
- * the gradient of vectors, equal eigenvalues count as if they did not mix; so it is right only for
- * functions that do not depend on the choice of their vectors. */
+ * the gradient of vectors, vectors of equal eigenvalues count as if they did not mix. So it lacks
+ * the parts of a change of a that separate those eigenvalues, even where a function does not depend
+ * on the choice of vectors. Use functions such as compute_pseudo_inverse and compute_matrix_exp
+ * there, whose gradients need no vectors. */
 COMPUTE_API compute_node compute_eigh(compute_graph *graph, compute_node a, compute_node *vectors,
                                       compute_node *status);
 COMPUTE_API compute_status compute_tensor_eigh(const compute_tensor *a, compute_tensor **result,
@@ -184,7 +191,8 @@ typedef enum compute_matrix_norm_kind {
   COMPUTE_NORM_INFINITY = 4   /**< the largest sum of magnitudes of a row */
 } compute_matrix_norm_kind;
 
-/** A norm of matrices a [..., m, n]; [...]. An empty matrix has norm 0. */
+/** A norm of matrices a [..., m, n]; [...]. An empty matrix has norm 0. The gradient is not defined
+ * where the Frobenius norm is 0. */
 COMPUTE_API compute_node compute_matrix_norm(compute_graph *graph, compute_node a,
                                              compute_matrix_norm_kind kind);
 COMPUTE_API compute_status compute_tensor_matrix_norm(const compute_tensor *a,

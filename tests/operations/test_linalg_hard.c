@@ -202,6 +202,90 @@ static void tall_factors_are_orthogonal(void **state) {
   free(a);
 }
 
+/* ---- Determinants and gradients -------------------------------------------------------------- */
+
+/* Pivots whose product overflows before the one that is 0. */
+static void singular_matrices_of_huge_numbers_have_no_determinant(void **state) {
+  (void)state;
+  static const double a[9] = {1e30, 0, 0, 0, 1e30, 0, 0, 0, 0};
+  double determinant;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = matrix_of(graph, COMPUTE_F32, COMPUTE_SHAPE(3, 3), a);
+  const compute_node y = as_f64(graph, compute_determinant(graph, x));
+  run(graph, &y, 1, (void *const[]){&determinant});
+  assert_true(determinant == 0);
+}
+
+/* A third column that is the sum of the others, up to rounding; and columns of unlike scales. */
+static void nearly_dependent_columns_have_no_least_squares(void **state) {
+  (void)state;
+  enum { M = 40 };
+  double a[2][M][3], b[2 * M], x[6];
+  int32_t status[2];
+  fill(a[0][0], 6 * M, 24);
+  fill(b, 2 * M, 25);
+  for (int i = 0; i < M; i++) {
+    a[0][i][2] = 0.3 * a[0][i][0] + 0.7 * a[0][i][1];
+    a[1][i][1] *= 1e-6;
+    a[1][i][2] *= 1e6;
+  }
+  for (int d = 0; d < 2; d++) {
+    compute_graph *graph = compute_graph_create(test_context);
+    compute_node y[2];
+    y[0] = as_f64(graph, compute_least_squares(
+                             graph, matrix_of(graph, precisions[d], COMPUTE_SHAPE(2, M, 3), **a),
+                             matrix_of(graph, precisions[d], COMPUTE_SHAPE(2, M, 1), b), &y[1]));
+    run(graph, y, 2, (void *const[]){x, status});
+    assert_true(status[0] == 3 && status[1] == 0 && isnan(x[0]) && !isnan(x[3]));
+  }
+}
+
+/* The gradient of a function of `a`, whose values have these weights. */
+static void gradient_of(compute_node (*build)(compute_graph *, compute_node), compute_dtype dtype,
+                        int64_t n, const double *a, const double *weights, double *out) {
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = matrix_of(graph, dtype, COMPUTE_SHAPE(n, n), a);
+  const compute_node y =
+      compute_mul(graph, build(graph, x), matrix_of(graph, dtype, COMPUTE_SHAPE(n, n), weights));
+  compute_node gradient;
+  assert_ok(
+      compute_gradients(graph, compute_sum(graph, y, COMPUTE_ALL_AXES, false), &x, 1, &gradient));
+  gradient = as_f64(graph, gradient);
+  run(graph, &gradient, 1, (void *const[]){out});
+}
+
+static compute_node inverse_of(compute_graph *graph, compute_node a) {
+  return compute_pseudo_inverse(graph, a, -1);
+}
+static compute_node exponential_of(compute_graph *graph, compute_node a) {
+  return compute_matrix_exp(graph, a, NULL);
+}
+
+/* All singular values of I are equal, and those of a projection in two groups. For I the gradient
+ * is −G. For P = diag(1, 1, 0) a projector adds the other parts. */
+static void inverses_with_equal_singular_values_have_gradients(void **state) {
+  (void)state;
+  static const double one[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, part[9] = {1, 0, 0, 0, 1, 0, 0, 0, 0};
+  static const double weights[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  double gradient[9];
+  gradient_of(inverse_of, COMPUTE_F64, 3, one, weights, gradient);
+  for (int i = 0; i < 9; i++) assert_true(fabs(gradient[i] + weights[i]) < 1e-13);
+  gradient_of(inverse_of, COMPUTE_F64, 3, part, weights, gradient);
+  static const double expected[9] = {-1, -2, 7, -4, -5, 8, 3, 6, 0};
+  for (int i = 0; i < 9; i++) assert_true(fabs(gradient[i] - expected[i]) < 1e-13);
+}
+
+/* The size of the weights does not change how the exponential scales a. */
+static void huge_gradients_of_exponentials_are_accurate(void **state) {
+  (void)state;
+  static const double a[4] = {0.1, -0.7, 0.9, 0.2};
+  double weights[4] = {1, 2, -3, 4}, small[4], huge[4];
+  gradient_of(exponential_of, COMPUTE_F32, 2, a, weights, small);
+  for (int i = 0; i < 4; i++) weights[i] *= 0x1p60;
+  gradient_of(exponential_of, COMPUTE_F32, 2, a, weights, huge);
+  for (int i = 0; i < 4; i++) assert_true(fabs(huge[i] * 0x1p-60 - small[i]) < 1e-5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tiny_elements_leave_vectors_orthogonal),
@@ -209,6 +293,10 @@ int main(void) {
       cmocka_unit_test(singular_vectors_of_large_matrices_are_orthogonal),
       cmocka_unit_test(eigenvalues_of_hard_matrices_converge),
       cmocka_unit_test(tall_factors_are_orthogonal),
+      cmocka_unit_test(singular_matrices_of_huge_numbers_have_no_determinant),
+      cmocka_unit_test(nearly_dependent_columns_have_no_least_squares),
+      cmocka_unit_test(inverses_with_equal_singular_values_have_gradients),
+      cmocka_unit_test(huge_gradients_of_exponentials_are_accurate),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
