@@ -6,12 +6,13 @@
  * n columns. The other axes broadcast between operands. Operands may have any float dtype; f16 and
  * bf16 are computed in f32. The CPU computes; a plan for another device copies the operands there.
  * The factors, solutions, eigenvalues and singular values of a matrix do not depend on the other
- * matrices of its batch, bit for bit. Determinants, least squares, pseudo-inverses and norms are sums
- * and products of such results, whose last bits can depend on the size of the batch.
+ * matrices of its batch, bit for bit. Determinants, least squares, pseudo-inverses and norms are
+ * sums and products of such results, whose last bits can depend on the size of the batch.
  *
  * A matrix that has no result does not fail the run. Its results are NaN, and its `status`, i32
  * [...], is not 0: −1 if the matrix has a NaN or an infinity, else a number that the function
- * explains. `status` may be NULL. Numbers in a status count from 1.
+ * explains. `status` may be NULL. Numbers in a status count from 1. A result that overflows is
+ * infinite or NaN with status 0, for example the inverse of subnormal numbers.
  *
  * Builders follow the rules of compute/graph.h. Functions named compute_tensor_… run at once
  * (compute/eager.h); a status that is not NULL receives a new tensor. Sizes of m and n are at most
@@ -133,7 +134,9 @@ COMPUTE_API compute_status compute_tensor_eigh(const compute_tensor *a, compute_
 
 /** The eigenvalues of a [..., n, n], [..., n, 2]: real and imaginary parts, in no order. *vectors
  * [..., n, n, 2] (may be NULL) has a vector of length 1 in each column, with a real largest
- * element. A status above 0: no convergence. No gradient. */
+ * element. Conjugate values are conjugate up to rounding errors only. An imaginary part within the
+ * rounding errors of the matrix becomes 0, perhaps for one of two conjugate values. A status above
+ * 0: no convergence. No gradient. */
 COMPUTE_API compute_node compute_eig(compute_graph *graph, compute_node a, compute_node *vectors,
                                      compute_node *status);
 COMPUTE_API compute_status compute_tensor_eig(const compute_tensor *a, compute_tensor **result,
@@ -176,7 +179,9 @@ COMPUTE_API compute_status compute_tensor_matrix_rank(const compute_tensor *a, d
 
 /* ---- Functions and norms of matrices ------------------------------------------------------- */
 
-/** e to the power of a [..., n, n], by squarings and an approximant of Padé. */
+/** e to the power of a [..., n, n], by squarings and an approximant of Padé. The number of squarings
+ * grows with the norm of a. If elements off the diagonal are much larger than the eigenvalues, the
+ * squarings lose digits without a status: all of them for [[1, 1e20], [0, −1]]. */
 COMPUTE_API compute_node compute_matrix_exp(compute_graph *graph, compute_node a,
                                             compute_node *status);
 COMPUTE_API compute_status compute_tensor_matrix_exp(const compute_tensor *a,
