@@ -95,8 +95,8 @@ COMPUTE_API compute_status compute_tensor_log_determinant(const compute_tensor *
 
 /* ---- Orthogonal factors -------------------------------------------------------------------- */
 
-/** The factors of a [..., m, n]: a = Q R. The result is Q [..., m, k], with orthonormal columns, and
- * *r (may be NULL) is R [..., k, n], upper triangular with a diagonal that is not negative. k is
+/** The factors of a [..., m, n]: a = Q R. The result is Q [..., m, k], with orthonormal columns,
+ * and *r (may be NULL) is R [..., k, n], upper triangular with a diagonal that is not negative. k is
  * min(m, n); with `complete` it is m. Gradients for m ≥ n without `complete`, else
  * COMPUTE_ERROR_NOT_DIFFERENTIABLE; they need columns that are independent. */
 COMPUTE_API compute_node compute_qr(compute_graph *graph, compute_node a, bool complete,
@@ -179,9 +179,9 @@ COMPUTE_API compute_status compute_tensor_matrix_rank(const compute_tensor *a, d
 
 /* ---- Functions and norms of matrices ------------------------------------------------------- */
 
-/** e to the power of a [..., n, n], by squarings and an approximant of Padé. The number of squarings
- * grows with the norm of a. If elements off the diagonal are much larger than the eigenvalues, the
- * squarings lose digits without a status: all of them for [[1, 1e20], [0, −1]]. */
+/** e to the power of a [..., n, n], by squarings and an approximant of Padé. The number of
+ * squarings grows with the norm of a. If elements off the diagonal are much larger than the
+ * eigenvalues, the squarings lose digits without a status: all for [[1, 1e20], [0, −1]]. */
 COMPUTE_API compute_node compute_matrix_exp(compute_graph *graph, compute_node a,
                                             compute_node *status);
 COMPUTE_API compute_status compute_tensor_matrix_exp(const compute_tensor *a,

@@ -322,13 +322,14 @@ compute_node compute_determinant(compute_graph *graph, compute_node a) {
     return BUILD_NONE;
   const compute_dtype dtype = compute_node_dtype(graph, pivots);
   const compute_node zero = compute_scalar(graph, dtype, 0);
-  compute_node product = compute_prod(graph, pivots, COMPUTE_AXES(-1), false);
+  const compute_node product = compute_prod(graph, pivots, COMPUTE_AXES(-1), false);
+  compute_node result = compute_mul(graph, sign, product);
   if (linalg_rows(graph, c.a) > 0) { /* other pivots can overflow, and infinity · 0 is NaN */
     const compute_node least =
         compute_min(graph, compute_abs(graph, pivots), COMPUTE_AXES(-1), false);
-    product = compute_select(graph, compute_equal(graph, least, zero), zero, product);
+    result = compute_select(graph, compute_equal(graph, least, zero), zero, result);
   }
-  return linalg_finish(&c, product, compute_mul(graph, sign, product), NULL);
+  return linalg_finish(&c, product, result, NULL);
 }
 
 compute_node compute_log_determinant(compute_graph *graph, compute_node a, compute_node *sign) {

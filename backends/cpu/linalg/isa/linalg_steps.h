@@ -39,23 +39,16 @@ ALWAYS_INLINE void FORM(tile)(int rows, int units, VALUE *y, int64_t y_row, cons
   pack sum[4][2];
   for (int r = 0; r < rows; r++)
     for (int u = 0; u < units; u++) sum[r][u] = FORM(get)(y + r * y_row + u * FORM(UNIT));
-  for (int64_t t = 0; t < p->terms;) {
-    const int64_t end = t + FORM(CHAIN) < p->terms ? t + FORM(CHAIN) : p->terms;
-    for (; t < end; t++) {
-      pack v[2];
-      for (int u = 0; u < units; u++) v[u] = FORM(get)(x + t * p->x_term + u * FORM(UNIT));
-      for (int r = 0; r < rows; r++) {
-        const pack f = FORM(repeat)(c[r * p->c_row + t * p->c_term]);
-        for (int u = 0; u < units; u++) sum[r][u] = NMADD(f, v[u], sum[r][u]);
-      }
+  for (int64_t t = 0; t < p->terms; t++) {
+    pack v[2];
+    for (int u = 0; u < units; u++) v[u] = FORM(get)(x + t * p->x_term + u * FORM(UNIT));
+    for (int r = 0; r < rows; r++) {
+      const pack f = FORM(repeat)(c[r * p->c_row + t * p->c_term]);
+      for (int u = 0; u < units; u++) sum[r][u] = NMADD(f, v[u], sum[r][u]);
     }
-    for (int r = 0; r < rows; r++)
-      for (int u = 0; u < units; u++) {
-        VALUE *to = y + r * y_row + u * FORM(UNIT);
-        FORM(put)(to, end <= FORM(CHAIN) ? sum[r][u] : FORM(get)(to) + sum[r][u]);
-        sum[r][u] = pack_all(0);
-      }
   }
+  for (int r = 0; r < rows; r++)
+    for (int u = 0; u < units; u++) FORM(put)(y + r * y_row + u * FORM(UNIT), sum[r][u]);
 }
 
 ALWAYS_INLINE void FORM(strip)(int units, VALUE *y, int64_t y_row, int64_t rows,
@@ -70,23 +63,44 @@ ALWAYS_INLINE void FORM(strip)(int units, VALUE *y, int64_t y_row, int64_t rows,
 ALWAYS_INLINE void FORM(rest)(VALUE *y, int64_t y_row, int64_t rows, const FORM(product) * p,
                               int64_t column) {
   for (int64_t r = 0; r < rows; r++) {
-    VALUE *to = y + r * y_row + column, sum = *to;
-    for (int64_t t = 0; t < p->terms; sum = FORM(all)(0)) {
-      const int64_t end = t + FORM(CHAIN) < p->terms ? t + FORM(CHAIN) : p->terms;
-      for (; t < end; t++)
-        sum = FORM(nmadd)(p->c[r * p->c_row + t * p->c_term], p->x[t * p->x_term + column], sum);
-      *to = end <= FORM(CHAIN) ? sum : *to + sum;
-    }
+    VALUE sum = y[r * y_row + column];
+    for (int64_t t = 0; t < p->terms; t++)
+      sum = FORM(nmadd)(p->c[r * p->c_row + t * p->c_term], p->x[t * p->x_term + column], sum);
+    y[r * y_row + column] = sum;
   }
 }
 
-static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
-                           FORM(product) p) {
+static void FORM(subtract_part)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
+                                FORM(product) p) {
   int64_t k = 0;
   if (p.terms == 0) return;
   for (; k + 2 * FORM(UNIT) <= columns; k += 2 * FORM(UNIT)) FORM(strip)(2, y, y_row, rows, &p, k);
   for (; k + FORM(UNIT) <= columns; k += FORM(UNIT)) FORM(strip)(1, y, y_row, rows, &p, k);
   for (; k < columns; k++) FORM(rest)(y, y_row, rows, &p, k);
+}
+
+static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
+                           FORM(product) p) {
+  enum { ROWS = 4, COLUMNS = 64 };
+  if (p.terms <= FORM(CHAIN)) {
+    FORM(subtract_part)(y, y_row, rows, columns, p);
+    return;
+  }
+  VALUE sums[ROWS * COLUMNS];
+  for (int64_t row = 0; row < rows; row += ROWS)
+    for (int64_t column = 0; column < columns; column += COLUMNS) {
+      const int64_t m = row + ROWS < rows ? ROWS : rows - row;
+      const int64_t n = column + COLUMNS < columns ? COLUMNS : columns - column;
+      for (int64_t t = 0; t < p.terms; t += FORM(CHAIN)) {
+        FORM(product) part = p;
+        part.c += row * p.c_row + t * p.c_term;
+        part.x += t * p.x_term + column;
+        part.terms = t + FORM(CHAIN) < p.terms ? FORM(CHAIN) : p.terms - t;
+        for (int64_t k = 0; k < m * n; k++) sums[k] = FORM(all)(0);
+        FORM(subtract_part)(sums, n, m, n, part);
+        for (int64_t k = 0; k < m * n; k++) y[(row + k / n) * y_row + column + k % n] += sums[k];
+      }
+    }
 }
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
