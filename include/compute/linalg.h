@@ -5,11 +5,14 @@
  * A matrix is the last two axes of a tensor: a [..., m, n] is a batch of matrices with m rows and
  * n columns. The other axes broadcast between operands. Operands may have any float dtype; f16 and
  * bf16 are computed in f32. The CPU computes; a plan for another device copies the operands there.
- * The result of a matrix does not depend on the other matrices of its batch, bit for bit.
+ * The factors, solutions, eigenvalues and singular values of a matrix do not depend on the other
+ * matrices of its batch, bit for bit. Determinants, least squares, pseudo-inverses and norms are
+ * sums and products of such results, whose last bits can depend on the size of the batch.
  *
  * A matrix that has no result does not fail the run. Its results are NaN, and its `status`, i32
  * [...], is not 0: −1 if the matrix has a NaN or an infinity, else a number that the function
- * explains. `status` may be NULL. Numbers in a status count from 1.
+ * explains. `status` may be NULL. Numbers in a status count from 1. A result that overflows is
+ * infinite or NaN with status 0, for example the inverse of subnormal numbers.
  *
  * Builders follow the rules of compute/graph.h. Functions named compute_tensor_… run at once
  * (compute/eager.h); a status that is not NULL receives a new tensor. Sizes of m and n are at most
@@ -75,8 +78,9 @@ COMPUTE_API compute_status compute_tensor_lu(const compute_tensor *a, compute_te
 /* ---- Determinants -------------------------------------------------------------------------- */
 
 /** The determinant of a [..., n, n]; [...]. 0 for a singular matrix, NaN for one that is not
- * finite. It overflows early: n = 40 random numbers suffice in f32. The gradient of a singular
- * matrix is NaN. */
+ * finite. It overflows early: n = 40 random numbers suffice in f32. Products of some pivots can
+ * overflow or vanish even if the determinant does not; it is then infinite, 0 or NaN. Use
+ * compute_log_determinant there. The gradient of a singular matrix is NaN. */
 COMPUTE_API compute_node compute_determinant(compute_graph *graph, compute_node a);
 COMPUTE_API compute_status compute_tensor_determinant(const compute_tensor *a,
                                                       compute_tensor **result);
@@ -91,8 +95,8 @@ COMPUTE_API compute_status compute_tensor_log_determinant(const compute_tensor *
 
 /* ---- Orthogonal factors -------------------------------------------------------------------- */
 
-/** The factors of a [..., m, n]: a = Q R. The result is Q [..., m, k], with orthonormal columns, and
- * *r (may be NULL) is R [..., k, n], upper triangular with a diagonal that is not negative. k is
+/** The factors of a [..., m, n]: a = Q R. The result is Q [..., m, k], with orthonormal columns,
+ * and *r (may be NULL) is R [..., k, n], upper triangular with a diagonal that is not negative. k is
  * min(m, n); with `complete` it is m. Gradients for m ≥ n without `complete`, else
  * COMPUTE_ERROR_NOT_DIFFERENTIABLE; they need columns that are independent. */
 COMPUTE_API compute_node compute_qr(compute_graph *graph, compute_node a, bool complete,
@@ -103,7 +107,9 @@ COMPUTE_API compute_status compute_tensor_qr(const compute_tensor *a, bool compl
 
 /** The x [..., n, k] with the smallest sum of squares of a x − b, for a [..., m, n] and b [..., m,
  * k], by Q R. For m < n it is the x with the smallest sum of squares that solves a x = b. A status
- * i: column i (for m < n row i) of a depends on those before it. compute_pseudo_inverse takes any
+ * i: column i (for m < n row i) of a depends on those before it. It does if its element of R's
+ * diagonal is within rounding errors of 0: max(m, n), at most 1024, times the distance of 1 to the
+ * next number, times the largest element of the same column of R. compute_pseudo_inverse takes any
  * rank. */
 COMPUTE_API compute_node compute_least_squares(compute_graph *graph, compute_node a, compute_node b,
                                                compute_node *status);
@@ -117,8 +123,10 @@ COMPUTE_API compute_status compute_tensor_least_squares(const compute_tensor *a,
 /** The eigenvalues of symmetric a [..., n, n] in ascending order, [..., n]. *vectors [..., n, n]
  * (may be NULL) has a vector of length 1 in each column, whose sign is not specified. Elements
  * above the diagonal are not read. A status above 0: no convergence. The gradient is symmetric. In
- * the gradient of vectors, equal eigenvalues count as if they did not mix; so it is right only for
- * functions that do not depend on the choice of their vectors. */
+ * the gradient of vectors, vectors of equal eigenvalues count as if they did not mix. So it lacks
+ * the parts of a change of a that separate those eigenvalues, even where a function does not depend
+ * on the choice of vectors. Use functions such as compute_pseudo_inverse and compute_matrix_exp
+ * there, whose gradients need no vectors. */
 COMPUTE_API compute_node compute_eigh(compute_graph *graph, compute_node a, compute_node *vectors,
                                       compute_node *status);
 COMPUTE_API compute_status compute_tensor_eigh(const compute_tensor *a, compute_tensor **result,
@@ -126,7 +134,9 @@ COMPUTE_API compute_status compute_tensor_eigh(const compute_tensor *a, compute_
 
 /** The eigenvalues of a [..., n, n], [..., n, 2]: real and imaginary parts, in no order. *vectors
  * [..., n, n, 2] (may be NULL) has a vector of length 1 in each column, with a real largest
- * element. A status above 0: no convergence. No gradient. */
+ * element. Conjugate values are conjugate up to rounding errors only. An imaginary part within the
+ * rounding errors of the matrix becomes 0, perhaps for one of two conjugate values. A status above
+ * 0: no convergence. No gradient. */
 COMPUTE_API compute_node compute_eig(compute_graph *graph, compute_node a, compute_node *vectors,
                                      compute_node *status);
 COMPUTE_API compute_status compute_tensor_eig(const compute_tensor *a, compute_tensor **result,
@@ -161,7 +171,7 @@ COMPUTE_API compute_status compute_tensor_pseudo_inverse(const compute_tensor *a
                                                          compute_tensor **result);
 
 /** The number of singular values above the same limit, i32 [...]; 0 for a matrix that is not
- * finite. */
+ * finite, −1 without convergence. */
 COMPUTE_API compute_node compute_matrix_rank(compute_graph *graph, compute_node a,
                                              double tolerance);
 COMPUTE_API compute_status compute_tensor_matrix_rank(const compute_tensor *a, double tolerance,
@@ -169,7 +179,9 @@ COMPUTE_API compute_status compute_tensor_matrix_rank(const compute_tensor *a, d
 
 /* ---- Functions and norms of matrices ------------------------------------------------------- */
 
-/** e to the power of a [..., n, n], by squarings and an approximant of Padé. */
+/** e to the power of a [..., n, n], by squarings and an approximant of Padé. The number of
+ * squarings grows with the norm of a. If elements off the diagonal are much larger than the
+ * eigenvalues, the squarings lose digits without a status: all for [[1, 1e20], [0, −1]]. */
 COMPUTE_API compute_node compute_matrix_exp(compute_graph *graph, compute_node a,
                                             compute_node *status);
 COMPUTE_API compute_status compute_tensor_matrix_exp(const compute_tensor *a,
@@ -184,7 +196,8 @@ typedef enum compute_matrix_norm_kind {
   COMPUTE_NORM_INFINITY = 4   /**< the largest sum of magnitudes of a row */
 } compute_matrix_norm_kind;
 
-/** A norm of matrices a [..., m, n]; [...]. An empty matrix has norm 0. */
+/** A norm of matrices a [..., m, n]; [...]. An empty matrix has norm 0. The gradient is not defined
+ * where the Frobenius norm is 0. */
 COMPUTE_API compute_node compute_matrix_norm(compute_graph *graph, compute_node a,
                                              compute_matrix_norm_kind kind);
 COMPUTE_API compute_status compute_tensor_matrix_norm(const compute_tensor *a,

@@ -42,14 +42,14 @@ static compute_shape batch_of(compute_shape shape) {
   return batch_with(shape, 2, 0);
 }
 
-static compute_node on_diagonal(compute_graph *graph, int64_t n) {
+compute_node linalg_on_diagonal(compute_graph *graph, int64_t n) {
   const compute_node row = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(n, 1), 0);
   const compute_node column = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(1, n), 1);
   return compute_equal(graph, row, column);
 }
 
 compute_node linalg_identity(compute_graph *graph, compute_dtype dtype, int64_t n) {
-  return compute_cast(graph, on_diagonal(graph, n), dtype);
+  return compute_cast(graph, linalg_on_diagonal(graph, n), dtype);
 }
 
 static compute_node widen(compute_graph *graph, compute_node x, bool row) {
@@ -72,7 +72,7 @@ compute_node linalg_as_column(compute_graph *graph, compute_node x) {
 compute_node linalg_spread(compute_graph *graph, compute_node diagonal) {
   const compute_shape shape = compute_node_shape(graph, diagonal);
   const compute_dtype dtype = compute_node_dtype(graph, diagonal);
-  const compute_node on = on_diagonal(graph, shape_at(shape, shape.rank - 1));
+  const compute_node on = linalg_on_diagonal(graph, shape_at(shape, shape.rank - 1));
   return compute_select(graph, on, linalg_as_row(graph, diagonal), compute_scalar(graph, dtype, 0));
 }
 
@@ -320,8 +320,16 @@ compute_node compute_determinant(compute_graph *graph, compute_node a) {
   compute_node pivots, sign;
   if (!linalg_begin(&c, graph, "determinant", a, true) || !find_pivots(&c, &pivots, &sign))
     return BUILD_NONE;
+  const compute_dtype dtype = compute_node_dtype(graph, pivots);
+  const compute_node zero = compute_scalar(graph, dtype, 0);
   const compute_node product = compute_prod(graph, pivots, COMPUTE_AXES(-1), false);
-  return linalg_finish(&c, product, compute_mul(graph, sign, product), NULL);
+  compute_node result = compute_mul(graph, sign, product);
+  if (linalg_rows(graph, c.a) > 0) { /* other pivots can overflow, and infinity · 0 is NaN */
+    const compute_node least =
+        compute_min(graph, compute_abs(graph, pivots), COMPUTE_AXES(-1), false);
+    result = compute_select(graph, compute_equal(graph, least, zero), zero, result);
+  }
+  return linalg_finish(&c, product, result, NULL);
 }
 
 compute_node compute_log_determinant(compute_graph *graph, compute_node a, compute_node *sign) {

@@ -37,7 +37,8 @@ compute_node linalg_spread(compute_graph *graph, compute_node diagonal);
 compute_node linalg_as_row(compute_graph *graph, compute_node x);
 compute_node linalg_as_column(compute_graph *graph, compute_node x);
 
-/* [n, n] */
+/* [n, n]: true on the diagonal, and 1 there. */
+compute_node linalg_on_diagonal(compute_graph *graph, int64_t n);
 compute_node linalg_identity(compute_graph *graph, compute_dtype dtype, int64_t n);
 
 /* ---- Calls ----------------------------------------------------------------------------------- */

@@ -42,6 +42,23 @@ compute_node compute_qr(compute_graph *graph, compute_node a, bool complete, com
   return give(&c, packed, linalg_take(graph, packed, 0, m, k), others, 1, status);
 }
 
+/* R with 0 in place of diagonal elements that are rounding errors beside their columns. The sums of
+ * Q R are added in parts, so that many rows do not add to the error. */
+static compute_node without_errors(compute_graph *graph, compute_node r, int64_t rows) {
+  enum { MOST_ROWS = 1024 };
+  const int64_t n = linalg_columns(graph, r);
+  if (graph->status || shape_count(compute_node_shape(graph, r)) == 0) return r;
+  const compute_dtype dtype = compute_node_dtype(graph, r);
+  const double epsilon = dtype == COMPUTE_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+  const double share = (double)(rows < MOST_ROWS ? rows : MOST_ROWS) * epsilon;
+  const compute_node size = compute_abs(graph, r);
+  const compute_node limit = compute_mul(graph, compute_max(graph, size, COMPUTE_AXES(-2), true),
+                                         compute_scalar(graph, dtype, share));
+  const compute_node none = compute_logical_and(graph, linalg_on_diagonal(graph, n),
+                                                compute_less_equal(graph, size, limit));
+  return compute_select(graph, none, compute_scalar(graph, dtype, 0), r);
+}
+
 compute_node compute_least_squares(compute_graph *graph, compute_node a, compute_node b,
                                    compute_node *status) {
   BUILD_ALL_OR_NOTHING(graph);
@@ -51,6 +68,8 @@ compute_node compute_least_squares(compute_graph *graph, compute_node a, compute
   compute_node r, state, x;
   const compute_node q =
       compute_qr(graph, tall ? c.a : linalg_transpose(graph, c.a), false, &r, NULL);
+  const int64_t m = linalg_rows(graph, c.a), n = linalg_columns(graph, c.a);
+  r = without_errors(graph, r, m > n ? m : n);
   if (tall)
     x = compute_solve_triangular(graph, r, compute_matmul(graph, linalg_transpose(graph, q), c.b),
                                  true, false, &state);
@@ -188,7 +207,9 @@ compute_node compute_pseudo_inverse(compute_graph *graph, compute_node a, double
                                               compute_scalar(graph, dtype, 0));
   const compute_node v =
       compute_mul(graph, linalg_transpose(graph, vt), linalg_as_row(graph, inverse));
-  return linalg_finish(&c, v, compute_matmul(graph, v, linalg_transpose(graph, u)), NULL);
+  const compute_node inverted = compute_matmul(graph, v, linalg_transpose(graph, u));
+  if (!graph->status) build_whole(graph, inverted, WHOLE_PSEUDO_INVERSE, &c.a, 1);
+  return linalg_finish(&c, inverted, inverted, NULL);
 }
 
 compute_node compute_matrix_rank(compute_graph *graph, compute_node a, double tolerance) {
@@ -196,10 +217,13 @@ compute_node compute_matrix_rank(compute_graph *graph, compute_node a, double to
   BUILD_ALL_OR_NOTHING(graph);
   linalg_call c;
   if (!begin_ranked(&c, graph, "matrix_rank", a, tolerance)) return BUILD_NONE;
-  const compute_node values = compute_singular_values(graph, c.a, NULL);
+  compute_node state;
+  const compute_node values = compute_singular_values(graph, c.a, &state);
   if (graph->status) return BUILD_NONE;
   const compute_node counts = compute_cast(graph, above(&c, values, tolerance), COMPUTE_I32);
-  const compute_node rank = compute_sum(graph, counts, COMPUTE_AXES(-1), false);
+  const compute_node failed = compute_greater(graph, state, compute_scalar(graph, COMPUTE_I32, 0));
+  const compute_node rank = compute_select(graph, failed, compute_scalar(graph, COMPUTE_I32, -1),
+                                           compute_sum(graph, counts, COMPUTE_AXES(-1), false));
   return graph->status ? BUILD_NONE : rank;
 }
 

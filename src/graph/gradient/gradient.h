@@ -87,6 +87,7 @@ gradient_rule gradient_whole_batch_norm;
 gradient_rule gradient_whole_cross_entropy;
 gradient_rule gradient_whole_call;
 gradient_rule gradient_whole_gate;
+gradient_rule gradient_whole_pseudo_inverse;
 
 /* The rules, one declaration for each row of ops.def. gradient_NONE, for operations without a
  * gradient, is never called. */

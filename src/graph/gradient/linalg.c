@@ -193,12 +193,25 @@ static void svd(gradient_step *s, const compute_linalg_attributes *a) {
   gradient_give(s, 0, sum);
 }
 
-/* The upper right block of the exponential of Aᵀ G over 0 Aᵀ. */
+/* Powers of e near the largest magnitudes of matrices, [..., 1, 1]. floor gives them no gradient;
+ * the result does not depend on them. */
+static compute_node sizes_of(const gradient_step *s, compute_node g) {
+  compute_graph *graph = s->graph;
+  const compute_shape shape = compute_node_shape(graph, g);
+  if (graph->status || shape_count(shape) == 0) return gradient_number(s, 1);
+  const compute_node most = compute_max(graph, compute_abs(graph, g), COMPUTE_AXES(-2, -1), true);
+  const compute_node normal = compute_maximum(graph, most, gradient_number(s, 0x1p-100));
+  return compute_exp(graph, compute_floor(graph, compute_log(graph, normal)));
+}
+
+/* The upper right block of the exponential of Aᵀ G over 0 Aᵀ. It is linear in G, whose size would
+ * otherwise decide how the exponential scales A. */
 static void exponential(gradient_step *s, const compute_linalg_attributes *a) {
   compute_graph *graph = s->graph;
   const int64_t n = a->rows;
   const compute_node turned = linalg_transpose(graph, gradient_operand(s, 0));
-  const compute_node g = linalg_take(graph, s->upstream, 0, n, n);
+  const compute_node upstream = linalg_take(graph, s->upstream, 0, n, n);
+  const compute_node size = sizes_of(s, upstream), g = compute_div(graph, upstream, size);
   const int32_t row = compute_node_shape(graph, g).rank - 2;
   const compute_node zero = compute_full(graph, s->node.dtype, compute_node_shape(graph, g), 0);
   const compute_node top = compute_concat(graph, (const compute_node[]){turned, g}, 2, row + 1);
@@ -206,8 +219,27 @@ static void exponential(gradient_step *s, const compute_linalg_attributes *a) {
       compute_concat(graph, (const compute_node[]){zero, turned}, 2, row + 1);
   const compute_node whole = compute_matrix_exp(
       graph, compute_concat(graph, (const compute_node[]){top, bottom}, 2, row), NULL);
-  gradient_give(s, 0,
-                compute_slice(graph, compute_slice(graph, whole, row, 0, n, 1), row + 1, n, n, 1));
+  const compute_node corner =
+      compute_slice(graph, compute_slice(graph, whole, row, 0, n, 1), row + 1, n, n, 1);
+  gradient_give(s, 0, compute_mul(graph, corner, size));
+}
+
+/* −Pᵀ G Pᵀ + (I − A P) Gᵀ P Pᵀ + Pᵀ P Gᵀ (I − P A) of P = A⁺ (G. Golub and V. Pereyra, 1973). Equal
+ * singular values do no harm here, while the gradients of their vectors need the gaps. */
+void gradient_whole_pseudo_inverse(gradient_step *s) {
+  compute_graph *graph = s->graph;
+  const compute_node a = gradient_operand(s, 0), p = s->result;
+  const compute_node turned = linalg_transpose(graph, p);
+  const compute_node g = linalg_transpose(graph, s->upstream);
+  const compute_node middle =
+      product_with_transposed(graph, compute_matmul(graph, turned, s->upstream), p);
+  const compute_node left = compute_matmul(graph, compute_matmul(graph, g, p), turned);
+  const compute_node right = compute_matmul(graph, turned, compute_matmul(graph, p, g));
+  const compute_node left_rest =
+      compute_sub(graph, left, compute_matmul(graph, a, compute_matmul(graph, p, left)));
+  const compute_node right_rest =
+      compute_sub(graph, right, compute_matmul(graph, compute_matmul(graph, right, p), a));
+  gradient_give(s, 0, compute_sub(graph, compute_add(graph, left_rest, right_rest), middle));
 }
 
 void gradient_linalg(gradient_step *s) {

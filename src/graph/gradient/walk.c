@@ -21,6 +21,7 @@ static gradient_rule *const whole_rules[] = {
     [WHOLE_CROSS_ENTROPY] = gradient_whole_cross_entropy,
     [WHOLE_CALL] = gradient_whole_call,
     [WHOLE_GATE] = gradient_whole_gate,
+    [WHOLE_PSEUDO_INVERSE] = gradient_whole_pseudo_inverse,
 };
 
 /* ---- The walk -------------------------------------------------------------------------------- */

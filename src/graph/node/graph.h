@@ -100,7 +100,8 @@ typedef enum graph_whole_kind {
   WHOLE_CROSS_ENTROPY, /* operands: logits, their log-softmax, labels [batch, 1], and the values
                         * gathered at the labels */
   WHOLE_CALL,          /* operand: a call with the same value, recorded only for its gradient */
-  WHOLE_GATE           /* operand: a node with the same value, which passes the gradient on */
+  WHOLE_GATE,          /* operand: a node with the same value, which passes the gradient on */
+  WHOLE_PSEUDO_INVERSE /* operand: the matrices */
 } graph_whole_kind;
 
 #define GRAPH_WHOLE_OPERANDS 5

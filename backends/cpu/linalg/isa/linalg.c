@@ -12,17 +12,20 @@
 #define NOT_A_NUMBER ((ELEMENT)__builtin_nan(""))
 
 /* EPSILON: the distance of 1 to the next number. NEGLIGIBLE, beside 1, even if squared.
- * MOST_EXPONENT: of a power of two whose reciprocal is normal. */
+ * MOST_EXPONENT: of a power of two whose reciprocal is normal. TINY counts as 0 in a matrix whose
+ * largest element is about 1. */
 #if defined(CPU_VARIANT_F32)
 #define ROOT_OF(x)    __builtin_sqrtf(x)
 #define EPSILON       0x1p-23f
 #define NEGLIGIBLE    0x1p-60f
 #define MOST_EXPONENT 120
+#define TINY          0x1p-100f
 #else
 #define ROOT_OF(x)    __builtin_sqrt(x)
 #define EPSILON       0x1p-52
 #define NEGLIGIBLE    0x1p-500
 #define MOST_EXPONENT 1000
+#define TINY          0x1p-960
 #endif
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */

@@ -60,11 +60,15 @@ static void FORM(sweep)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, int64_t fr
     const TEST more = (TEST)(first <= at) & (TEST)(at + one < last);
     x = FORM(pick)(inner, x, d[k] - shift);
     z = FORM(pick)(inner, z, e[k]);
-    const VALUE r = FORM(root)(x * x + z * z);
-    const TEST still = (TEST)(r == 0);
-    const VALUE divisor = FORM(pick)(still, one, r);
-    const VALUE c = FORM(pick)(active, FORM(pick)(still, one, x / divisor), one);
-    const VALUE s = FORM(pick)(active, FORM(pick)(still, none, z / divisor), none);
+    /* Squares of x and z alone could vanish. */
+    const VALUE most = FORM(larger)(FORM(magnitude)(x), FORM(magnitude)(z));
+    const TEST still = (TEST)(most < TINY);
+    const VALUE unit = FORM(pick)(still, one, most), x1 = x / unit, z1 = z / unit;
+    const VALUE length = FORM(root)(x1 * x1 + z1 * z1);
+    const VALUE r = FORM(pick)(still, none, unit * length);
+    const VALUE divisor = FORM(pick)(still, one, length);
+    const VALUE c = FORM(pick)(active, FORM(pick)(still, one, x1 / divisor), one);
+    const VALUE s = FORM(pick)(active, FORM(pick)(still, none, z1 / divisor), none);
     if (k > from) e[k - 1] = FORM(pick)(inner, r, e[k - 1]);
     const VALUE g = c * d[k] + s * e[k], h = c * e[k] + s * d[k + 1];
     const VALUE p = c * e[k] - s * d[k], q = c * d[k + 1] - s * e[k];

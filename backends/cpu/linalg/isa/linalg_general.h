@@ -113,16 +113,18 @@ static void step_block(complex_number *h, complex_number *z, int64_t n, int64_t 
   for (int64_t k = first; k <= last; k++) h[k * n + k] = complex_add(h[k * n + k], shift);
 }
 
-/* Makes h triangular; returns the status. */
+/* Makes h triangular; returns the status. After many tries an element is compared with the largest
+ * one of the matrix, because beside its neighbours it can be rounding errors alone. */
 static ELEMENT make_triangular(complex_number *h, complex_number *z, int64_t n,
-                               complex_number *turns) {
-  enum { MOST_TRIES = 90 };
+                               complex_number *turns, ELEMENT largest) {
+  enum { MOST_TRIES = 90, STRICT_TRIES = 30 };
   int tries = 0;
   for (int64_t last = n - 1; last > 0;) {
     int64_t first = last;
     for (; first > 0; first--) {
       const complex_number *at = h + first * n + first;
-      const ELEMENT size = complex_size(at[0]) + complex_size(at[-n - 1]);
+      const ELEMENT least = tries > STRICT_TRIES ? largest : 0;
+      const ELEMENT size = complex_size(at[0]) + complex_size(at[-n - 1]) + least;
       const ELEMENT below = complex_size(at[-1]);
       if (!(below > EPSILON * size) || below < NEGLIGIBLE) break;
     }
@@ -142,9 +144,9 @@ static ELEMENT make_triangular(complex_number *h, complex_number *z, int64_t n,
 /* ---- Vectors --------------------------------------------------------------------------------- */
 
 /* Vector number k of the triangular matrix in x, then of A in v, with length 1 and a real largest
- * element. */
+ * element. The vector of a real value is real. */
 static void find_vector(const complex_number *h, const complex_number *z, int64_t n, int64_t k,
-                        ELEMENT least, complex_number *x, complex_number *v) {
+                        ELEMENT least, bool is_real, complex_number *x, complex_number *v) {
   for (int64_t i = 0; i < n; i++) x[i] = v[i] = (complex_number){0, 0};
   x[k].r = 1;
   for (int64_t i = k - 1; i >= 0; i--) {
@@ -169,6 +171,10 @@ static void find_vector(const complex_number *h, const complex_number *z, int64_
   if (size == 0) return;
   for (int64_t i = 0; i < n; i++)
     v[i] = complex_by(complex_times(v[i], complex_conjugate(largest)), 1 / size);
+  if (!is_real) return;
+  ELEMENT real = 0;
+  for (int64_t i = 0; i < n; i++) real += v[i].r * v[i].r;
+  for (int64_t i = 0; i < n; i++) v[i] = (complex_number){v[i].r / ROOT_OF(real), 0};
 }
 
 /* An imaginary part within the error of the method counts as 0. */
@@ -185,7 +191,7 @@ static void line_run_general(const cpu_linalg_problem *p, const cpu_linalg_matri
     to_hessenberg(memory, n, h, z, room);
     for (int64_t i = 0; i < count; i++)
       if (complex_size(h[i]) > largest) largest = complex_size(h[i]);
-    status = make_triangular(h, z, n, turns);
+    status = make_triangular(h, z, n, turns, largest);
   }
   const MASK bad = status != 0;
   const ELEMENT limit = 16 * EPSILON * largest;
@@ -195,7 +201,7 @@ static void line_run_general(const cpu_linalg_problem *p, const cpu_linalg_matri
     const ELEMENT parts[] = {value.r * back, is_real ? 0 : value.i * back};
     line_write(p, m, 2 * k, parts, 2, bad);
     if (!vectors) continue;
-    if (!bad) find_vector(h, z, n, k, EPSILON * largest + NEGLIGIBLE, x, v);
+    if (!bad) find_vector(h, z, n, k, EPSILON * largest + NEGLIGIBLE, is_real, x, v);
     for (int64_t i = 0; i < n; i++) {
       const ELEMENT both[] = {bad ? 0 : v[i].r, bad || is_real ? 0 : v[i].i};
       line_write(p, m, 2 * n + 2 * (i * n + k), both, 2, bad);

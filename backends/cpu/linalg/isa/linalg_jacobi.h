@@ -24,13 +24,17 @@ static void FORM(dots)(const VALUE *x, const VALUE *y, int64_t count, VALUE sums
   }
 }
 
-/* True if the rotation c, s of rows p and q, which makes them orthogonal, changes a lane. */
+/* True if the rotation c, s of rows p and q, which makes them orthogonal, changes a lane. Rows that
+ * are negligible beside the matrix stay as they are. They would only turn rounding errors. */
 static bool FORM(find_rotation)(const VALUE *p, const VALUE *q, int64_t count, VALUE *c, VALUE *s) {
   const VALUE one = FORM(all)(1), none = FORM(all)(0);
   VALUE sums[3];
   FORM(dots)(p, q, count, sums);
-  const VALUE limit = FORM(all)(EPSILON) * FORM(root)(sums[0]) * FORM(root)(sums[1]);
-  const TEST turns = (TEST)(FORM(magnitude)(sums[2]) > limit);
+  const VALUE limit =
+      FORM(all)(EPSILON * ROOT_OF((ELEMENT)count)) * FORM(root)(sums[0]) * FORM(root)(sums[1]);
+  const VALUE least_square = FORM(all)(NEGLIGIBLE * NEGLIGIBLE);
+  const TEST turns = (TEST)(FORM(magnitude)(sums[2]) > limit) & (TEST)(sums[0] > least_square) &
+                     (TEST)(sums[1] > least_square);
   const VALUE turned = FORM(pick)(turns, one, none);
   bool any = false;
   for (int lane = 0; lane < FORM(WIDTH); lane++) any = any || ((const ELEMENT *)&turned)[lane] != 0;
@@ -45,6 +49,17 @@ static bool FORM(find_rotation)(const VALUE *p, const VALUE *q, int64_t count, V
   return true;
 }
 
+/* Rotates two rows as FORM(rotate) does, by at most 45 degrees. Small angles change only the last
+ * bits of a product c x, so that many of them lose accuracy. Here a row gets a small addend. */
+static void FORM(turn)(VALUE *restrict x, VALUE *restrict y, int64_t count, VALUE c, VALUE s) {
+  const VALUE t = s / (FORM(all)(1) + c);
+  for (int64_t j = 0; j < count; j++) {
+    const VALUE a = x[j], b = y[j];
+    x[j] = a + s * (b - t * a);
+    y[j] = b - s * (a + t * b);
+  }
+}
+
 /* Makes the rows of r [n, n] orthogonal, and rotates the rows of `turned` along unless it is
  * NULL. */
 static void FORM(orthogonalise)(VALUE *r, VALUE *turned, int64_t n, VALUE *status) {
@@ -56,8 +71,8 @@ static void FORM(orthogonalise)(VALUE *r, VALUE *turned, int64_t n, VALUE *statu
       for (int64_t q = p + 1; q < n; q++) {
         if (!FORM(find_rotation)(r + p * n, r + q * n, n, &c, &s)) continue;
         changed = true;
-        FORM(rotate)(r + p * n, r + q * n, n, c, s);
-        if (turned) FORM(rotate)(turned + p * n, turned + q * n, n, c, s);
+        FORM(turn)(r + p * n, r + q * n, n, c, s);
+        if (turned) FORM(turn)(turned + p * n, turned + q * n, n, c, s);
       }
   }
   /* A lane that still turns has no result. */

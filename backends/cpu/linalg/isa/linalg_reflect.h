@@ -6,10 +6,7 @@
  * elements then neither overflow nor vanish. */
 static VALUE FORM(scale_of)(const VALUE *x, int64_t count) {
   VALUE most = FORM(all)(0);
-  for (int64_t k = 0; k < count; k++) {
-    const VALUE size = FORM(magnitude)(x[k]);
-    most = FORM(pick)((TEST)(size > most), size, most);
-  }
+  for (int64_t k = 0; k < count; k++) most = FORM(larger)(FORM(magnitude)(x[k]), most);
   for (int lane = 0; lane < FORM(WIDTH); lane++) {
     ELEMENT *one = (ELEMENT *)&most + lane;
     int exponent = 0;
@@ -27,16 +24,29 @@ static void FORM(multiply)(VALUE *x, int64_t count, VALUE by) {
 }
 
 /* v and τ of the reflection I − τ v vᵀ that leaves only the first of the `count` elements of a
- * column, which becomes *left. v, whose first element is 1, replaces the column. */
+ * column, which becomes *left. v, whose first element is 1, replaces the column. Elements are
+ * divided by the largest one before they are squared. */
 static VALUE FORM(reflection)(VALUE *column, int64_t step, int64_t count, VALUE *left) {
   const VALUE head = column[0];
-  VALUE sum = FORM(all)(0);
-  for (int64_t i = 1; i < count; i++) sum += column[i * step] * column[i * step];
-  const TEST nothing = (TEST)(sum == 0);
-  const VALUE norm = FORM(root)(head * head + sum);
+  VALUE most = FORM(all)(0);
+  for (int64_t i = 1; i < count; i++) most = FORM(larger)(FORM(magnitude)(column[i * step]), most);
+  const TEST nothing = (TEST)(most < TINY);
+  const VALUE unit = FORM(pick)(nothing, FORM(all)(1), FORM(larger)(FORM(magnitude)(head), most));
+  VALUE sum = (head / unit) * (head / unit);
+  for (int64_t first = 1; first < count; first += FORM(CHAIN)) {
+    const int64_t end = first + FORM(CHAIN) < count ? first + FORM(CHAIN) : count;
+    VALUE part = FORM(all)(0);
+    for (int64_t i = first; i < end; i++) {
+      const VALUE x = column[i * step] / unit;
+      part += x * x;
+    }
+    sum += part;
+  }
+  const VALUE norm = unit * FORM(root)(sum);
   const VALUE beta = FORM(pick)((TEST)(head > 0), -norm, norm);
   const VALUE divisor = FORM(pick)(nothing, FORM(all)(1), head - beta);
-  for (int64_t i = 1; i < count; i++) column[i * step] /= divisor;
+  for (int64_t i = 1; i < count; i++)
+    column[i * step] = FORM(pick)(nothing, FORM(all)(0), column[i * step] / divisor);
   column[0] = FORM(all)(1);
   *left = FORM(pick)(nothing, head, beta);
   return FORM(pick)(nothing, FORM(all)(0), (beta - head) / FORM(pick)(nothing, FORM(all)(1), beta));

@@ -11,8 +11,16 @@
 /* Columns of a panel, rows of a block. */
 enum { FORM(BLOCK) = 8 };
 
+/* Terms that are added one after the other. Longer sums consist of such parts, so that their error
+ * stays small. */
+enum { FORM(CHAIN) = 1024 };
+
 ALWAYS_INLINE VALUE FORM(magnitude)(VALUE x) {
   return FORM(pick)((TEST)(x < 0), -x, x);
+}
+
+ALWAYS_INLINE VALUE FORM(larger)(VALUE x, VALUE y) {
+  return FORM(pick)((TEST)(x > y), x, y);
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -62,13 +70,37 @@ ALWAYS_INLINE void FORM(rest)(VALUE *y, int64_t y_row, int64_t rows, const FORM(
   }
 }
 
-static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
-                           FORM(product) p) {
+static void FORM(subtract_part)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
+                                FORM(product) p) {
   int64_t k = 0;
   if (p.terms == 0) return;
   for (; k + 2 * FORM(UNIT) <= columns; k += 2 * FORM(UNIT)) FORM(strip)(2, y, y_row, rows, &p, k);
   for (; k + FORM(UNIT) <= columns; k += FORM(UNIT)) FORM(strip)(1, y, y_row, rows, &p, k);
   for (; k < columns; k++) FORM(rest)(y, y_row, rows, &p, k);
+}
+
+static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
+                           FORM(product) p) {
+  enum { ROWS = 4, COLUMNS = 64 };
+  if (p.terms <= FORM(CHAIN)) {
+    FORM(subtract_part)(y, y_row, rows, columns, p);
+    return;
+  }
+  VALUE sums[ROWS * COLUMNS];
+  for (int64_t row = 0; row < rows; row += ROWS)
+    for (int64_t column = 0; column < columns; column += COLUMNS) {
+      const int64_t m = row + ROWS < rows ? ROWS : rows - row;
+      const int64_t n = column + COLUMNS < columns ? COLUMNS : columns - column;
+      for (int64_t t = 0; t < p.terms; t += FORM(CHAIN)) {
+        FORM(product) part = p;
+        part.c += row * p.c_row + t * p.c_term;
+        part.x += t * p.x_term + column;
+        part.terms = t + FORM(CHAIN) < p.terms ? FORM(CHAIN) : p.terms - t;
+        for (int64_t k = 0; k < m * n; k++) sums[k] = FORM(all)(0);
+        FORM(subtract_part)(sums, n, m, n, part);
+        for (int64_t k = 0; k < m * n; k++) y[(row + k / n) * y_row + column + k % n] += sums[k];
+      }
+    }
 }
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
