@@ -61,6 +61,7 @@ static compute_node without_errors(compute_graph *graph, compute_node r, int64_t
 
 compute_node compute_least_squares(compute_graph *graph, compute_node a, compute_node b,
                                    compute_node *status) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   linalg_call c;
   if (!linalg_begin_pair(&c, graph, "least_squares", a, b, false)) return linalg_none(status);
