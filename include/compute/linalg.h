@@ -68,8 +68,8 @@ COMPUTE_API compute_status compute_tensor_inverse(const compute_tensor *a, compu
 
 /** The factors of a [..., m, n] with its rows in another order: row i of L U is row permutation[i]
  * of a. The result [..., m, n] has U in its upper triangle, and below it L, whose diagonal is 1.
- * permutation, i32 [..., m], may be NULL. A status i: pivot i is 0; the factors are still those of
- * a. Gradients of square a only, else COMPUTE_ERROR_NOT_DIFFERENTIABLE. */
+ * permutation, i32 [..., m], may be NULL. A status i: pivot i is 0, and a still has these
+ * factors. Gradients of square a only, else COMPUTE_ERROR_NOT_DIFFERENTIABLE. */
 COMPUTE_API compute_node compute_lu(compute_graph *graph, compute_node a, compute_node *permutation,
                                     compute_node *status);
 COMPUTE_API compute_status compute_tensor_lu(const compute_tensor *a, compute_tensor **result,

@@ -338,7 +338,7 @@ static void elements_outside_of_a_triangle_are_not_read(void **state) {
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* The bits of a matrix in a large batch are those of the matrix alone. */
+/* A matrix in a large batch has the same bits as alone. */
 static void a_batch_does_not_change_bits(void **state) {
   (void)state;
   enum { BATCH = 1037, N = 6 };
@@ -374,7 +374,7 @@ static void matrices_of_eight_axes_are_solved(void **state) {
   for (int i = 0; i < 64; i++) assert_true(residual(b, a + 4 * i, x + 4 * i, 2, 2) < 1e-13);
 }
 
-/* A call for several results gives those of the graph, each with its tensor. */
+/* A call for several results gives the same results as a graph, each with its tensor. */
 static void eager_calls_give_all_results(void **state) {
   (void)state;
   double a[18], values[12], vectors[36], expected[2][36];

@@ -261,7 +261,7 @@ static compute_node exponential_of(compute_graph *graph, compute_node a) {
   return compute_matrix_exp(graph, a, NULL);
 }
 
-/* All singular values of I are equal, and those of a projection in two groups. For I the gradient
+/* All singular values of I are equal; a projection has two groups of them. For I the gradient
  * is −G. For P = diag(1, 1, 0) a projector adds the other parts. */
 static void inverses_with_equal_singular_values_have_gradients(void **state) {
   (void)state;

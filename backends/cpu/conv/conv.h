@@ -312,6 +312,19 @@ compute_status conv_rows_pack(const cpu_conv *conv, const void *filter, void *pa
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form);
 void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed);
 
+/* A launch with the filter as [taps][channels], and `worker_bytes` of memory for each worker. */
+typedef struct conv_depthwise_launch {
+  const cpu_conv *conv;
+  void *const *pointers;
+  const unsigned char *weights;
+  unsigned char *workers;
+} conv_depthwise_launch;
+
+/* Runs `task` for each of the tasks, with the launch as its argument. */
+compute_status conv_depthwise_start(const cpu_conv *conv, void *const *pointers, int64_t tasks,
+                                    uint64_t worker_bytes,
+                                    void (*task)(void *argument, int64_t number, int32_t worker));
+
 /* `true` if the epilogue begins by adding a bias per channel, and limits: the loop for channels last
  * can do both. Then its finish for the channels from `channel` on. */
 bool conv_depthwise_can_finish(const cpu_conv *conv);

@@ -9,12 +9,7 @@
 #include "program/finish.h"
 #include "program/requantize.h"
 
-typedef struct launch {
-  const cpu_conv *conv;
-  void *const *pointers;
-  const unsigned char *weights; /* [taps][channels] */
-  unsigned char *workers;
-} launch;
+typedef conv_depthwise_launch launch;
 
 enum { SUMS_BYTES = 48 << 10, LEAST_BLOCK = 64, TASKS_PER_THREAD = 8, BAND_BYTES = 128 << 10 };
 
@@ -185,12 +180,12 @@ static void rows_task(void *argument, int64_t task, int32_t worker) {
   }
 }
 
-static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
-  const cpu_conv *conv = (const cpu_conv *)kernel;
-  const conv_depthwise *s = &conv->depthwise;
-  cpu_device *device = kernel->device;
-  const uint64_t workers = (uint64_t)(s->tasks == 1 ? 1 : device->threads) * s->worker_bytes;
-  const uint64_t bytes = workers + (conv->packed ? 0 : s->packed_bytes);
+compute_status conv_depthwise_start(const cpu_conv *conv, void *const *pointers, int64_t tasks,
+                                    uint64_t worker_bytes,
+                                    void (*task)(void *argument, int64_t number, int32_t worker)) {
+  cpu_device *device = conv->head.device;
+  const uint64_t workers = (uint64_t)(tasks == 1 ? 1 : device->threads) * worker_bytes;
+  const uint64_t bytes = workers + (conv->packed ? 0 : conv->depthwise.packed_bytes);
   launch l = {.conv = conv, .pointers = pointers, .weights = pointers[1]};
   l.workers = cpu_workspace_acquire(device, bytes);
   if (!l.workers) return cpu_out_of_memory(device, bytes);
@@ -198,9 +193,15 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
     conv_depthwise_pack(conv, pointers[1], l.workers + workers);
     l.weights = l.workers + workers;
   }
-  cpu_parallel(device, s->tasks, rows_task, &l);
+  cpu_parallel(device, tasks, task, &l);
   cpu_workspace_return(device, l.workers);
   return COMPUTE_OK;
+}
+
+static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
+  const cpu_conv *conv = (const cpu_conv *)kernel;
+  return conv_depthwise_start(conv, pointers, conv->depthwise.tasks, conv->depthwise.worker_bytes,
+                              rows_task);
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */

@@ -9,12 +9,7 @@
 
 enum { MOST_POSITIONS = 1024, BLOCK = 64, TASKS_PER_THREAD = 8 };
 
-typedef struct launch {
-  const cpu_conv *conv;
-  void *const *pointers;
-  const unsigned char *weights; /* [taps][channels] */
-  unsigned char *workers;
-} launch;
+typedef conv_depthwise_launch launch;
 
 /* A worker's memory: [positions][block] of the data and of the results, and planes of results. */
 typedef struct room {
@@ -106,20 +101,8 @@ static void blocks_task(void *argument, int64_t task, int32_t worker) {
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
-  const conv_narrow *s = &conv->narrow;
-  cpu_device *device = kernel->device;
-  const uint64_t workers = (uint64_t)(s->tasks == 1 ? 1 : device->threads) * s->worker_bytes;
-  const uint64_t bytes = workers + (conv->packed ? 0 : conv->depthwise.packed_bytes);
-  launch l = {.conv = conv, .pointers = pointers, .weights = pointers[1]};
-  l.workers = cpu_workspace_acquire(device, bytes);
-  if (!l.workers) return cpu_out_of_memory(device, bytes);
-  if (!conv->packed) {
-    conv_depthwise_pack(conv, pointers[1], l.workers + workers);
-    l.weights = l.workers + workers;
-  }
-  cpu_parallel(device, s->tasks, blocks_task, &l);
-  cpu_workspace_return(device, l.workers);
-  return COMPUTE_OK;
+  return conv_depthwise_start(conv, pointers, conv->narrow.tasks, conv->narrow.worker_bytes,
+                              blocks_task);
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */

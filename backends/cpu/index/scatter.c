@@ -549,8 +549,8 @@ static void count_tiles(scatter_kernel *kernel) {
   kernel->tiles = kernel->free_count / line * kernel->tiles_per_line;
 }
 
-/* `true` if runs go along the last colliding dimension: tiles of this width are narrow, or their
- * elements are far apart while those of the runs are neighbours. */
+/* `true` if runs go along the last colliding dimension: tiles of this width are narrow, or have
+ * distant elements while runs have neighbours. */
 static bool goes_along(const scatter_kernel *kernel, int64_t width) {
   const cpu_nest *colliding = &kernel->colliding, *free = &kernel->free;
   if (cpu_nest_length(colliding) <= width) return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The gradients of linear algebra, as further linear algebra.
  *
- * The formulas are those of M. Giles, "Collected matrix derivative results for forward and reverse
+ * Formulas: M. Giles, "Collected matrix derivative results for forward and reverse
  * mode algorithmic differentiation", 2008. G is the gradient of a result. */
 #include "compute/graph_array.h"
 #include "core/type/shape.h"

@@ -50,24 +50,58 @@
 /* A square matrix of `lanes` rows. */
 ALWAYS_INLINE void transpose(pack *a) {
 #if VECTOR_BYTES == 64 && defined(CPU_VARIANT_F32)
-  CROSS(1, 0)
-  CROSS(1, 2)
-  CROSS(1, 4)
-  CROSS(1, 6)
-  CROSS(1, 8) CROSS(1, 10) CROSS(1, 12) CROSS(1, 14) CROSS(2, 0) CROSS(2, 1) CROSS(2, 4) CROSS(2, 5)
-      CROSS(2, 8) CROSS(2, 9) CROSS(2, 12) CROSS(2, 13) CROSS(4, 0) CROSS(4, 1) CROSS(4, 2)
-          CROSS(4, 3) CROSS(4, 8) CROSS(4, 9) CROSS(4, 10) CROSS(4, 11) CROSS(8, 0) CROSS(8, 1)
-              CROSS(8, 2) CROSS(8, 3) CROSS(8, 4) CROSS(8, 5) CROSS(8, 6) CROSS(8, 7)
+  CROSS(1, 0);
+  CROSS(1, 2);
+  CROSS(1, 4);
+  CROSS(1, 6);
+  CROSS(1, 8);
+  CROSS(1, 10);
+  CROSS(1, 12);
+  CROSS(1, 14);
+  CROSS(2, 0);
+  CROSS(2, 1);
+  CROSS(2, 4);
+  CROSS(2, 5);
+  CROSS(2, 8);
+  CROSS(2, 9);
+  CROSS(2, 12);
+  CROSS(2, 13);
+  CROSS(4, 0);
+  CROSS(4, 1);
+  CROSS(4, 2);
+  CROSS(4, 3);
+  CROSS(4, 8);
+  CROSS(4, 9);
+  CROSS(4, 10);
+  CROSS(4, 11);
+  CROSS(8, 0);
+  CROSS(8, 1);
+  CROSS(8, 2);
+  CROSS(8, 3);
+  CROSS(8, 4);
+  CROSS(8, 5);
+  CROSS(8, 6);
+  CROSS(8, 7);
 #elif (VECTOR_BYTES == 64) || (VECTOR_BYTES == 32 && defined(CPU_VARIANT_F32))
-  CROSS(1, 0)
-  CROSS(1, 2)
-  CROSS(1, 4)
-  CROSS(1, 6)
-  CROSS(2, 0) CROSS(2, 1) CROSS(2, 4) CROSS(2, 5) CROSS(4, 0) CROSS(4, 1) CROSS(4, 2) CROSS(4, 3)
+  CROSS(1, 0);
+  CROSS(1, 2);
+  CROSS(1, 4);
+  CROSS(1, 6);
+  CROSS(2, 0);
+  CROSS(2, 1);
+  CROSS(2, 4);
+  CROSS(2, 5);
+  CROSS(4, 0);
+  CROSS(4, 1);
+  CROSS(4, 2);
+  CROSS(4, 3);
 #elif VECTOR_BYTES == 32 || defined(CPU_VARIANT_F32)
-  CROSS(1, 0) CROSS(1, 2) CROSS(2, 0) CROSS(2, 1)
+  CROSS(1, 0);
+  CROSS(1, 2);
+  CROSS(2, 0);
+  CROSS(2, 1);
 #else
-  CROSS(1, 0)
+  CROSS(1, 0);
 #endif
 }
 
