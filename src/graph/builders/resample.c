@@ -125,11 +125,11 @@ static bool make_table(const resample *r, const resample_axis *a, table *t) {
 /* ---- Along one axis -------------------------------------------------------------------------- */
 
 /* The number of times that every element repeats in sequence; 0 if they do not. */
-static int64_t repeats(const resample *r, const resample_axis *a) {
-  if (r->mode != COMPUTE_RESIZE_NEAREST || a->from < 1 || a->to % a->from != 0) return 0;
+static int64_t repeats(const resample *r, const resample_axis *a, const table *t) {
+  if (r->mode != COMPUTE_RESIZE_NEAREST || a->to % a->from != 0) return 0;
   const int64_t times = a->to / a->from;
   for (int64_t i = 0; i < a->to; i++)
-    if (into_axis(a, round_source(r, a, (double)source_of(r, a, i))) != i / times) return 0;
+    if (t->places[i] != i / times) return 0;
   return times;
 }
 
@@ -195,11 +195,16 @@ static compute_node apply_matrix(const resample *r, compute_node x, int32_t axis
 /* Gathering one element costs about as much as MATRIX_SPEED multiplications in a matrix product. */
 enum { MATRIX_SPEED = 16 };
 
-static compute_node resize_along(const resample *r, compute_node x, int32_t axis) {
+/* Where elements only repeat, sets *times instead of building: one copy serves several axes. */
+static compute_node resize_along(const resample *r, compute_node x, int32_t axis, int64_t *times) {
   const resample_axis *a = &r->axis[axis];
   table t = {0};
-  if (!make_table(r, a, &t))
+  const bool made = make_table(r, a, &t);
+  const int64_t count = made ? repeats(r, a, &t) : 0;
+  if (!made)
     x = BUILD_NONE;
+  else if (count > 0)
+    *times = count;
   else if (r->mode == COMPUTE_RESIZE_NEAREST || t.taps < a->from / MATRIX_SPEED)
     x = apply_taps(r, x, axis, &t);
   else
@@ -258,13 +263,10 @@ compute_node part_resize(const resample *r, compute_node x) {
   for (int32_t axis = r->shape.rank - 1; axis >= 0 && !graph->status; axis--) {
     times[axis] = 1;
     if (is_unchanged(r, &r->axis[axis])) continue;
-    times[axis] = repeats(r, &r->axis[axis]);
-    if (times[axis] > 0) continue;
-    times[axis] = 1;
     if (r->axis[axis].from < 1)
       return graph_fail(graph, COMPUTE_ERROR_SHAPE, r->operation, "axis %d has no elements",
                         (int)axis);
-    x = resize_along(r, x, axis);
+    x = resize_along(r, x, axis, &times[axis]);
   }
   if (!graph->status) x = part_repeat(graph, x, times, false);
   if (r->coordinates == RESAMPLE_CROP && !graph->status) x = extrapolate(r, x);
