@@ -124,7 +124,8 @@ static double difference(const double *a, const double *u, const double *v, int6
 
 static void orthogonal_factors_reproduce_their_matrices(void **state) {
   (void)state;
-  static const int64_t shapes[][2] = {{1, 1}, {3, 3}, {9, 4}, {4, 9}, {32, 32}, {33, 20}, {20, 70}};
+  static const int64_t shapes[][2] = {{1, 1},   {3, 3},   {9, 4},    {4, 9},    {32, 32},  {33, 20},
+                                      {20, 70}, {65, 64}, {100, 70}, {40, 150}, {129, 129}};
   for (size_t c = 0; c < sizeof shapes / sizeof *shapes; c++) {
     const int64_t m = shapes[c][0], n = shapes[c][1], k = m < n ? m : n;
     for (int full = 0; full < 2; full++) {

@@ -147,6 +147,68 @@ static void singular_vectors_of_large_matrices_are_orthogonal(void **state) {
   free(a);
 }
 
+/* Large matrices whose sweeps have little to do, or whose values differ by many orders. */
+static void fill_hard(double *a, int64_t n, int which) {
+  fill(a, n * n, 31);
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < n; j++) {
+      double *at = a + i * n + j;
+      if (which == 0) *at = 0;
+      if (which == 1) *at = i == j;
+      if (which == 2) *at *= pow(10, -20.0 * (double)i / (double)n);
+      if (which == 3) *at *= pow(10, -20.0 * (double)(n - 1 - i) / (double)n);
+      if (which == 4) *at = j == i + 1; /* nilpotent: both diagonals of its reduction have zeros */
+      if (which == 5) *at = (double)(i + 1) * (double)(j + 1);
+      if (which == 6) *at = i == j ? (i % 2 ? 1 : -1) : 0;
+      if (which == 7) *at = i == j ? (i % 3 ? 1 : 0) : j == i + 1 ? 1e-8 : 0;
+    }
+}
+
+static void hard_values_of_large_matrices_converge(void **state) {
+  (void)state;
+  enum { N = 60 };
+  double *a = calloc(3 * N * N + N, sizeof *a), *u = a + N * N, *vt = u + N * N, *s = vt + N * N;
+  int32_t status;
+  for (int c = 0; c < 16; c++) {
+    const compute_dtype dtype = precisions[c % 2];
+    const double limit = 4 * N * rounding_of(dtype);
+    compute_graph *graph = compute_graph_create(test_context);
+    compute_node y[3], x;
+    fill_hard(a, N, c / 2);
+    x = matrix_of(graph, dtype, COMPUTE_SHAPE(N, N), a);
+    compute_singular_values(graph, x, &y[0]);
+    run(graph, y, 1, (void *const[]){&status});
+    assert_int_equal(status, 0);
+    graph = compute_graph_create(test_context);
+    x = matrix_of(graph, dtype, COMPUTE_SHAPE(N, N), a);
+    y[0] = compute_svd(graph, x, false, &y[1], &y[2], NULL);
+    for (int i = 0; i < 3; i++) y[i] = as_f64(graph, y[i]);
+    run(graph, y, 3, (void *const[]){u, s, vt});
+    assert_true(skew(u, N, N) < limit && skew(vt, N, N) < limit);
+    for (int64_t i = 0; i < N; i++)
+      assert_true(s[i] >= 0 && (i == 0 || s[i] <= s[i - 1]) && isfinite(s[i]));
+    for (int64_t i = 0; i < (int64_t)N * N; i++) u[i] *= s[i % N];
+    assert_true(difference(a, u, vt, N, N, N) <= limit * s[0]);
+
+    for (int64_t i = 0; i < N; i++)
+      for (int64_t j = 0; j < i; j++) a[j * N + i] = a[i * N + j];
+    graph = compute_graph_create(test_context);
+    x = matrix_of(graph, dtype, COMPUTE_SHAPE(N, N), a);
+    y[0] = compute_eigh(graph, x, &y[1], NULL);
+    for (int i = 0; i < 2; i++) y[i] = as_f64(graph, y[i]);
+    run(graph, y, 2, (void *const[]){s, u});
+    assert_true(skew(u, N, N) < limit);
+    double most = 0;
+    for (int64_t i = 0; i < (int64_t)N * N; i++) {
+      vt[i % N * N + i / N] = u[i];
+      u[i] *= s[i % N];
+      most = fmax(most, fabs(s[i % N]));
+    }
+    assert_true(difference(a, u, vt, N, N, N) <= limit * most);
+  }
+  free(a);
+}
+
 /* Rank 1, graded rows, and one eigenvalue of many vectors: all have vectors of length 1. */
 static void eigenvalues_of_hard_matrices_converge(void **state) {
   (void)state;
@@ -291,6 +353,7 @@ int main(void) {
       cmocka_unit_test(tiny_elements_leave_vectors_orthogonal),
       cmocka_unit_test(ranks_of_repeated_rows_are_found),
       cmocka_unit_test(singular_vectors_of_large_matrices_are_orthogonal),
+      cmocka_unit_test(hard_values_of_large_matrices_converge),
       cmocka_unit_test(eigenvalues_of_hard_matrices_converge),
       cmocka_unit_test(tall_factors_are_orthogonal),
       cmocka_unit_test(singular_matrices_of_huge_numbers_have_no_determinant),

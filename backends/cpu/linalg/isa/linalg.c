@@ -76,6 +76,9 @@ ALWAYS_INLINE void lanes_scatter(const pack *from, ELEMENT *const *to, int64_t a
   transpose(a);
   for (int lane = 0; lane < pack_lanes; lane++) pack_store(to[lane] + at, a[lane]);
 }
+ALWAYS_INLINE pack lanes_madd(pack a, pack b, pack c) {
+  return MADD(a, b, c);
+}
 ALWAYS_INLINE pack lanes_nmadd(pack a, pack b, pack c) {
   return NMADD(a, b, c);
 }
@@ -90,9 +93,13 @@ ALWAYS_INLINE pack lanes_nmadd(pack a, pack b, pack c) {
 
 #include "linalg_run.h"
 
+/* Alone only. */
+#define lanes_sweep_square(a, n, vectors, values, turned, square, memory, status)                  \
+  ((void)(square), (void)(memory))
+#define lanes_sweep_numbers(n) 0
+
 #include "linalg_spectral.h"
 
-/* Alone only. */
 #define lanes_run_general(p, m, memory) ((void)(p), (void)(m), (void)(memory))
 
 #include "linalg_call.h"
@@ -138,6 +145,9 @@ ALWAYS_INLINE void line_gather(const ELEMENT *const *from, int64_t at, ELEMENT *
 ALWAYS_INLINE void line_scatter(const ELEMENT *from, ELEMENT *const *to, int64_t at) {
   pack_store(to[0] + at, pack_load(from));
 }
+ALWAYS_INLINE ELEMENT line_madd(ELEMENT a, ELEMENT b, ELEMENT c) {
+  return ONE_MADD(a, b, c);
+}
 ALWAYS_INLINE ELEMENT line_nmadd(ELEMENT a, ELEMENT b, ELEMENT c) {
   return ONE_MADD(-a, b, c);
 }
@@ -151,6 +161,8 @@ ALWAYS_INLINE ELEMENT line_nmadd(ELEMENT a, ELEMENT b, ELEMENT c) {
 #include "linalg_jacobi.h"
 
 #include "linalg_run.h"
+
+#include "linalg_bidiagonal.h"
 
 #include "linalg_spectral.h"
 

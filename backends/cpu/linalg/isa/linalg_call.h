@@ -12,11 +12,20 @@ ALWAYS_INLINE int64_t FORM(numbers)(const cpu_linalg_problem *p) {
   case COMPUTE_LINALG_TRIANGULAR:
   case COMPUTE_LINALG_SOLVE: return n * (n + p->right);
   case COMPUTE_LINALG_LU: return m * n + m;
-  case COMPUTE_LINALG_QR: return m * n + m * (full ? m : least) + 2 * least + most;
-  case COMPUTE_LINALG_EIGH: return (vectors ? 3 : 1) * n * n + 8 * n;
-  case COMPUTE_LINALG_SVD:
+  case COMPUTE_LINALG_QR:
+    return m * n + m * (full ? m : least) + 2 * least + most +
+           FORM(reflection_numbers)(least, m, full && m > n ? m : n);
+  case COMPUTE_LINALG_EIGH: {
+    const int64_t reflections = FORM(reflection_numbers)(n - 1, n, n);
+    const int64_t rotations = FORM(rotation_numbers)(n);
+    return (vectors ? 3 : 1) * n * n + 9 * n + (reflections > rotations ? reflections : rotations);
+  }
+  case COMPUTE_LINALG_SVD: {
+    const int64_t reflections = FORM(reflection_numbers)(least, most, wide);
+    const int64_t sweeps = FORM(sweep_numbers)(least);
     return most * least + (vectors ? most * (wide + least) + 3 * least * least : 0) + 4 * least +
-           wide;
+           wide + (reflections > sweeps ? reflections : sweeps);
+  }
   case COMPUTE_LINALG_EIG: return 7 * n * n + 14 * n;
   case COMPUTE_LINALG_EXPM: return 7 * n * n + n;
   }

@@ -40,19 +40,66 @@ static bool FORM(next_block)(VALUE *d, VALUE *e, int lane, FORM(block) * b, VALU
   return true;
 }
 
-/* Rotates two rows: x' = c x + s y, y' = c y − s x. */
-static void FORM(rotate)(VALUE *restrict x, VALUE *restrict y, int64_t count, VALUE c, VALUE s) {
-  for (int64_t j = 0; j < count; j++) {
-    const VALUE a = x[j], b = y[j];
-    x[j] = c * a + s * b;
-    y[j] = c * b - s * a;
+/* Sweeps that wait until their rotations reach the vectors, position by position. */
+typedef struct FORM(rotations) {
+  VALUE *c, *s; /* HELD lines of n */
+  int64_t n, held, from[16], to[16];
+} FORM(rotations);
+
+enum { FORM(HELD) = FORM(UNIT) > 1 ? 16 : 1 };
+
+ALWAYS_INLINE int64_t FORM(rotation_numbers)(int64_t n) {
+  return 2 * FORM(HELD) * n;
+}
+
+/* Rotates neighbouring rows: x' = c x + s y, y' = c y − s x, with c from 0 to 1. Small angles change
+ * only the last bits of a product c x, so that many of them lose accuracy. Here a row gets a small
+ * addend. */
+ALWAYS_INLINE void FORM(rotate_units)(int units, const VALUE *c, const VALUE *s, int64_t from,
+                                      int64_t to, VALUE *rows, int64_t n) {
+  pack x[4];
+  for (int u = 0; u < units; u++) x[u] = FORM(get)(rows + from * n + u * FORM(UNIT));
+  for (int64_t k = from; k < to; k++) {
+    const pack sine = FORM(repeat)(s[k]), half = FORM(repeat)(s[k] / (FORM(all)(1) + c[k]));
+    for (int u = 0; u < units; u++) {
+      const pack y = FORM(get)(rows + (k + 1) * n + u * FORM(UNIT));
+      FORM(put)(rows + k * n + u * FORM(UNIT), MADD(sine, NMADD(half, x[u], y), x[u]));
+      x[u] = NMADD(sine, MADD(half, y, x[u]), y);
+    }
   }
+  for (int u = 0; u < units; u++) FORM(put)(rows + to * n + u * FORM(UNIT), x[u]);
+}
+
+/* Rotates the rows of `turned` [n, columns] by all that waits, some columns at a time: they stay in
+ * the L1 cache. */
+static void FORM(rotate_rows)(FORM(rotations) * r, VALUE *turned, int64_t columns) {
+  enum { UNIT = FORM(UNIT) };
+  int64_t j = 0;
+  for (; j + 4 * UNIT <= columns; j += 4 * UNIT)
+    for (int64_t i = 0; i < r->held; i++) FORM(rotate_units)
+  (4, r->c + i * r->n, r->s + i * r->n, r->from[i], r->to[i], turned + j, columns);
+  for (; j + UNIT <= columns; j += UNIT)
+    for (int64_t i = 0; i < r->held; i++) FORM(rotate_units)
+  (1, r->c + i * r->n, r->s + i * r->n, r->from[i], r->to[i], turned + j, columns);
+  for (int64_t i = 0; i < r->held; i++)
+    for (int64_t k = r->from[i]; k < r->to[i]; k++) {
+      const VALUE s = r->s[i * r->n + k], half = s / (FORM(all)(1) + r->c[i * r->n + k]);
+      VALUE *x = turned + k * columns, *y = x + columns;
+      for (int64_t at = j; at < columns; at++) {
+        const VALUE a = x[at], b = y[at];
+        x[at] = FORM(madd)(s, FORM(nmadd)(half, a, b), a);
+        y[at] = FORM(nmadd)(s, FORM(madd)(half, b, a), b);
+      }
+    }
+  r->held = 0;
 }
 
 /* One sweep over positions from … to − 1. A lane takes part from `first` to `last`. */
-static void FORM(sweep)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, int64_t from, int64_t to,
-                        VALUE first, VALUE last, VALUE shift) {
-  VALUE x = FORM(all)(0), z = x;
+static void FORM(sweep)(VALUE *d, VALUE *e, FORM(rotations) * r, int64_t n, int64_t from,
+                        int64_t to, VALUE first, VALUE last, VALUE shift) {
+  VALUE x = FORM(all)(0), z = x, *cosines = r->c + r->held * n, *sines = r->s + r->held * n;
+  r->from[r->held] = from;
+  r->to[r->held++] = to;
   for (int64_t k = from; k < to; k++) {
     const VALUE at = FORM(all)((ELEMENT)k), none = FORM(all)(0), one = FORM(all)(1);
     const TEST active = (TEST)(first <= at) & (TEST)(at < last);
@@ -64,12 +111,13 @@ static void FORM(sweep)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, int64_t fr
     const VALUE most = FORM(larger)(FORM(magnitude)(x), FORM(magnitude)(z));
     const TEST still = (TEST)(most < TINY);
     const VALUE unit = FORM(pick)(still, one, most), x1 = x / unit, z1 = z / unit;
-    const VALUE length = FORM(root)(x1 * x1 + z1 * z1);
-    const VALUE r = FORM(pick)(still, none, unit * length);
+    const VALUE size = FORM(root)(x1 * x1 + z1 * z1);
+    const VALUE length = FORM(pick)((TEST)(x1 < 0), -size, size); /* c is not negative */
+    const VALUE norm = FORM(pick)(still, none, unit * length);
     const VALUE divisor = FORM(pick)(still, one, length);
     const VALUE c = FORM(pick)(active, FORM(pick)(still, one, x1 / divisor), one);
     const VALUE s = FORM(pick)(active, FORM(pick)(still, none, z1 / divisor), none);
-    if (k > from) e[k - 1] = FORM(pick)(inner, r, e[k - 1]);
+    if (k > from) e[k - 1] = FORM(pick)(inner, norm, e[k - 1]);
     const VALUE g = c * d[k] + s * e[k], h = c * e[k] + s * d[k + 1];
     const VALUE p = c * e[k] - s * d[k], q = c * d[k + 1] - s * e[k];
     d[k] = FORM(pick)(active, c * g + s * h, d[k]);
@@ -80,13 +128,16 @@ static void FORM(sweep)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, int64_t fr
       z = s * e[k + 1];
       e[k + 1] = FORM(pick)(more, c * e[k + 1], e[k + 1]);
     }
-    if (turned) FORM(rotate)(turned + k * n, turned + (k + 1) * n, n, c, s);
+    cosines[k] = c;
+    sines[k] = s;
   }
 }
 
 /* The eigenvalues in place of d, not sorted, and the vectors as rows of `turned`, which was Qᵀ or
- * NULL. */
-static void FORM(diagonalise)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, VALUE *status) {
+ * NULL. `room`: see rotation_numbers. */
+static void FORM(diagonalise)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, VALUE *room,
+                              VALUE *status) {
+  FORM(rotations) r = {.c = room, .s = room + FORM(HELD) * n, .n = n};
   FORM(block) block[FORM(WIDTH)];
   VALUE shift = FORM(all)(0);
   for (int lane = 0; lane < FORM(WIDTH); lane++)
@@ -107,8 +158,10 @@ static void FORM(diagonalise)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, VALU
       *FORM(lane_of)(&first, lane) = (ELEMENT)b->first;
       *FORM(lane_of)(&last, lane) = (ELEMENT)b->last;
     }
+    if ((to == 0 || r.held == FORM(HELD)) && turned) FORM(rotate_rows)(&r, turned, n);
     if (to == 0) return;
-    FORM(sweep)(d, e, turned, n, from, to, first, last, shift);
+    r.held %= FORM(HELD);
+    FORM(sweep)(d, e, &r, n, from, to, first, last, shift);
   }
 }
 

@@ -165,7 +165,7 @@ static void FORM(exponential)(VALUE *a, int64_t n, VALUE *room, VALUE *status) {
   }
   FORM(rows) s = {.a = a2, .m = n, .n = n, .b = a, .right = n, .sign = FORM(all)(1)};
   FORM(eliminate)(&s, status);
-  FORM(forward)(a2, n, true, a, n);
+  FORM(forward)(a2, n, n, true, a, n, n);
   FORM(backward)(a2, n, false, a, n);
   for (int64_t step = 0; step < most; step++) {
     const TEST squares = (TEST)(FORM(all)((ELEMENT)step) < squarings);

@@ -83,11 +83,8 @@ static void FORM(run_cholesky)(const cpu_linalg_problem *p, const cpu_linalg_mat
   FORM(read)
   (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(LOWER), false, l);
   VALUE status = FORM(first_status)(l, n * n);
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t j = i; j < n; j++) memory[i * n + j] = l[j * n + i];
-  FORM(cholesky)(memory, n, &status);
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t j = 0; j < n; j++) l[i * n + j] = j > i ? FORM(all)(0) : memory[j * n + i];
+  FORM(transposed)(l, n, n, n, memory, n);
+  FORM(cholesky)(memory, l, n, &status);
   FORM(write)(p, m, 0, l, n * n, (TEST)(status != 0));
   FORM(conclude)(p, m, n * n, status);
 }
@@ -109,7 +106,7 @@ static void FORM(run_triangular)(const cpu_linalg_problem *p, const cpu_linalg_m
   if (upper)
     FORM(backward)(memory, n, unit, b, right);
   else
-    FORM(forward)(memory, n, unit, b, right);
+    FORM(forward)(memory, n, n, unit, b, right, right);
   FORM(write)(p, m, 0, b, n * right, (TEST)(status != 0));
   FORM(conclude)(p, m, n * right, status);
 }
@@ -142,7 +139,7 @@ static void FORM(run_solve)(const cpu_linalg_problem *p, const cpu_linalg_matric
   (m->b, m->count, n, right, (FORM(strides)){p->b_row, p->b_column}, FORM(WHOLE), false, s.b);
   VALUE status = FORM(first_status)(memory, n * n);
   FORM(eliminate)(&s, &status);
-  FORM(forward)(memory, n, true, s.b, right);
+  FORM(forward)(memory, n, n, true, s.b, right, right);
   FORM(backward)(memory, n, false, s.b, right);
   FORM(write)(p, m, 0, s.b, n * right, (TEST)(status != 0));
   FORM(conclude)(p, m, n * right, status);

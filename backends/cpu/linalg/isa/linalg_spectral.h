@@ -21,7 +21,8 @@ static void FORM(run_qr)(const cpu_linalg_problem *p, const cpu_linalg_matrices 
   VALUE *q = memory + rows * n, *tau = q + rows * k, back;
   const VALUE status = FORM(read_scaled)(p, m, rows, n, (FORM(strides)){p->a_row, p->a_column},
                                          FORM(WHOLE), memory, &back);
-  FORM(factor_qr)(memory, rows, n, q, k, tau, tau + 2 * least);
+  VALUE *row = tau + 2 * least;
+  FORM(factor_qr)(memory, rows, n, q, k, tau, row, row + (rows > n ? rows : n));
   FORM(multiply)(memory, k * n, back);
   const TEST bad = (TEST)(status != 0);
   FORM(write)(p, m, 0, q, rows * k, bad);
@@ -54,10 +55,10 @@ static void FORM(run_eigh)(const cpu_linalg_problem *p, const cpu_linalg_matrice
   VALUE back;
   VALUE status = FORM(read_scaled)(p, m, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(LOWER),
                                    memory, &back);
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t j = i + 1; j < n; j++) memory[i * n + j] = memory[j * n + i];
-  FORM(tridiagonal)(memory, n, d, e, q, turned, room);
-  FORM(diagonalise)(d, e, turned, n, &status);
+  FORM(mirror)(memory, n);
+  FORM(tridiagonal)(memory, n, d, e, q, room, room + 6 * n);
+  if (vectors) FORM(transposed)(q, n, n, n, turned, n);
+  FORM(diagonalise)(d, e, turned, n, room, &status);
   const TEST bad = (TEST)(status != 0);
   for (int lane = 0; lane < FORM(WIDTH); lane++) {
     FORM(sort)(d, n, lane, order);
@@ -92,28 +93,40 @@ static void FORM(turn_rows)(VALUE *from, int64_t n, VALUE *order, ELEMENT sign, 
     }
 }
 
-/* The tall one of A and Aᵀ is Q R, and R = V Σ Uᵀ by rotations of its rows. So the left vectors of
- * the tall one are Q V, and its right vectors U. Directions of a singular value 0 come from another
- * Q R, of the rows that the rotations leave. */
-static void FORM(run_svd)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m,
-                          VALUE *memory) {
-  const bool is_tall = p->rows >= p->columns, vectors = p->flags & COMPUTE_LINALG_VECTORS;
-  const int64_t tall = is_tall ? p->rows : p->columns, n = is_tall ? p->columns : p->rows;
-  const int64_t k = !vectors ? 0 : p->flags & COMPUTE_LINALG_FULL ? tall : n;
-  VALUE *a = memory, *q = a + tall * n, *tau = q + tall * k, *row = tau + 2 * n;
-  VALUE *values = row + (k > n ? k : n), *order = values + n, *turned = order + n;
-  VALUE *sides = turned + n * n, *right = sides + n * n, *left = right + n * n, back;
-  const FORM(strides) s =
-      is_tall ? (FORM(strides)){p->a_row, p->a_column} : (FORM(strides)){p->a_column, p->a_row};
-  VALUE status = FORM(read_scaled)(p, m, tall, n, s, FORM(WHOLE), a, &back);
-  FORM(factor_qr)(a, tall, n, q, k, tau, row);
+/* Rotations make the rows of R orthogonal: R = V Σ Uᵀ. `values` become −Σ. `a` keeps Σ Uᵀ, and
+ * `turned` becomes Vᵀ. */
+static void FORM(rotate_triangle)(VALUE *a, int64_t n, bool vectors, VALUE *values, VALUE *turned,
+                                  VALUE *status) {
   for (int64_t i = 0; i < n * n && vectors; i++) turned[i] = FORM(all)(i / n == i % n);
-  FORM(orthogonalise)(a, vectors ? turned : NULL, n, &status);
+  FORM(orthogonalise)(a, vectors ? turned : NULL, n, status);
   for (int64_t i = 0; i < n; i++) {
     VALUE sums[3];
     FORM(dots)(a + i * n, a + i * n, n, sums);
     values[i] = -FORM(root)(sums[0]);
   }
+}
+
+/* The tall one of A and Aᵀ is Q R, and R = V Σ Uᵀ. So the left vectors of the tall one are Q V, and
+ * its right vectors U. For small matrices the rows of R are rotated. Directions of a singular value
+ * 0 come from another Q R then, of the rows that the rotations leave. */
+static void FORM(run_svd)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m,
+                          VALUE *memory) {
+  const bool is_tall = p->rows >= p->columns, vectors = p->flags & COMPUTE_LINALG_VECTORS;
+  const int64_t tall = is_tall ? p->rows : p->columns, n = is_tall ? p->columns : p->rows;
+  const int64_t k = !vectors ? 0 : p->flags & COMPUTE_LINALG_FULL ? tall : n;
+  const bool large = FORM(WIDTH) == 1 && n > FORM(REFLECTIONS);
+  VALUE *a = memory, *q = a + tall * n, *tau = q + tall * k, *row = tau + 2 * n;
+  VALUE *values = row + (k > n ? k : n), *order = values + n, *turned = order + n;
+  VALUE *sides = turned + n * n, *right = sides + n * n, *left = right + n * n, back;
+  VALUE *room = vectors ? left + tall * n : turned;
+  const FORM(strides) s =
+      is_tall ? (FORM(strides)){p->a_row, p->a_column} : (FORM(strides)){p->a_column, p->a_row};
+  VALUE status = FORM(read_scaled)(p, m, tall, n, s, FORM(WHOLE), a, &back);
+  if (tall > n || !large) FORM(factor_qr)(a, tall, n, q, k, tau, row, room);
+  if (large)
+    FORM(sweep_square)(a, n, vectors, values, turned, sides, room, &status);
+  else
+    FORM(rotate_triangle)(a, n, vectors, values, turned, &status);
   for (int lane = 0; lane < FORM(WIDTH); lane++) {
     FORM(sort)(values, n, lane, order);
     for (int64_t i = 0; i < n; i++)
@@ -124,13 +137,17 @@ static void FORM(run_svd)(const cpu_linalg_problem *p, const cpu_linalg_matrices
   const TEST bad = (TEST)(status != 0);
   FORM(write)(p, m, 0, row, n, bad);
   if (vectors) {
-    FORM(turn_rows)(a, n, order, 1, sides);
-    FORM(factor_qr)(sides, n, n, right, n, tau, row);
-    FORM(turn_rows)(turned, n, order, -1, sides);
-    for (int64_t i = 0; i < tall * n; i++) left[i] = FORM(all)(0);
-    FORM(subtract)(left, n, tall, n, (FORM(product)){q, k, 1, sides, n, n});
-    for (int64_t i = 0; i < tall; i++)
-      for (int64_t j = 0; j < n; j++) q[i * k + j] = left[i * n + j];
+    FORM(turn_rows)(a, n, order, 1, large ? right : sides);
+    if (!large) FORM(factor_qr)(sides, n, n, right, n, tau, row, room);
+    if (large && tall == n) {
+      FORM(turn_rows)(turned, n, order, 1, q);
+    } else {
+      FORM(turn_rows)(turned, n, order, -1, sides);
+      FORM(clear)(left, tall * n);
+      FORM(subtract)(left, n, tall, n, (FORM(product)){q, k, 1, sides, n, n});
+      for (int64_t i = 0; i < tall; i++)
+        for (int64_t j = 0; j < n; j++) q[i * k + j] = left[i * n + j];
+    }
     const int64_t of_left = is_tall ? tall * k : n * n;
     if (is_tall) {
       FORM(write_matrix)(p, m, n, q, tall, k, (FORM(strides)){k, 1}, bad);

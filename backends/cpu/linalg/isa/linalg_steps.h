@@ -8,8 +8,9 @@
  *   UNIT          VALUEs in a pack
  */
 
-/* Columns of a panel, rows of a block. */
-enum { FORM(BLOCK) = 8 };
+/* Columns of a panel and rows of a block, and of the wider panels that hold them. The terms of a sum
+ * keep their order, so neither changes a bit. */
+enum { FORM(BLOCK) = 8, FORM(PANEL) = 64 };
 
 /* Terms that are added one after the other. Longer sums consist of such parts, so that their error
  * stays small. */
@@ -33,10 +34,10 @@ typedef struct FORM(product) {
   int64_t x_term, terms;
 } FORM(product);
 
-ALWAYS_INLINE void FORM(tile)(int rows, int units, VALUE *y, int64_t y_row, const FORM(product) * p,
-                              int64_t row, int64_t column) {
-  const VALUE *c = p->c + row * p->c_row, *x = p->x + column;
-  pack sum[4][2];
+/* Subtracts terms of columns from y's first one on; x points at that column. */
+ALWAYS_INLINE void FORM(tile)(int rows, int units, VALUE *y, int64_t y_row, const VALUE *c,
+                              const FORM(product) * p, const VALUE *x) {
+  pack sum[6][2];
   for (int r = 0; r < rows; r++)
     for (int u = 0; u < units; u++) sum[r][u] = FORM(get)(y + r * y_row + u * FORM(UNIT));
   for (int64_t t = 0; t < p->terms; t++) {
@@ -52,11 +53,12 @@ ALWAYS_INLINE void FORM(tile)(int rows, int units, VALUE *y, int64_t y_row, cons
 }
 
 ALWAYS_INLINE void FORM(strip)(int units, VALUE *y, int64_t y_row, int64_t rows,
-                               const FORM(product) * p, int64_t column) {
+                               const FORM(product) * p, const VALUE *x) {
+  const VALUE *c = p->c;
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) FORM(tile)(4, units, y + r * y_row + column, y_row, p, r, column);
-  for (; r + 2 <= rows; r += 2) FORM(tile)(2, units, y + r * y_row + column, y_row, p, r, column);
-  if (r < rows) FORM(tile)(1, units, y + r * y_row + column, y_row, p, r, column);
+  for (; r + 6 <= rows; r += 6) FORM(tile)(6, units, y + r * y_row, y_row, c + r * p->c_row, p, x);
+  for (; r + 2 <= rows; r += 2) FORM(tile)(2, units, y + r * y_row, y_row, c + r * p->c_row, p, x);
+  if (r < rows) FORM(tile)(1, units, y + r * y_row, y_row, c + r * p->c_row, p, x);
 }
 
 /* Elements of a line after its last pack; lanes have none. */
@@ -70,18 +72,42 @@ ALWAYS_INLINE void FORM(rest)(VALUE *y, int64_t y_row, int64_t rows, const FORM(
   }
 }
 
+/* Strips whose columns of x are copied side by side, for many rows that read them. Returns the
+ * number of columns. */
+static int64_t FORM(subtract_copied)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
+                                     const FORM(product) * p) {
+  enum { DEPTH = 128, WIDE = 2 * FORM(UNIT) };
+  VALUE copy[DEPTH * WIDE];
+  const int64_t whole = columns / WIDE * WIDE;
+  for (int64_t t = 0; t < p->terms; t += DEPTH) {
+    FORM(product) part = *p;
+    part.c += t * p->c_term;
+    part.terms = t + DEPTH < p->terms ? DEPTH : p->terms - t;
+    part.x_term = WIDE;
+    for (int64_t k = 0; k < whole; k += WIDE) {
+      for (int64_t i = 0; i < part.terms; i++)
+        for (int64_t j = 0; j < WIDE; j++) copy[i * WIDE + j] = p->x[(t + i) * p->x_term + k + j];
+      FORM(strip)(2, y + k, y_row, rows, &part, copy);
+    }
+  }
+  return whole;
+}
+
 static void FORM(subtract_part)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
                                 FORM(product) p) {
+  enum { UNIT = FORM(UNIT), MANY = 24 };
   int64_t k = 0;
   if (p.terms == 0) return;
-  for (; k + 2 * FORM(UNIT) <= columns; k += 2 * FORM(UNIT)) FORM(strip)(2, y, y_row, rows, &p, k);
-  for (; k + FORM(UNIT) <= columns; k += FORM(UNIT)) FORM(strip)(1, y, y_row, rows, &p, k);
+  if (UNIT > 1 && rows >= MANY && p.terms >= UNIT)
+    k = FORM(subtract_copied)(y, y_row, rows, columns, &p);
+  for (; k + 2 * UNIT <= columns; k += 2 * UNIT) FORM(strip)(2, y + k, y_row, rows, &p, p.x + k);
+  for (; k + UNIT <= columns; k += UNIT) FORM(strip)(1, y + k, y_row, rows, &p, p.x + k);
   for (; k < columns; k++) FORM(rest)(y, y_row, rows, &p, k);
 }
 
 static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
                            FORM(product) p) {
-  enum { ROWS = 4, COLUMNS = 64 };
+  enum { ROWS = FORM(UNIT) > 1 ? 24 : 4, COLUMNS = 64 };
   if (p.terms <= FORM(CHAIN)) {
     FORM(subtract_part)(y, y_row, rows, columns, p);
     return;
@@ -111,13 +137,37 @@ ALWAYS_INLINE void FORM(note)(TEST failed, int64_t number, VALUE *status) {
   *status = FORM(pick)(failed, first, *status);
 }
 
-/* U of A = Uᵀ U, in place of the upper triangle; below it, anything. */
-static void FORM(cholesky)(VALUE *u, int64_t n, VALUE *status) {
+/* Writes the transpose of `rows` rows. */
+static void FORM(transposed)(const VALUE *from, int64_t from_row, int64_t rows, int64_t columns,
+                             VALUE *to, int64_t to_row) {
+  enum { SIDE = 8 }; /* whose lines stay in the caches */
+  for (int64_t j = 0; j < columns; j += SIDE)
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t k = j; k < columns && k < j + SIDE; k++)
+        to[k * to_row + i] = from[i * from_row + k];
+}
+
+/* Copies the lower triangle to the upper one. */
+static void FORM(mirror)(VALUE *a, int64_t n) {
+  enum { SIDE = 8 };
+  for (int64_t first = 0; first < n; first += SIDE)
+    for (int64_t j = first + 1; j < n; j++)
+      for (int64_t i = first; i < j && i < first + SIDE; i++) a[i * n + j] = a[j * n + i];
+}
+
+/* U of A = Uᵀ U, in place of the upper triangle; below it, anything. L = Uᵀ replaces l from the
+ * diagonal on. */
+static void FORM(cholesky)(VALUE *u, VALUE *l, int64_t n, VALUE *status) {
   for (int64_t first = 0; first < n; first += FORM(BLOCK)) {
     const int64_t end = first + FORM(BLOCK) < n ? first + FORM(BLOCK) : n;
+    const int64_t panel = first - first % FORM(PANEL);
+    const int64_t bottom = panel + FORM(PANEL) < n ? panel + FORM(PANEL) : n;
+    if (first == panel) FORM(subtract)
+    (u + first * n + first, n, bottom - first, n - first,
+     (FORM(product)){l + first * n, n, 1, u + first, n, first});
     FORM(subtract)
     (u + first * n + first, n, end - first, n - first,
-     (FORM(product)){u + first, 1, n, u + first, n, first});
+     (FORM(product)){l + first * n + panel, n, 1, u + panel * n + first, n, first - panel});
     for (int64_t j = first; j < end; j++) {
       VALUE *row = u + j * n;
       const VALUE *above = u + first * n + j;
@@ -127,6 +177,57 @@ static void FORM(cholesky)(VALUE *u, int64_t n, VALUE *status) {
       row[j] = FORM(root)(FORM(pick)(failed, FORM(all)(1), row[j]));
       for (int64_t k = j + 1; k < n; k++) row[k] /= row[j];
     }
+    FORM(transposed)(u + first * n + first, n, end - first, n - first, l + first * n + first, n);
+    for (int64_t j = first; j < end; j++)
+      for (int64_t k = j + 1; k < end; k++) l[j * n + k] = FORM(all)(0);
+  }
+}
+
+/* ---- Substitution ---------------------------------------------------------------------------- */
+
+/* X of T X = B in place of B, whose rows have `right` elements; `unit`: the diagonal of T counts as
+ * ones. */
+static void FORM(forward)(const VALUE *t, int64_t t_row, int64_t n, bool unit, VALUE *b,
+                          int64_t b_row, int64_t right) {
+  for (int64_t first = 0; first < n; first += FORM(BLOCK)) {
+    const int64_t end = first + FORM(BLOCK) < n ? first + FORM(BLOCK) : n;
+    const int64_t panel = first - first % FORM(PANEL);
+    const int64_t bottom = panel + FORM(PANEL) < n ? panel + FORM(PANEL) : n;
+    if (first == panel) FORM(subtract)
+    (b + first * b_row, b_row, bottom - first, right,
+     (FORM(product)){t + first * t_row, t_row, 1, b, b_row, first});
+    FORM(subtract)
+    (b + first * b_row, b_row, end - first, right,
+     (FORM(product)){t + first * t_row + panel, t_row, 1, b + panel * b_row, b_row, first - panel});
+    for (int64_t i = first; i < end; i++) {
+      FORM(subtract)
+      (b + i * b_row, b_row, 1, right,
+       (FORM(product)){t + i * t_row + first, t_row, 1, b + first * b_row, b_row, i - first});
+      for (int64_t k = 0; k < right && !unit; k++) b[i * b_row + k] /= t[i * t_row + i];
+    }
+  }
+}
+
+static void FORM(backward)(const VALUE *t, int64_t n, bool unit, VALUE *b, int64_t right) {
+  for (int64_t bottom = n; bottom > 0;) {
+    const int64_t top = bottom > FORM(PANEL) ? bottom - FORM(PANEL) : 0;
+    FORM(subtract)
+    (b + top * right, right, bottom - top, right,
+     (FORM(product)){t + top * n + bottom, n, 1, b + bottom * right, right, n - bottom});
+    for (int64_t end = bottom; end > top;) {
+      const int64_t first = end > top + FORM(BLOCK) ? end - FORM(BLOCK) : top;
+      FORM(subtract)
+      (b + first * right, right, end - first, right,
+       (FORM(product)){t + first * n + end, n, 1, b + end * right, right, bottom - end});
+      for (int64_t i = end - 1; i >= first; i--) {
+        FORM(subtract)
+        (b + i * right, right, 1, right,
+         (FORM(product)){t + i * n + i + 1, n, 1, b + (i + 1) * right, right, end - i - 1});
+        for (int64_t k = 0; k < right && !unit; k++) b[i * right + k] /= t[i * n + i];
+      }
+      end = first;
+    }
+    bottom = top;
   }
 }
 
@@ -170,67 +271,49 @@ static void FORM(pivot)(FORM(rows) * s, int64_t k) {
   }
 }
 
+/* Columns first … end − 1 of a panel that ends at column `right`. What the panels to the left add is
+ * in the panel. */
+static void FORM(eliminate_block)(FORM(rows) * s, int64_t panel, int64_t first, int64_t end,
+                                  int64_t right, VALUE *status) {
+  VALUE *a = s->a;
+  const int64_t m = s->m, n = s->n;
+  FORM(subtract)
+  (a + first * n + first, n, m - first, end - first,
+   (FORM(product)){a + first * n + panel, n, 1, a + panel * n + first, n, first - panel});
+  for (int64_t k = first; k < end; k++) {
+    FORM(pivot)(s, k);
+    const VALUE *row = a + k * n;
+    const TEST failed = (TEST)(row[k] == 0);
+    const VALUE divisor = FORM(pick)(failed, FORM(all)(1), row[k]);
+    FORM(note)(failed, k + 1, status);
+    for (int64_t i = k + 1; i < m; i++) {
+      VALUE *to = a + i * n;
+      const VALUE f = to[k] / divisor;
+      to[k] = f;
+      for (int64_t j = k + 1; j < end; j++) to[j] = FORM(nmadd)(f, row[j], to[j]);
+    }
+  }
+  FORM(subtract)
+  (a + first * n + end, n, end - first, right - end,
+   (FORM(product)){a + first * n + panel, n, 1, a + panel * n + end, n, first - panel});
+  FORM(forward)(a + first * n + first, n, end - first, true, a + first * n + end, n, right - end);
+}
+
 /* L and U in place of A, panel by panel. */
 static void FORM(eliminate)(FORM(rows) * s, VALUE *status) {
   VALUE *a = s->a;
   const int64_t m = s->m, n = s->n, least = m < n ? m : n;
-  for (int64_t first = 0; first < least; first += FORM(BLOCK)) {
-    const int64_t end = first + FORM(BLOCK) < least ? first + FORM(BLOCK) : least;
+  for (int64_t panel = 0; panel < least; panel += FORM(PANEL)) {
+    const int64_t right = panel + FORM(PANEL) < least ? panel + FORM(PANEL) : least;
     FORM(subtract)
-    (a + first * n + first, n, m - first, end - first,
-     (FORM(product)){a + first * n, n, 1, a + first, n, first});
-    for (int64_t k = first; k < end; k++) {
-      FORM(pivot)(s, k);
-      const VALUE *row = a + k * n;
-      const TEST failed = (TEST)(row[k] == 0);
-      const VALUE divisor = FORM(pick)(failed, FORM(all)(1), row[k]);
-      FORM(note)(failed, k + 1, status);
-      for (int64_t i = k + 1; i < m; i++) {
-        VALUE *to = a + i * n;
-        const VALUE f = to[k] / divisor;
-        to[k] = f;
-        for (int64_t j = k + 1; j < end; j++) to[j] = FORM(nmadd)(f, row[j], to[j]);
-      }
-    }
+    (a + panel * n + panel, n, m - panel, right - panel,
+     (FORM(product)){a + panel * n, n, 1, a + panel, n, panel});
+    for (int64_t first = panel; first < right; first += FORM(BLOCK)) FORM(eliminate_block)
+    (s, panel, first, first + FORM(BLOCK) < right ? first + FORM(BLOCK) : right, right, status);
     FORM(subtract)
-    (a + first * n + end, n, end - first, n - end,
-     (FORM(product)){a + first * n, n, 1, a + end, n, first});
-    for (int64_t i = first + 1; i < end; i++) FORM(subtract)
-    (a + i * n + end, n, 1, n - end,
-     (FORM(product)){a + i * n + first, n, 1, a + first * n + end, n, i - first});
-  }
-}
-
-/* ---- Substitution ---------------------------------------------------------------------------- */
-
-/* X of T X = B in place of B; `unit`: the diagonal of T counts as ones. */
-static void FORM(forward)(const VALUE *t, int64_t n, bool unit, VALUE *b, int64_t right) {
-  for (int64_t first = 0; first < n; first += FORM(BLOCK)) {
-    const int64_t end = first + FORM(BLOCK) < n ? first + FORM(BLOCK) : n;
-    FORM(subtract)
-    (b + first * right, right, end - first, right,
-     (FORM(product)){t + first * n, n, 1, b, right, first});
-    for (int64_t i = first; i < end; i++) {
-      FORM(subtract)
-      (b + i * right, right, 1, right,
-       (FORM(product)){t + i * n + first, n, 1, b + first * right, right, i - first});
-      for (int64_t k = 0; k < right && !unit; k++) b[i * right + k] /= t[i * n + i];
-    }
-  }
-}
-
-static void FORM(backward)(const VALUE *t, int64_t n, bool unit, VALUE *b, int64_t right) {
-  for (int64_t end = n; end > 0;) {
-    const int64_t first = end > FORM(BLOCK) ? end - FORM(BLOCK) : 0;
-    FORM(subtract)
-    (b + first * right, right, end - first, right,
-     (FORM(product)){t + first * n + end, n, 1, b + end * right, right, n - end});
-    for (int64_t i = end - 1; i >= first; i--) {
-      FORM(subtract)
-      (b + i * right, right, 1, right,
-       (FORM(product)){t + i * n + i + 1, n, 1, b + (i + 1) * right, right, end - i - 1});
-      for (int64_t k = 0; k < right && !unit; k++) b[i * right + k] /= t[i * n + i];
-    }
-    end = first;
+    (a + panel * n + right, n, right - panel, n - right,
+     (FORM(product)){a + panel * n, n, 1, a + right, n, panel});
+    FORM(forward)
+    (a + panel * n + panel, n, right - panel, true, a + panel * n + right, n, n - right);
   }
 }

@@ -424,8 +424,8 @@ static void record_whole(const compute_plan *plan, compute_queue *queue, profile
   const char *name = plan->name ? plan->name : "(unnamed plan)";
   const profile_work work = {plan->info.bytes_read + plan->info.bytes_written, plan->info.flops};
   char steps[48];
-  snprintf(steps, sizeof steps, recording ? "%u steps as one recording" : "%u steps",
-           (unsigned)plan->step_count);
+  snprintf(steps, sizeof steps, "%u step%s%s", (unsigned)plan->step_count,
+           plan->step_count == 1 ? "" : "s", recording ? " as one recording" : "");
   profile_end(mark, status,
               profile_entry_of(context, queue->device, recording ? PROFILE_RECORDING : PROFILE_RUN,
                                name, steps),
