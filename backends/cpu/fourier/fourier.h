@@ -40,8 +40,9 @@ bool cpu_fourier_plan_smooth(cpu_device *device, compute_dtype dtype, int64_t le
                              cpu_fourier_plan *plan);
 void cpu_fourier_plan_clear(cpu_device *device, cpu_fourier_plan *plan);
 
-/* Bytes of a worker's block; two are needed. */
+/* Bytes of a block, and the blocks that a worker needs. */
 uint64_t cpu_fourier_block_bytes(const cpu_fourier_plan *plan);
+uint64_t cpu_fourier_block_count(const cpu_fourier_plan *plan);
 
 /* A transform of contiguous complex numbers, in another place. Parts of the source and the result
  * may be swapped. */
@@ -52,7 +53,7 @@ typedef struct cpu_fourier_line {
   bool swapped_source, swapped;
   double scale;
   void *square;          /* SQUARE: memory for `length` complex numbers */
-  unsigned char *blocks; /* two blocks for each worker, block_bytes apart */
+  unsigned char *blocks; /* the blocks of each worker, block_bytes apart */
   uint64_t block_bytes;
 } cpu_fourier_line;
 
