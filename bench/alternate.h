@@ -12,7 +12,8 @@ typedef struct alternate_side {
   double seconds; /* of one run, the least mean of all rounds; −1 after a failure */
 } alternate_side;
 
-/* Times all sides in each of `rounds` rounds, with so many runs that a round takes milliseconds. */
+/* Times all sides in each of `rounds` rounds, with so many runs that a round takes a millisecond.
+ * Slow cases have fewer rounds. */
 void alternate_measure(alternate_side *sides, size_t count, int rounds);
 
 /* Opens a library's functions: pairs of a name and the address of a function pointer. Returns false
