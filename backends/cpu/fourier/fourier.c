@@ -366,7 +366,7 @@ static void line_task(void *argument, int64_t task, int32_t worker) {
 
 /* True if one line uses all threads. */
 static bool shares_lines(const fourier_kernel *kernel) {
-  return kernel->plan.way == CPU_FOURIER_SQUARE || kernel->inner.way == CPU_FOURIER_SQUARE;
+  return kernel->plan.shared || kernel->inner.shared;
 }
 
 static compute_status fourier_run(const cpu_kernel *head, void *const *pointers) {

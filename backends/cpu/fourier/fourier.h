@@ -19,6 +19,7 @@ typedef struct cpu_fourier_plan {
   compute_dtype dtype; /* F32 or F64 */
   int64_t length;
   cpu_fourier_way way;
+  bool shared;                     /* a line is long enough for all threads */
   cpu_fourier_steps first, second; /* SQUARE: columns of first.length points, rows of the second */
   void *factors;                   /* SPLIT: of join and finish; SQUARE: columns of turn */
   void *rows;                      /* SQUARE: rows of turn */
@@ -57,7 +58,7 @@ typedef struct cpu_fourier_line {
   uint64_t block_bytes;
 } cpu_fourier_line;
 
-/* SQUARE uses all threads of the device. Other ways use the blocks of `worker` only. */
+/* A shared plan uses all threads of the device. Others use the blocks of `worker` only. */
 void cpu_fourier_transform(cpu_device *device, const cpu_fourier_line *line, int32_t worker);
 
 #endif

@@ -7,7 +7,7 @@
 enum {
   CODELET = 32,           /* up to here, passes have constant bounds and fill the registers */
   SQUARE_BYTES = 1 << 23, /* a longer line is transformed as columns and rows … */
-  SQUARE_POINTS = 1 << 9, /* … and so is a length that cannot be split, from here on */
+  SQUARE_POINTS = 1 << 8, /* … and so is a length that cannot be split, from here on */
   GROUPS = 4, /* of columns or rows in a task: memory is moved in pieces of this many vectors */
   POINTS = 8  /* … for so many points in turn */
 };
@@ -105,6 +105,7 @@ static void choose_way(cpu_fourier_plan *plan) {
               : splits                                 ? CPU_FOURIER_SPLIT
                                                        : CPU_FOURIER_PASSES_ONLY;
   if (plan->way == CPU_FOURIER_SQUARE && column_length(n) == 1) plan->way = CPU_FOURIER_PASSES_ONLY;
+  plan->shared = large && plan->way == CPU_FOURIER_SQUARE;
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
@@ -336,6 +337,17 @@ static void row_task(void *argument, int64_t task, int32_t worker) {
   move_groups(&groups, &to, POINTS, false);
 }
 
+/* On all threads, or one after the other. */
+static void run_tasks(cpu_device *device, int64_t count, void (*task)(void *, int64_t, int32_t),
+                      const cpu_fourier_line *line, int32_t worker) {
+  void *argument = (void *)(uintptr_t)line;
+  if (line->plan->shared) {
+    cpu_parallel(device, count, task, argument);
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) task(argument, i, worker);
+}
+
 void cpu_fourier_transform(cpu_device *device, const cpu_fourier_line *line, int32_t worker) {
   const cpu_fourier_plan *plan = line->plan;
   unsigned char *x = block_of(line, worker);
@@ -343,10 +355,9 @@ void cpu_fourier_transform(cpu_device *device, const cpu_fourier_line *line, int
     transform_split(line, x, x + line->block_bytes);
   } else if (plan->way == CPU_FOURIER_SQUARE) {
     const int64_t lanes = plan->loops->lanes;
-    cpu_parallel(device, cpu_divide_up(plan->second.length, GROUPS * lanes), column_task,
-                 (void *)(uintptr_t)line);
-    cpu_parallel(device, cpu_divide_up(plan->first.length, GROUPS * lanes), row_task,
-                 (void *)(uintptr_t)line);
+    run_tasks(device, cpu_divide_up(plan->second.length, GROUPS * lanes), column_task, line,
+              worker);
+    run_tasks(device, cpu_divide_up(plan->first.length, GROUPS * lanes), row_task, line, worker);
   } else {
     transform_alone(line, x, x + line->block_bytes);
   }
