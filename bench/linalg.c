@@ -7,13 +7,12 @@
  * Prints one JSON object for each case: microseconds for the batch, the least of all rounds. LAPACK
  * is the one of the OpenBLAS that is opened at run time. Without it only our own times are printed,
  * with a reason on the error stream. A call of LAPACK works on a copy, whose time counts. */
-#include <compute/compute.h>
 #include <compute/linalg.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "alternate.h"
 
 typedef enum linalg_function { CHOLESKY, SOLVE, QR, EIGH, SVD, FUNCTIONS } linalg_function;
 
@@ -49,35 +48,23 @@ typedef struct lapack {
                 const int *, double *, const int *, double *, const int *, int *, int *, size_t);
 } lapack;
 
-static bool open_lapack(lapack *peer) {
-  static const char *const symbols[] = {"dpotrf_", "dgesv_",  "dgeqrf_",
-                                        "dorgqr_", "dsyevd_", "dgesdd_"};
-  void *const to[] = {&peer->potrf, &peer->gesv,  &peer->geqrf,
-                      &peer->orgqr, &peer->syevd, &peer->gesdd};
-  void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  void (*set_threads)(int) = NULL;
-  if (!library) {
-    fprintf(stderr, "no peer: %s (Debian package libopenblas0)\n", dlerror());
-    return false;
-  }
-  for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-    void *address = dlsym(library, symbols[i]);
-    if (!address) {
-      fprintf(stderr, "no peer: OpenBLAS has no %s\n", symbols[i]);
-      return false;
-    }
-    memcpy(to[i], &address, sizeof address);
-  }
-  void *address = dlsym(library, "openblas_set_num_threads");
-  memcpy(&set_threads, &address, sizeof address);
-  if (set_threads) set_threads(1);
-  return true;
-}
+static lapack peer;
 
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+static bool open_lapack(void) {
+  static const char *const files[] = {"libopenblas.so.0", NULL};
+  void (*set_threads)(int) = NULL;
+  const alternate_symbol symbols[] = {{"dpotrf_", &peer.potrf},
+                                      {"dgesv_", &peer.gesv},
+                                      {"dgeqrf_", &peer.geqrf},
+                                      {"dorgqr_", &peer.orgqr},
+                                      {"dsyevd_", &peer.syevd},
+                                      {"dgesdd_", &peer.gesdd},
+                                      {"openblas_set_num_threads", &set_threads}};
+  if (!alternate_open(files, "OpenBLAS: Debian package libopenblas0", symbols,
+                      sizeof symbols / sizeof *symbols))
+    return false;
+  set_threads(1);
+  return true;
 }
 
 typedef struct bench {
@@ -85,13 +72,13 @@ typedef struct bench {
   compute_plan *plan;
   compute_binding bindings[5];
   size_t binding_count;
-  const lapack *peer; /* or NULL */
   const double *data; /* the batch, then right sides */
   double *work;       /* of LAPACK */
   int *order;
 } bench;
 
-static compute_status run_ours(const bench *b) {
+static compute_status run_ours(void *state) {
+  const bench *b = state;
   return compute_run(b->plan, b->bindings, b->binding_count, NULL);
 }
 
@@ -101,23 +88,24 @@ static int call_peer(const bench *b, double *a) {
   double *more = a + n * n, *rest = more + n;
   int info = 0;
   switch (b->c->function) {
-  case CHOLESKY: b->peer->potrf("U", &n, a, &n, &info, 1); break;
-  case SOLVE: b->peer->gesv(&n, &one, a, &n, b->order, more, &n, &info); break;
+  case CHOLESKY: peer.potrf("U", &n, a, &n, &info, 1); break;
+  case SOLVE: peer.gesv(&n, &one, a, &n, b->order, more, &n, &info); break;
   case QR:
-    b->peer->geqrf(&n, &n, a, &n, more, rest, &room, &info);
-    b->peer->orgqr(&n, &n, &n, a, &n, more, rest, &room, &info);
+    peer.geqrf(&n, &n, a, &n, more, rest, &room, &info);
+    peer.orgqr(&n, &n, &n, a, &n, more, rest, &room, &info);
     break;
   case EIGH:
-    b->peer->syevd("V", "U", &n, a, &n, more, rest, &room, b->order, &orders, &info, 1, 1);
+    peer.syevd("V", "U", &n, a, &n, more, rest, &room, b->order, &orders, &info, 1, 1);
     break;
   default:
-    b->peer->gesdd("A", &n, &n, a, &n, more, rest, &n, rest + n * n, &n, rest + 2 * n * n, &room,
-                   b->order, &info, 1);
+    peer.gesdd("A", &n, &n, a, &n, more, rest, &n, rest + n * n, &n, rest + 2 * n * n, &room,
+               b->order, &info, 1);
   }
   return info;
 }
 
-static compute_status run_peer(const bench *b) {
+static compute_status run_peer(void *state) {
+  const bench *b = state;
   const size_t n = (size_t)b->c->n;
   for (int64_t i = 0; i < b->c->batch; i++) {
     memcpy(b->work, b->data + (size_t)i * n * n, n * n * sizeof *b->work);
@@ -127,27 +115,14 @@ static compute_status run_peer(const bench *b) {
   return COMPUTE_OK;
 }
 
-static double time_of(const bench *b, compute_status (*run)(const bench *), int64_t times) {
-  const double start = seconds();
-  for (int64_t i = 0; i < times; i++)
-    if (run(b)) return -1;
-  return (seconds() - start) / (double)times;
-}
-
-static void report(const bench *b, int rounds) {
-  double ours = 1e9, peer = 1e9;
-  const double once = time_of(b, run_ours, 1);
-  const int64_t times = (int64_t)(5e-3 / (once > 1e-7 ? once : 1e-7)) + 1;
-  for (int i = 0; i < rounds; i++) {
-    const double own = time_of(b, run_ours, times);
-    if (own < ours) ours = own;
-    if (!b->peer) continue;
-    const double other = time_of(b, run_peer, times);
-    if (other < peer) peer = other;
-  }
+static void report(bench *b, int rounds) {
+  alternate_side sides[] = {{.run = run_ours, .state = b},
+                            {.run = peer.potrf ? run_peer : NULL, .state = b}};
+  alternate_measure(sides, 2, rounds);
+  const double ours = sides[0].seconds, other = sides[1].seconds;
   printf("{\"function\": \"%s\", \"batch\": %lld, \"n\": %d, \"dtype\": \"f64\", \"us\": %.2f",
          names[b->c->function], (long long)b->c->batch, b->c->n, ours * 1e6);
-  if (b->peer) printf(", \"lapack_us\": %.2f, \"ratio\": %.3f", peer * 1e6, ours / peer);
+  if (other > 0) printf(", \"lapack_us\": %.2f, \"ratio\": %.3f", other * 1e6, ours / other);
   printf("}\n");
   fflush(stdout);
 }
@@ -176,11 +151,11 @@ static size_t record(compute_graph *g, const linalg_case *c, compute_node a, com
   }
 }
 
-static compute_status run_case(compute_context *context, const linalg_case *c, const lapack *peer,
-                               int rounds) {
+static compute_status run_case(compute_context *context, size_t number, int rounds) {
+  const linalg_case *c = &cases[number];
   const size_t n = (size_t)c->n, count = (size_t)c->batch * n * n;
   double *data = malloc(count * sizeof *data);
-  bench b = {.c = c, .peer = peer, .data = data};
+  bench b = {.c = c, .data = data};
   b.work = malloc((16 * n * n + 256 * n + 256) * sizeof *b.work);
   b.order = malloc((8 * n + 8) * sizeof *b.order);
   compute_status s = data && b.work && b.order ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -212,15 +187,6 @@ static compute_status run_case(compute_context *context, const linalg_case *c, c
 }
 
 int main(int argc, char **argv) {
-  const int rounds = argc > 1 ? atoi(argv[1]) : 15;
-  compute_context *context = NULL;
-  lapack peer;
-  const bool has_peer = open_lapack(&peer);
-  const compute_open_options options = {.threads = 1, .device = "cpu"};
-  compute_status s = compute_open(&context, &options);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases && !s; i++)
-    s = run_case(context, &cases[i], has_peer ? &peer : NULL, rounds);
-  if (s) fprintf(stderr, "%s\n", compute_error_message(NULL));
-  const compute_status closed = compute_close(context);
-  return s || closed;
+  if (!open_lapack()) peer.potrf = NULL;
+  return alternate_main(argc, argv, sizeof cases / sizeof *cases, run_case);
 }

@@ -9,6 +9,7 @@ Fails if
   measures differs from the code at its commit (bench/code_state.py); a wrong or missing mark is named with the rooms;
 * a results file is in no page or has no recorded code, or two files of a machine have a row in common;
 * a page names a results file that does not exist, or a page is longer than its limit;
+* the table of docs/performance/fourier.md is not that of its results file;
 * the recorded code does not match the commit. This needs git and the commit, and is left out without them.
 """
 import collections
@@ -21,14 +22,16 @@ import tempfile
 TREE = os.path.abspath(sys.argv[1]) if len(sys.argv) == 2 else sys.exit(__doc__)
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TREE, "bench"))
+sys.path.insert(0, os.path.join(TREE, "bench", "peers"))
 import code_state
+import fourier
 import pages
 
 RESULTS = os.path.join(TREE, "bench", "results")
 PAGES, IMAGES = os.path.join(TREE, "docs", "performance"), os.path.join(TREE, "docs", "images")
 MARK = re.compile(r"^(?:\*\*Stale:\*\*|Current:) .*?\.(?= |$)", re.M)
 LONGEST = {"index.md": 120}
-OTHERS = {"cliffs.md"}  # the test bench_cliffs compares it with its file
+OTHERS = {"cliffs.md", "fourier.md"}  # bench_cliffs and check_fourier compare them with their files
 FAILURES = []
 
 
@@ -53,6 +56,19 @@ def check_pages():
             fail(f"docs/performance/{name} has {lines} lines, more than {most}")
         if os.path.join(PAGES, name) not in texts and name not in OTHERS:
             fail(f"docs/performance/{name} has no folder in bench/results")
+
+
+def check_fourier():
+    """The table of Fourier transforms has the figures of the file that its page names."""
+    page = open(os.path.join(PAGES, "fourier.md"), encoding="utf-8").read()
+    name = re.search(r"`bench/results/(\S+\.jsonl)`", page)
+    if not name:
+        fail("docs/performance/fourier.md names no results file")
+        return
+    want = "\n".join(fourier.table(os.path.join(RESULTS, name[1])))
+    if want not in page:
+        fail("docs/performance/fourier.md: its table is not that of "
+             f"bench/peers/fourier.py table bench/results/{name[1]}")
 
 
 def rows_of(data):
@@ -153,6 +169,7 @@ check_results()
 if not FAILURES:
     check_pages()
 check_names()
+check_fourier()
 SEEN = check_history()
 for failure in FAILURES:
     print("FAILED:", failure)

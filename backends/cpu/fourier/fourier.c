@@ -20,7 +20,7 @@ enum {
   WORK = 1 << 13, /* with fewer points, another thread does not pay */
   TASKS_PER_THREAD = 4,
   ALIGNED = 64,
-  BLOCK_BYTES = 1 << 16 /* contiguous lines of longer blocks are faster one by one */
+  BLOCK_BYTES = 1 << 14 /* contiguous lines of longer blocks are faster one by one */
 };
 
 typedef enum fourier_form {
@@ -45,7 +45,7 @@ typedef struct fourier_kernel {
   double scale;
   void *factors; /* of pairs */
   int64_t groups_per_line, groups, tasks;
-  uint64_t area_bytes, inner_bytes, square_bytes, block_bytes, worker_bytes;
+  uint64_t area_bytes, inner_bytes, square_bytes, block_bytes, blocks_bytes, worker_bytes;
 } fourier_kernel;
 
 typedef struct launch {
@@ -114,37 +114,26 @@ static int64_t half_points(const fourier_kernel *kernel) {
 
 /* ---- Several lines at once ------------------------------------------------------------------- */
 
-/* Where the lines of group `number` are. */
-static void find_group(const launch *l, int64_t number, cpu_fourier_lines lines[2]) {
+/* Where the first lines of a dimension are. */
+static void find_groups(const launch *l, int64_t dimension, cpu_fourier_lines first[2]) {
   const fourier_kernel *kernel = l->kernel;
-  const cpu_nest *rows = &kernel->rows;
-  const int64_t width = kernel->plan.loops->lanes;
-  const int64_t first = number % kernel->groups_per_line * width;
   cpu_walk walk;
-  cpu_walk_start(rows, rows->rank - 1, number / kernel->groups_per_line, &walk);
-  for (int o = 0; o < 2; o++) {
-    const int64_t lane = cpu_nest_step(rows, o);
-    lines[o] = (cpu_fourier_lines){
-        .data = element_at(kernel, l->pointers[o], walk.offset[o] + first * lane),
-        .point = kernel->point[o],
-        .lane = lane,
-        .part = kernel->part[o],
-        .count = (int32_t)cpu_min(width, cpu_nest_length(rows) - first)};
-  }
+  cpu_walk_start(&kernel->rows, kernel->rows.rank - 1, dimension, &walk);
+  for (int o = 0; o < 2; o++)
+    first[o] = (cpu_fourier_lines){.data = element_at(kernel, l->pointers[o], walk.offset[o]),
+                                   .point = kernel->point[o],
+                                   .lane = cpu_nest_step(&kernel->rows, o),
+                                   .part = kernel->part[o]};
 }
 
-/* The group after `number`, which is the next of the same dimension or has to be found. */
-static void next_group(const launch *l, int64_t number, cpu_fourier_lines lines[2]) {
-  const fourier_kernel *kernel = l->kernel;
-  const int64_t width = kernel->plan.loops->lanes;
-  const int64_t place = (number + 1) % kernel->groups_per_line;
-  if (place == 0) {
-    find_group(l, number + 1, lines);
-    return;
-  }
+/* The lines of group `place` of the dimension. */
+static void find_group(const fourier_kernel *kernel, const cpu_fourier_lines first[2],
+                       int64_t place, cpu_fourier_lines lines[2]) {
+  const int64_t width = kernel->plan.loops->lanes, begin = place * width;
   for (int o = 0; o < 2; o++) {
-    lines[o].data = element_at(kernel, lines[o].data, width * lines[o].lane);
-    lines[o].count = (int32_t)cpu_min(width, cpu_nest_length(&kernel->rows) - place * width);
+    lines[o] = first[o];
+    lines[o].data = element_at(kernel, first[o].data, begin * first[o].lane);
+    lines[o].count = (int32_t)cpu_min(width, cpu_nest_length(&kernel->rows) - begin);
   }
 }
 
@@ -217,12 +206,16 @@ static void block_task(void *argument, int64_t task, int32_t worker) {
   unsigned char *x = l->memory + (uint64_t)worker * kernel->worker_bytes;
   unsigned char *y = x + kernel->block_bytes;
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
-  cpu_fourier_lines group[2];
-  int64_t number = task * kernel->groups / kernel->tasks;
-  find_group(l, number, group);
-  for (; number < end; number++) {
-    cpu_fourier_lines lines[2] = {group[SOURCE], group[RESULT]};
-    if (number + 1 < end) next_group(l, number, group);
+  cpu_fourier_lines first[2];
+  int64_t number = task * kernel->groups / kernel->tasks, place = number % kernel->groups_per_line;
+  find_groups(l, number / kernel->groups_per_line, first);
+  for (; number < end; number++, place++) {
+    cpu_fourier_lines lines[2];
+    if (place == kernel->groups_per_line) {
+      find_groups(l, number / kernel->groups_per_line, first);
+      place = 0;
+    }
+    find_group(kernel, first, place, lines);
     void *from = load_block(kernel, &lines[SOURCE], x, y), *to = from == x ? y : x;
     const bool split = plan->way == CPU_FOURIER_SPLIT;
     void *made = plan->loops->passes(&plan->first, split ? plan->loops->lanes : 1, from, to);
@@ -373,7 +366,7 @@ static void line_task(void *argument, int64_t task, int32_t worker) {
 
 /* True if one line uses all threads. */
 static bool shares_lines(const fourier_kernel *kernel) {
-  return kernel->plan.way == CPU_FOURIER_SQUARE || kernel->inner.way == CPU_FOURIER_SQUARE;
+  return kernel->plan.shared || kernel->inner.shared;
 }
 
 static compute_status fourier_run(const cpu_kernel *head, void *const *pointers) {
@@ -382,7 +375,7 @@ static compute_status fourier_run(const cpu_kernel *head, void *const *pointers)
   const bool shared = !kernel->by_blocks && shares_lines(kernel);
   const uint64_t workers = !shared && kernel->tasks > 1 ? (uint64_t)device->threads : 1;
   uint64_t bytes = workers * kernel->worker_bytes;
-  if (shared) bytes += 2 * kernel->block_bytes * (uint64_t)(device->threads - 1);
+  if (shared) bytes += kernel->blocks_bytes * (uint64_t)(device->threads - 1);
   if (kernel->row_count == 0 || kernel->results == 0) return COMPUTE_OK;
   launch l = {kernel, pointers, cpu_workspace_acquire(device, bytes)};
   if (!l.memory) return cpu_out_of_memory(device, bytes);
@@ -404,10 +397,11 @@ static bool plan_spectrum(cpu_device *device, cpu_fourier_plan *plan, int64_t wh
   const uint64_t bytes = (uint64_t)whole * 2 * sizeof(double);
   cpu_fourier_plan exact = {0};
   bool good = cpu_fourier_plan_smooth(device, COMPUTE_F64, whole, &exact);
-  const uint64_t block = good ? cpu_fourier_block_bytes(&exact) : 0;
+  const uint64_t own = good ? cpu_fourier_block_bytes(&exact) : 0;
+  const uint64_t block = good ? own * cpu_fourier_block_count(&exact) : 0;
   double *chirp = cpu_allocate(device, bytes), *made = cpu_allocate(device, bytes);
   void *square = cpu_allocate(device, bytes);
-  unsigned char *blocks = cpu_allocate(device, 2 * block * (uint64_t)device->threads);
+  unsigned char *blocks = cpu_allocate(device, block * (uint64_t)device->threads);
   plan->spectrum = cpu_allocate(device, (uint64_t)whole * 2 * cpu_dtype_size(plan->dtype));
   good = good && chirp && made && square && blocks && plan->spectrum;
   if (good) {
@@ -424,7 +418,7 @@ static bool plan_spectrum(cpu_device *device, cpu_fourier_plan *plan, int64_t wh
                                    .scale = 1 / (double)whole,
                                    .square = square,
                                    .blocks = blocks,
-                                   .block_bytes = block};
+                                   .block_bytes = own};
     cpu_fourier_transform(device, &line, 0);
     for (int64_t k = 0; k < whole; k++)
       cpu_fourier_set(plan->spectrum, plan->dtype, k, made + 2 * k);
@@ -506,8 +500,9 @@ static void choose_memory(fourier_kernel *kernel) {
   kernel->square_bytes =
       plan->way == CPU_FOURIER_SQUARE ? cpu_whole_lines((uint64_t)plan->length * number) : 0;
   kernel->block_bytes = cpu_fourier_block_bytes(plan);
+  kernel->blocks_bytes = cpu_fourier_block_count(plan) * kernel->block_bytes;
   kernel->worker_bytes = 2 * kernel->area_bytes + 2 * kernel->inner_bytes + kernel->square_bytes +
-                         2 * kernel->block_bytes;
+                         kernel->blocks_bytes;
 }
 
 static void choose_tasks(fourier_kernel *kernel) {

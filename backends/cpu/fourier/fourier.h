@@ -19,6 +19,7 @@ typedef struct cpu_fourier_plan {
   compute_dtype dtype; /* F32 or F64 */
   int64_t length;
   cpu_fourier_way way;
+  bool shared;                     /* a line is long enough for all threads */
   cpu_fourier_steps first, second; /* SQUARE: columns of first.length points, rows of the second */
   void *factors;                   /* SPLIT: of join and finish; SQUARE: columns of turn */
   void *rows;                      /* SQUARE: rows of turn */
@@ -40,8 +41,9 @@ bool cpu_fourier_plan_smooth(cpu_device *device, compute_dtype dtype, int64_t le
                              cpu_fourier_plan *plan);
 void cpu_fourier_plan_clear(cpu_device *device, cpu_fourier_plan *plan);
 
-/* Bytes of a worker's block; two are needed. */
+/* Bytes of a block, and the blocks that a worker needs. */
 uint64_t cpu_fourier_block_bytes(const cpu_fourier_plan *plan);
+uint64_t cpu_fourier_block_count(const cpu_fourier_plan *plan);
 
 /* A transform of contiguous complex numbers, in another place. Parts of the source and the result
  * may be swapped. */
@@ -52,11 +54,11 @@ typedef struct cpu_fourier_line {
   bool swapped_source, swapped;
   double scale;
   void *square;          /* SQUARE: memory for `length` complex numbers */
-  unsigned char *blocks; /* two blocks for each worker, block_bytes apart */
+  unsigned char *blocks; /* the blocks of each worker, block_bytes apart */
   uint64_t block_bytes;
 } cpu_fourier_line;
 
-/* SQUARE uses all threads of the device. Other ways use the blocks of `worker` only. */
+/* A shared plan uses all threads of the device. Others use the blocks of `worker` only. */
 void cpu_fourier_transform(cpu_device *device, const cpu_fourier_line *line, int32_t worker);
 
 #endif

@@ -5,9 +5,11 @@
 #include <math.h>
 
 enum {
+  CODELET = 32,           /* up to here, passes have constant bounds and fill the registers */
   SQUARE_BYTES = 1 << 23, /* a longer line is transformed as columns and rows … */
-  SQUARE_POINTS = 1 << 9, /* … and so is a length that cannot be split, from here on */
-  COLUMNS_PER_TASK = 4,   /* vectors */
+  SQUARE_POINTS = 1 << 8, /* … and so is a length that cannot be split, from here on */
+  GROUPS = 4, /* of columns or rows in a task: memory is moved in pieces of this many vectors */
+  POINTS = 8  /* … for so many points in turn */
 };
 
 static const double turn = 6.28318530717958647693;
@@ -97,12 +99,13 @@ static int64_t column_length(int64_t n) {
 
 static void choose_way(cpu_fourier_plan *plan) {
   const int64_t n = plan->length, lanes = plan->loops->lanes;
-  const bool splits = n % lanes == 0 && n / lanes >= lanes;
+  const bool splits = n > CODELET && n % lanes == 0 && n / lanes >= lanes;
   const bool large = (uint64_t)n * number_bytes(plan->dtype) > SQUARE_BYTES;
   plan->way = large || (!splits && n >= SQUARE_POINTS) ? CPU_FOURIER_SQUARE
               : splits                                 ? CPU_FOURIER_SPLIT
                                                        : CPU_FOURIER_PASSES_ONLY;
   if (plan->way == CPU_FOURIER_SQUARE && column_length(n) == 1) plan->way = CPU_FOURIER_PASSES_ONLY;
+  plan->shared = large && plan->way == CPU_FOURIER_SQUARE;
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
@@ -160,7 +163,8 @@ static bool plan_split(cpu_device *device, cpu_fourier_plan *plan) {
   for (int64_t b = 0, vector = 0; b < blocks; b++)
     for (int64_t l = 1; l < lanes; l++, vector++)
       for (int32_t i = 0; i < lanes; i++)
-        set_vector(plan, plan->factors, vector, i, (cpu_min(b * lanes, m - lanes) + i) * l);
+        set_vector(plan, plan->factors, vector, i,
+                   (cpu_min(b * lanes, m - lanes) + plan->loops->order[i]) * l);
   return true;
 }
 
@@ -174,7 +178,8 @@ static bool plan_square(cpu_device *device, cpu_fourier_plan *plan) {
   plan->factors = cpu_allocate(device, (uint64_t)(height * groups) * number_bytes(plan->dtype));
   if (!plan->rows || !plan->factors) return false;
   for (int64_t k = 0; k < height; k++)
-    for (int32_t l = 0; l < lanes; l++) set_vector(plan, plan->rows, k, l, k * l);
+    for (int32_t l = 0; l < lanes; l++)
+      set_vector(plan, plan->rows, k, l, k * plan->loops->order[l]);
   for (int64_t g = 0; g < groups; g++)
     for (int64_t k = 0; k < height; k++)
       set_root(plan->factors, plan->dtype, g * height + k, g * lanes * k, plan->length);
@@ -211,6 +216,10 @@ uint64_t cpu_fourier_block_bytes(const cpu_fourier_plan *plan) {
   return (uint64_t)cpu_round_up((int64_t)(points * lanes * number_bytes(plan->dtype)), 4096) + 192;
 }
 
+uint64_t cpu_fourier_block_count(const cpu_fourier_plan *plan) {
+  return plan->way == CPU_FOURIER_SQUARE ? GROUPS + 1 : 2;
+}
+
 /* ---- Transforms ------------------------------------------------------------------------------ */
 
 static unsigned char *at_element(const void *data, compute_dtype dtype, int64_t element) {
@@ -241,7 +250,50 @@ static void transform_alone(const cpu_fourier_line *line, unsigned char *x, unsi
 }
 
 static unsigned char *block_of(const cpu_fourier_line *line, int32_t worker) {
-  return line->blocks + 2 * (uint64_t)worker * line->block_bytes;
+  return line->blocks + cpu_fourier_block_count(line->plan) * (uint64_t)worker * line->block_bytes;
+}
+
+/* Neighbouring lines of a task, in groups that fill the lanes. */
+typedef struct line_groups {
+  const cpu_fourier_line *line;
+  int64_t points, count; /* of a line; lines */
+  double scale;
+  void *block[GROUPS];
+} line_groups;
+
+/* Moves `points` points in turns over the groups. Lines that are neighbours in memory are then read
+ * and written in pieces that are longer than a vector. */
+static void move_groups(const line_groups *groups, const cpu_fourier_lines *where, int64_t points,
+                        bool in) {
+  const cpu_fourier_plan *plan = groups->line->plan;
+  const cpu_fourier_loops *loops = plan->loops;
+  for (int64_t k = 0; k < groups->points; k += points)
+    for (int64_t g = 0; g * loops->lanes < groups->count; g++) {
+      const int64_t first = g * loops->lanes, some = cpu_min(points, groups->points - k);
+      cpu_fourier_lines lines = *where;
+      lines.data = at_element(where->data, plan->dtype, k * where->point + first * where->lane);
+      lines.count = (int32_t)cpu_min(loops->lanes, groups->count - first);
+      void *block = at_element(groups->block[g], plan->dtype, 2 * k * loops->lanes);
+      if (in)
+        loops->load(&lines, some, some, block);
+      else
+        loops->store(&lines, some, groups->scale, block);
+    }
+}
+
+/* Gives each group a block, and returns one more. */
+static unsigned char *find_blocks(line_groups *groups, int32_t worker) {
+  unsigned char *next = block_of(groups->line, worker);
+  for (int g = 0; g < GROUPS; g++, next += groups->line->block_bytes) groups->block[g] = next;
+  return next;
+}
+
+/* Transforms a group with the help of a spare block. Returns the block that is spare then. */
+static unsigned char *transform_group(line_groups *groups, const cpu_fourier_steps *steps,
+                                      int64_t g, unsigned char *spare) {
+  unsigned char *own = groups->block[g];
+  groups->block[g] = groups->line->plan->loops->passes(steps, 1, own, spare);
+  return groups->block[g] == own ? spare : own;
 }
 
 /* Columns: point k of column c becomes number k · width + c of the square, times the c · k-th
@@ -250,38 +302,50 @@ static void column_task(void *argument, int64_t task, int32_t worker) {
   const cpu_fourier_line *line = argument;
   const cpu_fourier_plan *plan = line->plan;
   const int64_t height = plan->first.length, width = plan->second.length;
-  const int64_t lanes = plan->loops->lanes;
-  const int64_t end = cpu_min(width, (task + 1) * COLUMNS_PER_TASK * lanes);
-  unsigned char *x = block_of(line, worker);
-  for (int64_t c = task * COLUMNS_PER_TASK * lanes; c < end; c += lanes) {
-    cpu_fourier_lines from = lines_at(line, line->source, c, line->swapped_source);
-    cpu_fourier_lines to = lines_at(line, line->square, c, false);
-    from.point = to.point = 2 * width;
-    from.lane = to.lane = 2;
-    from.count = to.count = (int32_t)cpu_min(lanes, width - c);
-    plan->loops->load(&from, height, height, x);
-    void *made = plan->loops->passes(&plan->first, 1, x, x + line->block_bytes);
+  const int64_t lanes = plan->loops->lanes, first = task * GROUPS * lanes;
+  line_groups groups = {line, height, cpu_min(GROUPS * lanes, width - first), 1, {NULL}};
+  cpu_fourier_lines from = lines_at(line, line->source, first, line->swapped_source);
+  cpu_fourier_lines to = lines_at(line, line->square, first, false);
+  from.point = to.point = 2 * width;
+  from.lane = to.lane = 2;
+  unsigned char *spare = find_blocks(&groups, worker);
+  move_groups(&groups, &from, POINTS, true);
+  for (int64_t g = 0; g * lanes < groups.count; g++) {
+    spare = transform_group(&groups, &plan->first, g, spare);
     plan->loops->turn(height, plan->rows,
-                      at_element(plan->factors, plan->dtype, 2 * (c / lanes) * height), made);
-    plan->loops->store(&to, height, 1, made);
+                      at_element(plan->factors, plan->dtype, 2 * (first / lanes + g) * height),
+                      groups.block[g]);
   }
+  move_groups(&groups, &to, POINTS, false);
 }
 
 static void row_task(void *argument, int64_t task, int32_t worker) {
   const cpu_fourier_line *line = argument;
   const cpu_fourier_plan *plan = line->plan;
   const int64_t height = plan->first.length, width = plan->second.length;
-  const int64_t lanes = plan->loops->lanes, row = task * lanes;
-  unsigned char *x = block_of(line, worker);
+  const int64_t lanes = plan->loops->lanes, row = task * GROUPS * lanes;
+  line_groups groups = {line, width, cpu_min(GROUPS * lanes, height - row), line->scale, {NULL}};
   cpu_fourier_lines from = lines_at(line, line->square, row * width, false);
   cpu_fourier_lines to = lines_at(line, line->result, row, line->swapped);
   from.point = to.lane = 2;
   from.lane = 2 * width;
   to.point = 2 * height;
-  from.count = to.count = (int32_t)cpu_min(lanes, height - row);
-  plan->loops->load(&from, width, width, x);
-  plan->loops->store(&to, width, line->scale,
-                     plan->loops->passes(&plan->second, 1, x, x + line->block_bytes));
+  unsigned char *spare = find_blocks(&groups, worker);
+  move_groups(&groups, &from, width, true);
+  for (int64_t g = 0; g * lanes < groups.count; g++)
+    spare = transform_group(&groups, &plan->second, g, spare);
+  move_groups(&groups, &to, POINTS, false);
+}
+
+/* On all threads, or one after the other. */
+static void run_tasks(cpu_device *device, int64_t count, void (*task)(void *, int64_t, int32_t),
+                      const cpu_fourier_line *line, int32_t worker) {
+  void *argument = (void *)(uintptr_t)line;
+  if (line->plan->shared) {
+    cpu_parallel(device, count, task, argument);
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) task(argument, i, worker);
 }
 
 void cpu_fourier_transform(cpu_device *device, const cpu_fourier_line *line, int32_t worker) {
@@ -291,10 +355,9 @@ void cpu_fourier_transform(cpu_device *device, const cpu_fourier_line *line, int
     transform_split(line, x, x + line->block_bytes);
   } else if (plan->way == CPU_FOURIER_SQUARE) {
     const int64_t lanes = plan->loops->lanes;
-    cpu_parallel(device, cpu_divide_up(plan->second.length, COLUMNS_PER_TASK * lanes), column_task,
-                 (void *)(uintptr_t)line);
-    cpu_parallel(device, cpu_divide_up(plan->first.length, lanes), row_task,
-                 (void *)(uintptr_t)line);
+    run_tasks(device, cpu_divide_up(plan->second.length, GROUPS * lanes), column_task, line,
+              worker);
+    run_tasks(device, cpu_divide_up(plan->first.length, GROUPS * lanes), row_task, line, worker);
   } else {
     transform_alone(line, x, x + line->block_bytes);
   }

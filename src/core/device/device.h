@@ -236,7 +236,7 @@ compute_status queue_wait_named(compute_queue *queue);
 
 /* compute_queue_wait with a deadline (CLOCK_MONOTONIC in nanoseconds; 0: none). After the deadline
  * it returns COMPUTE_ERROR_TIMEOUT and the device counts as lost; submitted work may still run. If
- * the backend has no events, the wait has no limit. */
+ * the backend has no events, the wait has no limit. The floating-point environment is the default. */
 compute_status queue_wait_until(compute_queue *queue, int64_t deadline);
 
 /* Releases the buffers that a queue keeps: all of them, or (`own`) only buffers of its device; the

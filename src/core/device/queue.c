@@ -138,12 +138,8 @@ void *compute_queue_native(const compute_queue *queue) {
   return queue->device->backend->queue_native(queue->handle);
 }
 
-compute_status compute_queue_wait(compute_queue *queue) {
-  FLOAT_ENVIRONMENT_DEFAULT;
-  REFUSE_INHERITED(queue, device->context);
-  if (!queue) {
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
-  }
+/* In a call that has set the default floating-point environment. */
+static compute_status wait_in_call(compute_queue *queue) {
   compute_status status = device_check(queue->device, "compute_queue_wait");
   if (status != COMPUTE_OK) return status; /* hung work still uses the kept buffers */
   const int64_t begin = profile_wait_begin(queue);
@@ -151,6 +147,15 @@ compute_status compute_queue_wait(compute_queue *queue) {
   queue_forget(queue, false);
   profile_wait_end(queue, begin);
   return device_note(queue, status);
+}
+
+compute_status compute_queue_wait(compute_queue *queue) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(queue, device->context);
+  if (!queue) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
+  }
+  return wait_in_call(queue);
 }
 
 /* ---- Waiting with a limit -------------------------------------------------------------------- */
@@ -183,15 +188,15 @@ compute_status queue_wait_until(compute_queue *queue, int64_t deadline) {
   const compute_backend *backend = device->backend;
   void *event = NULL;
   if (deadline == 0 || !backend->event_record || !backend->event_query || device_hangs(device))
-    return compute_queue_wait(queue);
+    return wait_in_call(queue);
   compute_status status = backend->event_record(queue->handle, &event);
   if (status != COMPUTE_OK) {
-    compute_status waited = compute_queue_wait(queue);
+    compute_status waited = wait_in_call(queue);
     return waited != COMPUTE_OK ? waited : status;
   }
   if (came_in_time(device, event, deadline)) {
     backend->event_destroy(device->handle, event);
-    return compute_queue_wait(queue);
+    return wait_in_call(queue);
   }
   device_mark_hung(queue, event);
   return error_set_native(device->context, COMPUTE_ERROR_TIMEOUT, 0, "compute_run",

@@ -352,9 +352,9 @@ compute_argument tensor_argument(const compute_tensor *tensor) {
 }
 
 uint64_t tensor_span_bytes(const compute_tensor *tensor) {
-  if (shape_count(tensor->shape) == 0) return 0;
   int64_t last = 0;
   for (int32_t i = 0; i < tensor->shape.rank; i++) {
+    if (tensor->shape.size[i] == 0) return 0;
     last += (tensor->shape.size[i] - 1) * tensor->strides[i];
   }
   return (uint64_t)(last + 1) * compute_dtype_size(tensor->dtype);

@@ -94,8 +94,9 @@ void shape_dense_strides(compute_shape shape, int64_t *strides) {
 }
 
 bool shape_is_dense(compute_shape shape, const int64_t *strides) {
-  if (shape_count(shape) == 0) return true;
   int64_t stride = 1;
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (shape.size[i] == 0) return true;
   for (int32_t i = shape.rank - 1; i >= 0; i--) {
     if (shape.size[i] == 1) continue;
     if (strides[i] != stride) return false;

@@ -22,11 +22,21 @@ ALWAYS_INLINE complex_pack factor(const ELEMENT *w) {
 #define FACTOR(k)  const complex_pack w##k = factor(w + 2 * (k - 1));
 #define FACTORS(n) w += 2 * ((n)-1)
 
+/* A pass over single transforms has simpler addresses. */
+#define BY_STRIDE(name)                                                                            \
+  static void name(const pack *restrict x, pack *restrict y, int64_t s, int64_t m,                 \
+                   const ELEMENT *w) {                                                             \
+    if (s == 1)                                                                                    \
+      name##_by(x, y, 1, m, w);                                                                    \
+    else                                                                                           \
+      name##_by(x, y, s, m, w);                                                                    \
+  }
+
 /* y[q + s (r p + k)] = w^(p k) · sum over j of x[q + s (p + m j)] · exp(−2πi j k / r). The factors
  * of p = 0 are 1. */
 #define PASS(name, count, all, others, transform)                                                  \
-  static void name(const pack *restrict x, pack *restrict y, int64_t s, int64_t m,                 \
-                   const ELEMENT *w) {                                                             \
+  ALWAYS_INLINE void name##_by(const pack *restrict x, pack *restrict y, int64_t s, int64_t m,     \
+                               const ELEMENT *w) {                                                 \
     enum { radix = count };                                                                        \
     int64_t p = 0;                                                                                 \
     for (int64_t q = 0; q < s; q++) {                                                              \
@@ -40,7 +50,8 @@ ALWAYS_INLINE complex_pack factor(const ELEMENT *w) {
         PUT(0) others(PUT_BY)                                                                      \
       }                                                                                            \
     }                                                                                              \
-  }
+  }                                                                                                \
+  BY_STRIDE(name)
 
 #define OTHERS2(f) f(1)
 #define OTHERS3(f) f(1) f(2)
@@ -64,8 +75,8 @@ PASS(pass5, 5, ALL5, OTHERS5, dft5(&a0, &a1, &a2, &a3, &a4))
 #define PUT(k)    put(y, (radix * p + k) * s + q, a[k]);
 #define PUT_BY(k) put(y, (radix * p + k) * s + q, times(a[k], factor(w + 2 * (k - 1))));
 
-static void pass8(const pack *restrict x, pack *restrict y, int64_t s, int64_t m,
-                  const ELEMENT *w) {
+ALWAYS_INLINE void pass8_by(const pack *restrict x, pack *restrict y, int64_t s, int64_t m,
+                            const ELEMENT *w) {
   enum { radix = 8 };
   complex_pack a[8];
   int64_t p = 0;
@@ -84,6 +95,8 @@ static void pass8(const pack *restrict x, pack *restrict y, int64_t s, int64_t m
     }
   }
 }
+
+BY_STRIDE(pass8)
 
 /* An odd prime: sums and differences of opposite points, times cosines and sines. */
 static void pass_prime(const pack *restrict x, pack *restrict y, int64_t s, int64_t m, int radix,
@@ -176,7 +189,22 @@ static void *passes_from(const cpu_fourier_steps *steps, int32_t begin, int64_t 
   return x;
 }
 
+/* The same passes of short transforms with constant bounds. */
+static void *pass_16(const ELEMENT *w, pack *x, pack *y) {
+  pass4_by(x, y, 1, 4, w);
+  pass4_by(y, x, 4, 1, w);
+  return x;
+}
+
+static void *pass_32(const ELEMENT *w, pack *x, pack *y) {
+  pass8_by(x, y, 1, 4, w);
+  pass4_by(y, x, 8, 1, w);
+  return x;
+}
+
 static void *passes(const cpu_fourier_steps *steps, int64_t stride, void *x, void *y) {
+  if (stride == 1 && steps->length == 16) return pass_16(steps->factors, x, y);
+  if (stride == 1 && steps->length == 32) return pass_32(steps->factors, x, y);
   return passes_from(steps, 0, stride, x, y);
 }
 
@@ -204,8 +232,10 @@ static void join(int64_t length, const void *factors, const void *from, void *to
   for (int64_t begin = 0; begin < length;
        begin += pack_lanes, w += 2 * pack_lanes * (pack_lanes - 1)) {
     const int64_t first = begin <= length - pack_lanes ? begin : length - pack_lanes;
-    for (int64_t k = done; k < first + pack_lanes; k++) {
-      const ELEMENT *own = w + (k - first);
+    for (int j = 0; j < pack_lanes; j++) {
+      const int64_t k = first + PLACE(j);
+      const ELEMENT *own = w + j;
+      if (k < done) continue;
       complex_pack a[pack_lanes];
 #define READ(l)                                                                                    \
   a[l] = get(x, k * pack_lanes + l);                                                               \
@@ -231,18 +261,18 @@ static void finish(int64_t length, const void *factors, const void *from, void *
   ELEMENT *to = result;
   for (int64_t begin = 0; begin < length; begin += pack_lanes, w += 2 * (pack_lanes - 1)) {
     const int64_t k = begin <= length - pack_lanes ? begin : length - pack_lanes;
+    const ELEMENT *row[pack_lanes];
     pack r[pack_lanes], i[pack_lanes];
     complex_pack a[pack_lanes];
-#define READ(l)                                                                                    \
-  r[l] = x[2 * (k + l)];                                                                           \
-  i[l] = x[2 * (k + l) + 1];
-    LANES(READ)
-#undef READ
-    transpose(r);
-    transpose(i);
-#define MEET(l)                                                                                    \
-  a[l] = (complex_pack){r[l], i[l]};                                                               \
-  if (l > 0) a[l] = times(a[l], get(w, l - 1));
+    for (int j = 0; j < pack_lanes; j++) row[j] = (const ELEMENT *)(x + 2 * (k + PLACE(j)));
+    transpose_load(row, 0, r);
+    transpose_load(row, pack_lanes, i);
+#define MEET(j)                                                                                    \
+  {                                                                                                \
+    enum { l = PLACE(j) };                                                                         \
+    a[l] = (complex_pack){r[j], i[j]};                                                             \
+    if (l > 0) a[l] = times(a[l], get(w, l - 1));                                                  \
+  }
     LANES(MEET)
 #undef MEET
     dft_lanes(a);
@@ -398,7 +428,9 @@ static void entangle_line(int64_t half, const void *factors, const void *line, v
   to[1] = first + last;
 }
 
+#define ORDER(j) PLACE(j),
 const cpu_fourier_loops CPU_VARIANT_SYMBOL(cpu_fourier) = {.lanes = pack_lanes,
+                                                           .order = {LANES(ORDER)},
                                                            .load = load,
                                                            .store = store,
                                                            .passes = passes,

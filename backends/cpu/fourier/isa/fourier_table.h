@@ -40,6 +40,9 @@ typedef struct cpu_fourier_lines {
 typedef struct cpu_fourier_loops {
   int32_t lanes;
 
+  /* Lane j of a block has line, part or neighbouring number order[j]. */
+  uint8_t order[CPU_FOURIER_MOST_LANES];
+
   /* Reads `points` points; zeros follow up to `padded`. */
   void (*load)(const cpu_fourier_lines *lines, int64_t points, int64_t padded, void *block);
 

@@ -31,35 +31,53 @@ ALWAYS_INLINE void put(pack *x, int64_t at, complex_pack a) {
   x[2 * at + 1] = a.i;
 }
 
+/* Numbers are shuffled within 16 bytes only, because this is cheaper. Lane j of a vector therefore
+ * holds number PLACE(j) of those in memory. SORT puts numbers in this order, UNSORT back. */
+enum { corner = 16 / sizeof(ELEMENT) };
+#define PLACE(j)                                                                                   \
+  ((j) / corner * (corner / 2) + (j) % (corner / 2) +                                              \
+   ((j) % corner < corner / 2 ? 0 : pack_lanes / 2))
+
 #if VECTOR_BYTES == 64 && defined(CPU_VARIANT_F32)
 #define EVEN(a, b)                                                                                 \
-  __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+  __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
 #define ODD(a, b)                                                                                  \
-  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
-#define ZIP_LOW(a, b)                                                                              \
-  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define ZIP_HIGH(a, b)                                                                             \
-  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+  __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
+#define SORT(a) __builtin_shufflevector(a, a, 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)
+#define UNSORT(a)                                                                                  \
+  __builtin_shufflevector(a, a, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)
 #define BACKWARD(a)                                                                                \
   __builtin_shufflevector(a, a, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#elif (VECTOR_BYTES == 64) || (VECTOR_BYTES == 32 && defined(CPU_VARIANT_F32))
-#define EVEN(a, b)     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
-#define ODD(a, b)      __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
-#define ZIP_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define BACKWARD(a)    __builtin_shufflevector(a, a, 7, 6, 5, 4, 3, 2, 1, 0)
-#elif VECTOR_BYTES == 32 || defined(CPU_VARIANT_F32)
-#define EVEN(a, b)     __builtin_shufflevector(a, b, 0, 2, 4, 6)
-#define ODD(a, b)      __builtin_shufflevector(a, b, 1, 3, 5, 7)
-#define ZIP_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define BACKWARD(a)    __builtin_shufflevector(a, a, 3, 2, 1, 0)
+#elif VECTOR_BYTES == 64
+#define EVEN(a, b)  ZIP_LOW(a, b)
+#define ODD(a, b)   ZIP_HIGH(a, b)
+#define SORT(a)     __builtin_shufflevector(a, a, 0, 4, 1, 5, 2, 6, 3, 7)
+#define UNSORT(a)   __builtin_shufflevector(a, a, 0, 2, 4, 6, 1, 3, 5, 7)
+#define BACKWARD(a) __builtin_shufflevector(a, a, 7, 6, 5, 4, 3, 2, 1, 0)
+#elif VECTOR_BYTES == 32 && defined(CPU_VARIANT_F32)
+#define EVEN(a, b)  __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
+#define ODD(a, b)   __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
+#define SORT(a)     __builtin_shufflevector(a, a, 0, 1, 4, 5, 2, 3, 6, 7)
+#define UNSORT(a)   SORT(a)
+#define BACKWARD(a) __builtin_shufflevector(a, a, 7, 6, 5, 4, 3, 2, 1, 0)
+#elif VECTOR_BYTES == 32
+#define EVEN(a, b)  ZIP_LOW(a, b)
+#define ODD(a, b)   ZIP_HIGH(a, b)
+#define SORT(a)     __builtin_shufflevector(a, a, 0, 2, 1, 3)
+#define UNSORT(a)   SORT(a)
+#define BACKWARD(a) __builtin_shufflevector(a, a, 3, 2, 1, 0)
+#elif defined(CPU_VARIANT_F32)
+#define EVEN(a, b)  __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define ODD(a, b)   __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#define SORT(a)     (a)
+#define UNSORT(a)   (a)
+#define BACKWARD(a) __builtin_shufflevector(a, a, 3, 2, 1, 0)
 #else
-#define EVEN(a, b)     __builtin_shufflevector(a, b, 0, 2)
-#define ODD(a, b)      __builtin_shufflevector(a, b, 1, 3)
-#define ZIP_LOW(a, b)  EVEN(a, b)
-#define ZIP_HIGH(a, b) ODD(a, b)
-#define BACKWARD(a)    __builtin_shufflevector(a, a, 1, 0)
+#define EVEN(a, b)  ZIP_LOW(a, b)
+#define ODD(a, b)   ZIP_HIGH(a, b)
+#define SORT(a)     (a)
+#define UNSORT(a)   (a)
+#define BACKWARD(a) __builtin_shufflevector(a, a, 1, 0)
 #endif
 
 /* Contiguous complex numbers. */
@@ -84,9 +102,10 @@ static void load_elements(const cpu_fourier_lines *l, int64_t first, int64_t poi
     ELEMENT *to = (ELEMENT *)(x + 2 * k);
     const ELEMENT *from = (const ELEMENT *)l->data + k * l->point;
     for (int j = 0; j < 2 * pack_lanes; j++) to[j] = 0;
-    for (int32_t j = 0; j < l->count; j++) to[j] = from[j * l->lane];
-    for (int32_t j = 0; l->part != 0 && j < l->count; j++)
-      to[pack_lanes + j] = from[j * l->lane + l->part];
+    for (int j = 0; j < pack_lanes; j++)
+      if (PLACE(j) < l->count) to[j] = from[PLACE(j) * l->lane];
+    for (int j = 0; l->part != 0 && j < pack_lanes; j++)
+      if (PLACE(j) < l->count) to[pack_lanes + j] = from[PLACE(j) * l->lane + l->part];
   }
 }
 
@@ -95,22 +114,25 @@ static void store_elements(const cpu_fourier_lines *l, int64_t first, int64_t po
   for (int64_t k = first; k < points; k++) {
     const ELEMENT *from = (const ELEMENT *)(x + 2 * k);
     ELEMENT *to = (ELEMENT *)l->data + k * l->point;
-    for (int32_t j = 0; j < l->count; j++) to[j * l->lane] = from[j] * scale;
-    for (int32_t j = 0; l->part != 0 && j < l->count; j++)
-      to[j * l->lane + l->part] = from[pack_lanes + j] * scale;
+    for (int j = 0; j < pack_lanes; j++)
+      if (PLACE(j) < l->count) to[PLACE(j) * l->lane] = from[j] * scale;
+    for (int j = 0; l->part != 0 && j < pack_lanes; j++)
+      if (PLACE(j) < l->count) to[PLACE(j) * l->lane + l->part] = from[pack_lanes + j] * scale;
   }
 }
 
-/* Rows of complex numbers: half as many points as lanes at a time. */
-static int64_t load_rows(const cpu_fourier_lines *l, const ELEMENT *from, bool swapped,
-                         int64_t points, pack *x) {
+/* Rows of complex numbers: half as many points as lanes at a time. Rows beyond the last line repeat
+ * the first. These and their callers are one function: calls in calls were slower here. */
+ALWAYS_INLINE int64_t load_rows(const cpu_fourier_lines *l, bool whole, bool swapped,
+                                int64_t points, pack *x) {
+  const ELEMENT *row[pack_lanes], *first = (const ELEMENT *)l->data - swapped;
+  const int64_t lane = l->lane;
   int64_t k = 0;
+  for (int j = 0; j < pack_lanes; j++)
+    row[j] = first + (whole || PLACE(j) < l->count ? PLACE(j) * lane : 0);
   for (; k + pack_lanes / 2 <= points; k += pack_lanes / 2) {
     pack a[pack_lanes];
-#define READ(j) a[j] = pack_load(from + j * l->lane + 2 * k);
-    LANES(READ)
-#undef READ
-    transpose(a);
+    transpose_load(row, 2 * k, a);
 #define WRITE(j) x[2 * k + ((j) ^ (int)swapped)] = a[j];
     LANES(WRITE)
 #undef WRITE
@@ -118,18 +140,20 @@ static int64_t load_rows(const cpu_fourier_lines *l, const ELEMENT *from, bool s
   return k;
 }
 
-static int64_t store_rows(const cpu_fourier_lines *l, ELEMENT *to, bool swapped, int64_t points,
-                          pack scale, const pack *x) {
+ALWAYS_INLINE int64_t store_rows(const cpu_fourier_lines *l, bool whole, bool swapped,
+                                 int64_t points, pack scale, const pack *x) {
+  ELEMENT *row[pack_lanes], *first = (ELEMENT *)l->data - swapped;
+  const int64_t lane = l->lane, count = l->count;
   int64_t k = 0;
+  for (int j = 0; j < pack_lanes; j++) row[j] = first + PLACE(j) * lane;
   for (; k + pack_lanes / 2 <= points; k += pack_lanes / 2) {
     pack a[pack_lanes];
 #define READ(j) a[j] = x[2 * k + ((j) ^ (int)swapped)] * scale;
     LANES(READ)
 #undef READ
     transpose(a);
-#define WRITE(j) pack_store(to + j * l->lane + 2 * k, a[j]);
-    LANES(WRITE)
-#undef WRITE
+    for (int j = 0; j < pack_lanes; j++)
+      if (whole || PLACE(j) < count) pack_store(row[j] + 2 * k, a[j]);
   }
   return k;
 }
@@ -143,11 +167,14 @@ static void load(const cpu_fourier_lines *l, int64_t points, int64_t padded, voi
   if (whole && paired && l->lane == 2)
     for (; k < points; k++) put(x, k, deinterleave(from + k * l->point, swapped));
   else if (whole && paired && l->point == 2)
-    k = load_rows(l, from, swapped, points, x);
+    k = swapped ? load_rows(l, true, true, points, x) : load_rows(l, true, false, points, x);
+  else if (paired && l->point == 2)
+    k = load_rows(l, false, swapped, points, x);
   else if (whole && l->lane == 1)
     for (; k < points; k++) {
       const ELEMENT *real = (const ELEMENT *)l->data + k * l->point;
-      put(x, k, (complex_pack){pack_load(real), l->part ? pack_load(real + l->part) : pack_all(0)});
+      const pack r = pack_load(real), i = l->part ? pack_load(real + l->part) : pack_all(0);
+      put(x, k, (complex_pack){SORT(r), SORT(i)});
     }
   load_elements(l, k, points, x);
   for (k = points; k < padded; k++) put(x, k, (complex_pack){pack_all(0), pack_all(0)});
@@ -162,13 +189,16 @@ static void store(const cpu_fourier_lines *l, int64_t points, double scale, cons
   if (whole && paired && l->lane == 2)
     for (; k < points; k++) interleave(scaled(get(x, k), by_scale), swapped, to + k * l->point);
   else if (whole && paired && l->point == 2)
-    k = store_rows(l, to, swapped, points, by_scale, x);
+    k = swapped ? store_rows(l, true, true, points, by_scale, x)
+                : store_rows(l, true, false, points, by_scale, x);
+  else if (paired && l->point == 2)
+    k = store_rows(l, false, swapped, points, by_scale, x);
   else if (whole && l->lane == 1)
     for (; k < points; k++) {
       const complex_pack a = scaled(get(x, k), by_scale);
       ELEMENT *real = (ELEMENT *)l->data + k * l->point;
-      pack_store(real, a.r);
-      if (l->part) pack_store(real + l->part, a.i);
+      pack_store(real, UNSORT(a.r));
+      if (l->part) pack_store(real + l->part, UNSORT(a.i));
     }
   store_elements(l, k, points, (ELEMENT)scale, x);
 }
