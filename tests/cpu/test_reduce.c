@@ -402,8 +402,8 @@ static void build_square(program_builder *program, compute_dtype type) {
 /* Squares along short, long and strided lines: the paths where one run of the program covers
  * several lines, and the loops that need no program. Squares in f64 may leave the range of f32. */
 static void check_squares(fixture *f, compute_dtype type) {
-  static const int64_t shapes[][2] = {{4, 3000}, {3000, 4}, {60, 50}, {50, 700}, {1, 9000},
-                                      {1, 40001}, {3, 1},   {7, 15},  {9, 17},   {70, 3}};
+  static const int64_t shapes[][2] = {{4, 3000},  {3000, 4}, {60, 50}, {50, 700}, {1, 9000},
+                                      {1, 40001}, {3, 1},    {7, 15},  {9, 17},   {70, 3}};
   program_builder prologue = {0};
   build_square(&prologue, type);
   test_random random = {.state = 23};
@@ -562,8 +562,8 @@ static void neither_threads_nor_the_batch_change_bits(void **state) {
   check_bits(COMPUTE_F64);
 }
 
-/* Stacks of few lines are folded together, and short rows searched together: with equal elements and
- * NaN, results with and without gaps, and one stack or row more than a group of them. */
+/* Stacks of few lines are folded together, and short rows searched together: with equal elements
+ * and NaN, results with and without gaps, and one stack or row more than a group of them. */
 static void short_rows_and_stacks_agree(void **state) {
   (void)state;
   for (int i = 0; fixture_sets[i]; i++) {

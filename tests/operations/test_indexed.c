@@ -239,8 +239,8 @@ static double joined(compute_scatter_mode mode, double a, double b) {
   }
 }
 
-/* Lines with the same indices, of which many are neighbours: runs of all lengths, which overlap, and
- * cross from −1 to 0. */
+/* Lines with the same indices. Many indices are neighbours: runs of all lengths overlap, and cross
+ * from −1 to 0. */
 static void check_neighbours(compute_scatter_mode mode, compute_dtype type, int64_t longest) {
   enum { LINES = 6, SIZE = 50, UPDATES = 400 };
   static double expected[LINES][SIZE], updates[LINES][UPDATES];
@@ -258,8 +258,9 @@ static void check_neighbours(compute_scatter_mode mode, compute_dtype type, int6
     for (int64_t i = 0; i < SIZE; i++) expected[l][i] = 1;
     for (int64_t i = 0; i < UPDATES; i++) {
       double *at = &expected[l][(indices[i] + SIZE) % SIZE];
-      updates[l][i] = mode == COMPUTE_SCATTER_MUL ? (double)test_random_integer(&random, 0, 1) * 2 - 1
-                                                  : (double)test_random_integer(&random, -9, 9);
+      updates[l][i] = mode == COMPUTE_SCATTER_MUL
+                          ? (double)test_random_integer(&random, 0, 1) * 2 - 1
+                          : (double)test_random_integer(&random, -9, 9);
       *at = joined(mode, *at, updates[l][i]);
     }
   }

@@ -44,8 +44,8 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
   }
   const int64_t rows = c->data_channels / c->groups * c->filter_size[0];
   for (int64_t row = 0; row < rows; row++) {
-    const int64_t at = row / c->filter_size[0] * f->stride[1] +
-                       row % c->filter_size[0] * f->stride[2];
+    const int64_t at =
+        row / c->filter_size[0] * f->stride[1] + row % c->filter_size[0] * f->stride[2];
     const cpu_gemm_source source = {(const unsigned char *)filter + at * f->size, f->dtype,
                                     f->stride[3], f->stride[0]};
     conv->type->pack_rows((float *)packed + row * c->filter_size[1] * c->groups, c->groups,
@@ -56,12 +56,11 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;
-  *form =
-      cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, (int64_t)conv->input[1].dtype,
-                                 c->data_channels, c->groups, c->filter_size[0], c->filter_size[1],
-                                 stride[0], stride[1], stride[2], stride[3],
-                                 conv->depthwise.bytes != NULL},
-               11);
+  *form = cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, (int64_t)conv->input[1].dtype,
+                                     c->data_channels, c->groups, c->filter_size[0],
+                                     c->filter_size[1], stride[0], stride[1], stride[2], stride[3],
+                                     conv->depthwise.bytes != NULL},
+                   11);
   return conv->depthwise.packed_bytes;
 }
 

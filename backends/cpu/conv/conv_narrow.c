@@ -167,13 +167,14 @@ compute_status conv_narrow_accept(cpu_kernel *kernel, const compute_kernel_descr
   s->finishes = planes && conv_depthwise_can_finish(conv) && conv->output_count == 1 &&
                 (!conv->epilogue->rest || conv->epilogue->rest_rows);
   s->in_place = planes && (conv->identity || s->finishes);
-  s->worker_bytes = cpu_whole_lines(
-      (uint64_t)(s->block * (data_per_group(conv) * positions(c->data_size) +
-                             2 * positions(c->result_size))) *
-      sizeof(float));
+  s->worker_bytes =
+      cpu_whole_lines((uint64_t)(s->block * (data_per_group(conv) * positions(c->data_size) +
+                                             2 * positions(c->result_size))) *
+                      sizeof(float));
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description,
            "depthwise convolution of small planes %s, blocks of %lld channels%s",
-           kernel->device->isa->name, (long long)cpu_divide_up(c->groups, s->blocks), conv->packed ? ", packed" : "");
+           kernel->device->isa->name, (long long)cpu_divide_up(c->groups, s->blocks),
+           conv->packed ? ", packed" : "");
   return COMPUTE_OK;
 }

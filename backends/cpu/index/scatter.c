@@ -32,11 +32,11 @@ enum {
   WORK = 1 << 14, /* with fewer updates, another thread does not pay */
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
-  AHEAD = 4,   /* slices */
+  AHEAD = 4,        /* slices */
   LISTED = 1 << 16, /* updates whose neighbours are listed once for all lines … */
   LEAST_LINES = 4,  /* … if there are so many lines, … */
   LEAST_RUN = 4,    /* … and neighbours, on average */
-  CHOICE = 256 /* members of a range that are found at once */
+  CHOICE = 256      /* members of a range that are found at once */
 };
 
 /* A run of updates and their destinations. Steps are in elements. */
@@ -420,7 +420,8 @@ static void scatter_across(const job *j) {
 static void list_neighbours(launch *l) {
   const scatter_kernel *kernel = l->kernel;
   const int32_t outer = kernel->colliding.rank - 1;
-  const int64_t line = cpu_nest_length(&kernel->colliding), most = kernel->colliding_count / LEAST_RUN;
+  const int64_t line = cpu_nest_length(&kernel->colliding),
+                most = kernel->colliding_count / LEAST_RUN;
   const int64_t step = cpu_nest_step(&kernel->colliding, INDEX);
   cpu_walk walk;
   cpu_walk_start(&kernel->colliding, outer, 0, &walk);
@@ -572,9 +573,9 @@ static compute_status scatter_run_kernel(const cpu_kernel *head, void *const *po
   const compute_status status =
       cpu_index_report(device, "scatter", l.failure, kernel->check_tasks, kernel->axis_size);
   if (status) return status;
-  const uint64_t bytes =
-      kernel->lists ? (uint64_t)(kernel->colliding_count / LEAST_RUN) * sizeof(neighbours)
-                    : kernel->worker_bytes * (uint64_t)device->threads;
+  const uint64_t bytes = kernel->lists
+                             ? (uint64_t)(kernel->colliding_count / LEAST_RUN) * sizeof(neighbours)
+                             : kernel->worker_bytes * (uint64_t)device->threads;
   l.workers = NULL;
   l.list = NULL;
   if (kernel->rounds || kernel->lists) {
@@ -633,8 +634,8 @@ static bool goes_along(const scatter_kernel *kernel, int64_t width) {
   return width < SHORT || (apart && adjacent && !kernel->rounds);
 }
 
-/* `true` if all lines along the colliding dimensions have the same indices, and neighbouring updates
- * may have neighbouring places. */
+/* `true` if all lines along the colliding dimensions have the same indices, and neighbouring
+ * updates may have neighbouring places. */
 static bool shares_indices(const scatter_kernel *kernel) {
   const cpu_nest *colliding = &kernel->colliding, *free = &kernel->free;
   if (!kernel->along || kernel->rounds || kernel->ranges > 1 || kernel->axis_stride != 1 ||

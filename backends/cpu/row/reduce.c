@@ -392,10 +392,9 @@ static bool can_box(const cpu_stage *prologue) {
 static int64_t cost_along(const reduce_kernel *kernel, const cpu_nest *nest, int32_t d) {
   /* Few columns with contiguous lines are folded like one long line; stacks of them are searched,
    * or computed in a panel, together. */
-  const bool stacks =
-      nest->rank > 1 && kernel->reduced.rank == 1 &&
-      (in_place(kernel) ||
-       (can_box(&kernel->prologue) && cpu_nest_length(&kernel->reduced) <= CPU_STACK_LINES));
+  const bool stacks = nest->rank > 1 && kernel->reduced.rank == 1 &&
+                      (in_place(kernel) || (can_box(&kernel->prologue) &&
+                                            cpu_nest_length(&kernel->reduced) <= CPU_STACK_LINES));
   const bool gapless = nest == &kernel->kept && nest->stride[0][d] == 1 &&
                        cpu_nest_step(&kernel->reduced, 0) == nest->size[d] &&
                        ((kernel->fold && in_place(kernel)) || stacks);
@@ -478,8 +477,8 @@ static bool lines_are_flat(const reduce_kernel *kernel, const cpu_nest *along,
                                        length * cpu_nest_step(along, prologue->position);
 }
 
-/* Tiles of rows run along the last kept dimension. If it is short, a long one replaces it: each tile
- * costs about a microsecond. */
+/* Tiles of rows run along the last kept dimension. If it is short, a long one replaces it: each
+ * tile costs about a microsecond. */
 static void lengthen_tiles(cpu_nest *kept) {
   enum { SHORT = 8 };
   int32_t longest = kept->rank - 1;
@@ -668,8 +667,8 @@ static bool sums_squares(const compute_kernel_descriptor *descriptor) {
       descriptor->inputs[0].dtype != COMPUTE_F32 || p->count != 3 || p->outputs[0] != 2)
     return false;
   const compute_instruction *i = p->instructions;
-  const bool squares = i[2].code == COMPUTE_I_SQUARE ||
-                       (i[2].code == COMPUTE_I_MUL && i[2].a == i[2].b);
+  const bool squares =
+      i[2].code == COMPUTE_I_SQUARE || (i[2].code == COMPUTE_I_MUL && i[2].a == i[2].b);
   return i[0].code == COMPUTE_I_LOAD && i[1].code == COMPUTE_I_CAST && i[1].a == 0 &&
          i[1].type == COMPUTE_F64 && squares && i[2].a == 1;
 }

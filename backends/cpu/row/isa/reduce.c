@@ -152,8 +152,8 @@ ALWAYS_INLINE ELEMENT fold_line(const void *x, int64_t at, int64_t length, ELEME
   const int64_t end = at + length;
   while (end - at >= folded_by_packs) {
     const int64_t count = end - at < block ? end - at : block;
-    folded = combine(folded, fold_block(x, at, count, element, load, combine, combine_packs,
-                                        combine_parts));
+    folded = combine(
+        folded, fold_block(x, at, count, element, load, combine, combine_packs, combine_parts));
     at += count;
   }
   for (; at + 4 <= end; at += 4)
@@ -429,11 +429,10 @@ ALWAYS_INLINE void search_rows(const void *source, int64_t step, int64_t lines, 
     const ELEMENT *x = (const ELEMENT *)source + l * step;
     for (int64_t start = 0; start < length; start += searched) {
       const int64_t count = length - start < searched ? length - start : searched;
-      const ELEMENT extremum =
-          largest ? fold_line(x, start, count, LOWEST, plain, plain_pack, larger, pack_larger,
-                              part_larger)
-                  : fold_line(x, start, count, HIGHEST, plain, plain_pack, smaller, pack_smaller,
-                              part_smaller);
+      const ELEMENT extremum = largest ? fold_line(x, start, count, LOWEST, plain, plain_pack,
+                                                   larger, pack_larger, part_larger)
+                                       : fold_line(x, start, count, HIGHEST, plain, plain_pack,
+                                                   smaller, pack_smaller, part_smaller);
       if (start > 0 && !beats(extremum, result[l], largest)) continue;
       result[l] = extremum;
       positions[l] = first + stride * (start + find(x + start, extremum));
