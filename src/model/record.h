@@ -134,6 +134,9 @@ bool call_trains(const model_call *call);
  * between. */
 bool call_takes_fast(const model_call *call);
 
+/* Returns true if the CPU computes, where f64 costs little more than f32. */
+bool call_is_on_host(const model_call *call);
+
 /* Returns true if the node is the only user of input i's value. */
 bool call_is_only_use(const model_call *call, size_t i);
 

@@ -374,7 +374,7 @@ static void check_pixels(const sample_kernel *s, void *user) {
   cpu_kernel *kernel = NULL;
   assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, c->f->device, &constant.descriptor, &kernel),
                    COMPUTE_OK);
-  const bool depthwise = s->attributes.conv.groups == s->attributes.conv.data_channels;
+  const bool depthwise = s->attributes.conv.groups == s->attributes.conv.result_channels;
   assert_non_null(
       strstr(kernel->description, depthwise ? "depthwise convolution" : "convolution rows"));
   uint64_t form;
@@ -507,13 +507,16 @@ static void reversed_planes_are_right_in_small_blocks(void **state) {
   on_avx512(run_reversed, 3, 4096);
 }
 
-/* Planes narrower than a vector, one filter per channel. */
+/* Planes narrower than a vector, one filter per group of one or more channels. */
 static const sample_convolution_shape small_planes[] = {
     {3, 71, 71, 71, {2, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 130, 130, 130, {7, 7}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {0, 0}},
     {2, 65, 65, 65, {9, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
     {2, 16, 16, 16, {8, 7}, {4, 3}, {1, 3}, {2, 1}, {0, 1}, {0, 0}},
     {1, 33, 33, 33, {1, 4}, {1, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 0}},
+    {2, 213, 71, 71, {2, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 34, 17, 17, {5, 6}, {2, 3}, {2, 1}, {1, 2}, {1, 0}, {0, 0}},
+    {2, 231, 33, 33, {3, 4}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {0, 0}},
     {1, 3151, 3151, 3151, {2, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 4033, 4033, 4033, {3, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
 };

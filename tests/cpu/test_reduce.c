@@ -392,34 +392,48 @@ static void programs_see_operands_positions_and_coordinates(void **state) {
   fixture_close(&f);
 }
 
+/* The square of an f32 input, in f32 or f64. */
+static void build_square(program_builder *program, compute_dtype type) {
+  uint16_t x = program_load(program, COMPUTE_F32, 0);
+  if (type != COMPUTE_F32) x = program_apply(program, COMPUTE_I_CAST, type, x, 0, 0);
+  program_store(program, program_apply(program, COMPUTE_I_SQUARE, type, x, 0, 0));
+}
+
 /* Squares along short, long and strided lines: the paths where one run of the program covers
- * several lines. */
-static void squares_agree_where_lines_follow_each_other(void **state) {
-  (void)state;
-  static const int64_t shapes[][2] = {{4, 3000}, {3000, 4}, {60, 50}, {50, 700}, {1, 9000}};
+ * several lines, and the loops that need no program. Squares in f64 may leave the range of f32. */
+static void check_squares(fixture *f, compute_dtype type) {
+  static const int64_t shapes[][2] = {{4, 3000},  {3000, 4}, {60, 50}, {50, 700}, {1, 9000},
+                                      {1, 40001}, {3, 1},    {7, 15},  {9, 17},   {70, 3}};
   program_builder prologue = {0};
-  const uint16_t x = program_load(&prologue, COMPUTE_F32, 0);
-  program_store(&prologue, program_apply(&prologue, COMPUTE_I_SQUARE, COMPUTE_F32, x, 0, 0));
-  fixture f;
+  build_square(&prologue, type);
   test_random random = {.state = 23};
-  assert_true(fixture_open(&f, 2, NULL));
-  for (size_t n = 0; n < 10; n++) {
+  for (size_t n = 0; n < 2 * sizeof shapes / sizeof *shapes; n++) {
     const int64_t kept = shapes[n / 2][0], reduced = shapes[n / 2][1];
     const int64_t size[] = {kept, reduced};
     const int64_t stride[] = {n % 2 ? 1 : reduced, n % 2 ? kept : 1}, one[] = {1, 0};
+    const double most = type == COMPUTE_F64 ? 3e38 : 1;
     block input = block_create(COMPUTE_F32, 2, size, stride);
-    block output = block_create(COMPUTE_F32, 1, size, one);
-    block_fill(&input, -1, 1, &random);
+    block output = block_create(type, 1, size, one);
+    block_fill(&input, -most, most, &random);
     compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
-    const sample s = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32,    COMPUTE_COMBINE_SUM,
-                      1,           2,           {kept, reduced}};
+    const sample s = {COMPUTE_F32, type, type, COMPUTE_COMBINE_SUM, 1, 2, {kept, reduced}};
     compute_kernel_descriptor k = describe(&s, &in, &out);
     k.prologue = program_finish(&prologue);
-    run_and_check(&f, &cpu_reduce_kind, &k, (block *[]){&input, &output}, allowed_of(&s));
+    run_and_check(f, &cpu_reduce_kind, &k, (block *[]){&input, &output}, allowed_of(&s));
     block_release(&input);
     block_release(&output);
   }
-  fixture_close(&f);
+}
+
+static void squares_agree_where_lines_follow_each_other(void **state) {
+  (void)state;
+  for (int i = 0; fixture_sets[i]; i++) {
+    fixture f;
+    if (!fixture_open(&f, 2, fixture_sets[i])) continue;
+    check_squares(&f, COMPUTE_F32);
+    check_squares(&f, COMPUTE_F64);
+    fixture_close(&f);
+  }
 }
 
 /* The sums of batch norm: their terms are one loop with a number per line. Planes have from one
@@ -494,7 +508,8 @@ static void the_same_input_gives_the_same_bits(void **state) {
   fixture_close(&f);
 }
 
-/* Sums the first `items` × channels lines of `input` with that number of threads. */
+/* Sums the first `items` × channels lines of `input`, or their squares in f64, with that number of
+ * threads. */
 static void sum_lines(int32_t threads, const sample *whole, int64_t items, block *input,
                       float *sums) {
   fixture f;
@@ -503,7 +518,10 @@ static void sum_lines(int32_t threads, const sample *whole, int64_t items, block
   assert_true(fixture_open(&f, threads, NULL));
   block output = block_create(COMPUTE_F32, 2, s.size, (int64_t[]){s.size[1], 1});
   compute_operand in = operand_of(input, 3), out = operand_of(&output, 3);
-  const compute_kernel_descriptor k = describe(&s, &in, &out);
+  compute_kernel_descriptor k = describe(&s, &in, &out);
+  program_builder prologue = {0};
+  build_square(&prologue, s.accumulate);
+  if (s.accumulate == COMPUTE_F64) k.prologue = program_finish(&prologue);
   assert_int_equal(run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){input, &output}), COMPUTE_OK);
   memcpy(sums, block_data(&output), (size_t)(items * s.size[1]) * sizeof *sums);
   block_release(&output);
@@ -512,8 +530,7 @@ static void sum_lines(int32_t threads, const sample *whole, int64_t items, block
 
 /* Planes of images, interleaved channels, and interleaved images. For the last, a few columns are
  * folded together: their order depends on their number, but not on the threads. */
-static void neither_threads_nor_the_batch_change_bits(void **state) {
-  (void)state;
+static void check_bits(compute_dtype type) {
   enum { MOST_LINES = 400 };
   static const int64_t sizes[][3] = {{8, 50, 3136},  {8, 33, 12544}, {5, 3, 50177}, {2, 1, 1000003},
                                      {3, 130, 1999}, {50, 8, 2},     {80, 1, 4},    {80, 1, 5},
@@ -524,7 +541,7 @@ static void neither_threads_nor_the_batch_change_bits(void **state) {
     const int64_t *size = sizes[n / 3], c = size[1], p = size[2];
     const int64_t layouts[][3] = {{c * p, p, 1}, {c * p, 1, c}, {c, 1, size[0] * c}};
     const int64_t least = n % 3 == 2 && c <= 16 ? size[0] : 1;
-    sample s = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_COMBINE_SUM, 2, 3, {0}};
+    sample s = {COMPUTE_F32, type, COMPUTE_F32, COMPUTE_COMBINE_SUM, 2, 3, {0}};
     memcpy(s.size, size, 3 * sizeof *size);
     block input = block_create(COMPUTE_F32, 3, s.size, layouts[n % 3]);
     float expected[MOST_LINES], sums[MOST_LINES];
@@ -539,8 +556,14 @@ static void neither_threads_nor_the_batch_change_bits(void **state) {
   }
 }
 
-/* Stacks of few lines are folded together, and short rows searched together: with equal elements and
- * NaN, results with and without gaps, and one stack or row more than a group of them. */
+static void neither_threads_nor_the_batch_change_bits(void **state) {
+  (void)state;
+  check_bits(COMPUTE_F32);
+  check_bits(COMPUTE_F64);
+}
+
+/* Stacks of few lines are folded together, and short rows searched together: with equal elements
+ * and NaN, results with and without gaps, and one stack or row more than a group of them. */
 static void short_rows_and_stacks_agree(void **state) {
   (void)state;
   for (int i = 0; fixture_sets[i]; i++) {

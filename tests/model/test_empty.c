@@ -111,12 +111,42 @@ static void channels_without_elements_are_normalized(void **state) {
   free(message.data);
 }
 
+/* Diagonals of every number that a matrix has, and of others; matrices without elements. */
+static void diagonals_have_ones(void **state) {
+  (void)state;
+  const compute_shape shapes[] = {COMPUTE_SHAPE(3, 5), COMPUTE_SHAPE(5, 3), COMPUTE_SHAPE(1, 1),
+                                  COMPUTE_SHAPE(0, 4), COMPUTE_SHAPE(4, 0)};
+  static const int64_t numbers[] = {INT64_MIN, -5, -4, -1, 0, 1, 2, 4, 5, INT64_MAX};
+  static const int64_t types[] = {1, 7, 9, 10}; /* f32, i64, bool, f16 */
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (size_t n = 0; n < 4 * sizeof numbers / sizeof *numbers; n++) {
+      const int64_t k = numbers[n / 4], columns = shapes[s].size[1];
+      proto graph = graph_message("x", "y"), node = node_message("n", "EyeLike", "x", "y"), message;
+      put_integer_attribute(&node, "k", k);
+      put_integer_attribute(&node, "dtype", types[n % 4]);
+      put_message(&graph, GRAPH_NODE, node);
+      compute_model *model = load(graph, &message);
+      compute_model_binding in = {"x", nothing(shapes[s])}, out = {"y", NULL};
+      assert_ok(compute_model_run(model, &in, 1, &out, 1));
+      assert_true(compute_shape_equal(compute_tensor_shape(out.tensor), shapes[s]));
+      for (int64_t i = 0; i < compute_tensor_count(out.tensor); i++) {
+        const bool on = i % columns - i / columns == k;
+        assert_float_equal(test_element(out.tensor, i), on ? 1 : 0, 0);
+      }
+      compute_tensor_release(out.tensor);
+      compute_tensor_release(in.tensor);
+      compute_model_release(model);
+      free(message.data);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(classes_along_no_elements_are_none),
       cmocka_unit_test(no_numbers_are_quantized),
       cmocka_unit_test(images_without_elements_are_resized),
       cmocka_unit_test(channels_without_elements_are_normalized),
+      cmocka_unit_test(diagonals_have_ones),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

@@ -229,6 +229,71 @@ static void every_mode_matches(void **state) {
   operation_finish();
 }
 
+static double joined(compute_scatter_mode mode, double a, double b) {
+  switch (mode) {
+  case COMPUTE_SCATTER_ADD: return a + b;
+  case COMPUTE_SCATTER_MUL: return a * b;
+  case COMPUTE_SCATTER_MAX: return a > b ? a : b;
+  case COMPUTE_SCATTER_MIN: return a < b ? a : b;
+  default: return b;
+  }
+}
+
+/* Lines with the same indices. Many indices are neighbours: runs of all lengths overlap, and cross
+ * from −1 to 0. */
+static void check_neighbours(compute_scatter_mode mode, compute_dtype type, int64_t longest) {
+  enum { LINES = 6, SIZE = 50, UPDATES = 400 };
+  static double expected[LINES][SIZE], updates[LINES][UPDATES];
+  int64_t indices[UPDATES];
+  test_random random = {.state = (uint64_t)longest};
+  for (int64_t i = 0, place = 0, left = 0; i < UPDATES; i++, place++, left--) {
+    if (left == 0) {
+      place = test_random_integer(&random, -SIZE, SIZE - 1);
+      left = test_random_integer(&random, 1, longest);
+    }
+    if (place == SIZE) place = -SIZE;
+    indices[i] = place;
+  }
+  for (int64_t l = 0; l < LINES; l++) {
+    for (int64_t i = 0; i < SIZE; i++) expected[l][i] = 1;
+    for (int64_t i = 0; i < UPDATES; i++) {
+      double *at = &expected[l][(indices[i] + SIZE) % SIZE];
+      updates[l][i] = mode == COMPUTE_SCATTER_MUL
+                          ? (double)test_random_integer(&random, 0, 1) * 2 - 1
+                          : (double)test_random_integer(&random, -9, 9);
+      *at = joined(mode, *at, updates[l][i]);
+    }
+  }
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node data = compute_full(graph, type, COMPUTE_SHAPE(LINES, SIZE), 1);
+  const compute_node u = compute_cast(
+      graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(LINES, UPDATES), updates), type);
+  const compute_node i = compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(UPDATES));
+  const compute_node y = compute_scatter(graph, data, u, i, 1, mode);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *given = test_tensor(test_context, COMPUTE_I64, COMPUTE_SHAPE(UPDATES), indices);
+  compute_tensor *out = test_tensor(test_context, type, COMPUTE_SHAPE(LINES, SIZE), NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{i, given}, {y, out}}, 2, NULL));
+  for (int64_t k = 0; k < LINES * SIZE; k++)
+    if (test_element(out, k) != expected[k / SIZE][k % SIZE])
+      fail_msg("mode %d, runs of %lld: element %lld is %g instead of %g", (int)mode,
+               (long long)longest, (long long)k, test_element(out, k),
+               expected[k / SIZE][k % SIZE]);
+  compute_tensor_release(given);
+  compute_tensor_release(out);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void lines_with_the_same_neighbours_match(void **state) {
+  (void)state;
+  static const compute_dtype types[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_I32, COMPUTE_F16};
+  for (int mode = COMPUTE_SCATTER_ADD; mode <= COMPUTE_SCATTER_MIN; mode++)
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+      for (int64_t longest = 1; longest <= 40; longest += 13)
+        check_neighbours((compute_scatter_mode)mode, types[t], longest);
+}
+
 /* The result overwrites data without later readers: one step fewer, and the same values. */
 static void data_of_the_plan_are_written_in_place(void **state) {
   (void)state;
@@ -330,6 +395,7 @@ int main(void) {
       cmocka_unit_test(every_layout_matches),
       cmocka_unit_test(an_index_outside_fails_the_run_and_only_it),
       cmocka_unit_test(every_mode_matches),
+      cmocka_unit_test(lines_with_the_same_neighbours_match),
       cmocka_unit_test(data_of_the_plan_are_written_in_place),
       cmocka_unit_test(one_tensor_may_be_input_and_output),
       cmocka_unit_test(repeated_indices_add_up_alike_every_time),

@@ -5,7 +5,7 @@
  *                    the first candidate treats filters of one element as a matrix product
  *   conv_depthwise.c FORWARD of single channels, if data and results have channels last
  *   conv_planes.c    FORWARD of single channels, if the planes need no copy
- *   conv_narrow.c    the same for small planes, which it transposes
+ *   conv_narrow.c    FORWARD of groups with one result: small planes, which it transposes
  *   conv_rows.c      FORWARD if results have channels last (perhaps pooled), or if transposing
  *                    planes pays; BY_DATA of planes without strides flips the filter
  *   conv_rows_schedule.c its schedule

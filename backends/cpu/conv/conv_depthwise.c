@@ -42,24 +42,25 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
                                   f->stride[0], (int8_t *)packed + conv->depthwise.bytes_at);
     return;
   }
-  for (int64_t tap = 0; tap < tap_count(conv);) {
-    const int64_t row = tap / c->filter_size[1];
-    const cpu_gemm_source source = {(const unsigned char *)filter + row * f->stride[2] * f->size,
-                                    f->dtype, f->stride[3], f->stride[0]};
-    conv->type->pack_rows((float *)packed + tap * c->data_channels, c->data_channels,
-                          c->filter_size[1], c->data_channels, &source);
-    tap += c->filter_size[1];
+  const int64_t rows = c->data_channels / c->groups * c->filter_size[0];
+  for (int64_t row = 0; row < rows; row++) {
+    const int64_t at =
+        row / c->filter_size[0] * f->stride[1] + row % c->filter_size[0] * f->stride[2];
+    const cpu_gemm_source source = {(const unsigned char *)filter + at * f->size, f->dtype,
+                                    f->stride[3], f->stride[0]};
+    conv->type->pack_rows((float *)packed + row * c->filter_size[1] * c->groups, c->groups,
+                          c->filter_size[1], c->groups, &source);
   }
 }
 
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;
-  *form =
-      cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, (int64_t)conv->input[1].dtype,
-                                 c->data_channels, c->filter_size[0], c->filter_size[1], stride[0],
-                                 stride[2], stride[3], conv->depthwise.bytes != NULL},
-               9);
+  *form = cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, (int64_t)conv->input[1].dtype,
+                                     c->data_channels, c->groups, c->filter_size[0],
+                                     c->filter_size[1], stride[0], stride[1], stride[2], stride[3],
+                                     conv->depthwise.bytes != NULL},
+                   11);
   return conv->depthwise.packed_bytes;
 }
 

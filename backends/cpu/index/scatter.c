@@ -32,8 +32,11 @@ enum {
   WORK = 1 << 14, /* with fewer updates, another thread does not pay */
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
-  AHEAD = 4,   /* slices */
-  CHOICE = 256 /* members of a range that are found at once */
+  AHEAD = 4,        /* slices */
+  LISTED = 1 << 16, /* updates whose neighbours are listed once for all lines … */
+  LEAST_LINES = 4,  /* … if there are so many lines, … */
+  LEAST_RUN = 4,    /* … and neighbours, on average */
+  CHOICE = 256      /* members of a range that are found at once */
 };
 
 /* A run of updates and their destinations. Steps are in elements. */
@@ -73,6 +76,7 @@ typedef struct scatter_kernel {
   int64_t axis_size, axis_stride, wrap; /* wrap: as in index.h */
   uint32_t bytes;
   bool wide_index, rounds; /* f16 or bf16 */
+  bool lists;              /* lines share their indices, and may share a list of neighbours */
   bool along;              /* runs follow the last colliding dimension, not the last free one */
   compute_scatter_mode mode;
   const scatter_loops *loops;
@@ -81,8 +85,15 @@ typedef struct scatter_kernel {
   uint64_t worker_bytes;
 } scatter_kernel;
 
+/* Updates whose places are neighbours. `update` is an offset along the colliding dimensions. */
+typedef struct neighbours {
+  int64_t place, update, count;
+} neighbours;
+
 typedef struct launch {
   const scatter_kernel *kernel;
+  neighbours *list; /* of all updates in row-major order; or NULL */
+  int64_t listed;
   void *const *pointers;
   unsigned char *workers;
   cpu_index_failure failure[MOST_TASKS];
@@ -405,9 +416,66 @@ static void scatter_across(const job *j) {
   }
 }
 
+/* Lists the neighbours. No list remains if there are too few of them. */
+static void list_neighbours(launch *l) {
+  const scatter_kernel *kernel = l->kernel;
+  const int32_t outer = kernel->colliding.rank - 1;
+  const int64_t line = cpu_nest_length(&kernel->colliding),
+                most = kernel->colliding_count / LEAST_RUN;
+  const int64_t step = cpu_nest_step(&kernel->colliding, INDEX);
+  cpu_walk walk;
+  cpu_walk_start(&kernel->colliding, outer, 0, &walk);
+  l->listed = 0;
+  for (int64_t o = 0; o < kernel->colliding_count / line; o++) {
+    neighbours *last = NULL;
+    for (int64_t c = 0; c < line; c++) {
+      const int64_t place = cpu_index_resolve(
+          cpu_index_read(l->pointers[INDEX], walk.offset[INDEX] + c * step, kernel->wide_index),
+          kernel->wrap);
+      if (last && place == last->place + last->count) {
+        last->count++;
+        continue;
+      }
+      if (l->listed == most) {
+        l->list = NULL;
+        return;
+      }
+      last = &l->list[l->listed++];
+      *last = (neighbours){place, walk.offset[UPDATE] + c, 1};
+    }
+    cpu_walk_next(&kernel->colliding, outer, &walk);
+  }
+}
+
+/* All updates of the tile, by the list. */
+static void scatter_listed(const job *j) {
+  const launch *l = j->launch;
+  const scatter_kernel *kernel = l->kernel;
+  const int64_t bytes = (int64_t)kernel->bytes;
+  for (int64_t column = 0; column < j->count; column++) {
+    int64_t at[POSITION];
+    for (int32_t k = 0; k < POSITION; k++)
+      at[k] = j->tile.offset[k] + (j->first + column) * cpu_nest_step(&kernel->free, k);
+    unsigned char *sums = (unsigned char *)l->pointers[OUTPUT] + at[OUTPUT] * bytes;
+    const unsigned char *updates = (const unsigned char *)l->pointers[UPDATE] + at[UPDATE] * bytes;
+    run r = {.sum_step = 1, .update_step = 1};
+    for (int64_t i = 0; i < l->listed; i++) {
+      const neighbours *n = &l->list[i];
+      r.sums = sums + n->place * bytes;
+      r.updates = updates + n->update * bytes;
+      r.count = n->count;
+      kernel->loops->slice(&r);
+    }
+  }
+}
+
 /* Elements of the tile in sequence; runs go along the last colliding dimension. */
 static void scatter_along(const job *j) {
   const scatter_kernel *kernel = j->launch->kernel;
+  if (j->launch->list) {
+    scatter_listed(j);
+    return;
+  }
   const int32_t outer = kernel->colliding.rank - 1;
   const int64_t line = cpu_nest_length(&kernel->colliding);
   const int64_t longest = kernel->rounds ? RUN : line;
@@ -505,11 +573,18 @@ static compute_status scatter_run_kernel(const cpu_kernel *head, void *const *po
   const compute_status status =
       cpu_index_report(device, "scatter", l.failure, kernel->check_tasks, kernel->axis_size);
   if (status) return status;
-  const uint64_t bytes = kernel->worker_bytes * (uint64_t)device->threads;
+  const uint64_t bytes = kernel->lists
+                             ? (uint64_t)(kernel->colliding_count / LEAST_RUN) * sizeof(neighbours)
+                             : kernel->worker_bytes * (uint64_t)device->threads;
   l.workers = NULL;
-  if (kernel->rounds) {
+  l.list = NULL;
+  if (kernel->rounds || kernel->lists) {
     l.workers = cpu_workspace_acquire(device, bytes);
     if (!l.workers) return cpu_out_of_memory(device, bytes);
+  }
+  if (kernel->lists) {
+    l.list = (neighbours *)(void *)l.workers;
+    list_neighbours(&l);
   }
   cpu_parallel(device, kernel->tasks, scatter_task, &l);
   cpu_workspace_return(device, l.workers);
@@ -555,8 +630,21 @@ static bool goes_along(const scatter_kernel *kernel, int64_t width) {
   const cpu_nest *colliding = &kernel->colliding, *free = &kernel->free;
   if (cpu_nest_length(colliding) <= width) return false;
   const bool apart = cpu_nest_step(free, OUTPUT) != 1 && cpu_nest_step(free, UPDATE) != 1;
-  const bool neighbours = kernel->axis_stride == 1 && cpu_nest_step(colliding, UPDATE) == 1;
-  return width < SHORT || (apart && neighbours && !kernel->rounds);
+  const bool adjacent = kernel->axis_stride == 1 && cpu_nest_step(colliding, UPDATE) == 1;
+  return width < SHORT || (apart && adjacent && !kernel->rounds);
+}
+
+/* `true` if all lines along the colliding dimensions have the same indices, and neighbouring
+ * updates may have neighbouring places. */
+static bool shares_indices(const scatter_kernel *kernel) {
+  const cpu_nest *colliding = &kernel->colliding, *free = &kernel->free;
+  if (!kernel->along || kernel->rounds || kernel->ranges > 1 || kernel->axis_stride != 1 ||
+      cpu_nest_step(colliding, UPDATE) != 1 || kernel->free_count < LEAST_LINES ||
+      kernel->colliding_count > LISTED)
+    return false;
+  for (int32_t d = 0; d < free->rank; d++)
+    if (free->stride[INDEX][d] != 0) return false;
+  return true;
 }
 
 static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
@@ -585,6 +673,7 @@ static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
     kernel->ranges = cpu_max(kernel->ranges, cpu_divide_up(axis, SUMS / kernel->width));
   }
   kernel->along = goes_along(kernel, kernel->width);
+  kernel->lists = shares_indices(kernel);
   kernel->tasks = cpu_min(kernel->tiles * kernel->ranges, cpu_max(wanted, kernel->ranges));
   kernel->check_tasks = cpu_max(1, cpu_min(wanted, kernel->index_count / WORK));
 

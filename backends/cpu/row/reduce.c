@@ -41,6 +41,7 @@ typedef struct reduce_kernel {
   cpu_stage prologue, epilogue;
   cpu_nest kept, reduced;
   const cpu_fold *fold;     /* NULL for ARGMAX and ARGMIN */
+  const cpu_fold *reads;    /* of elements; else `fold`. Sums of squares have another one */
   const cpu_search *search; /* NULL for the other operations */
   int32_t position;         /* operand number: row-major position in the reduced dimensions */
   uint32_t value_bytes;
@@ -135,10 +136,10 @@ static void consume(const job *j, const void *source, int64_t step, int64_t firs
       kernel->search->rows(source, step, lines, length, first, stride, values,
                            into.positions + skipped);
   } else if (kernel->columns) {
-    if (first_line == 0) kernel->fold->clear(values, length);
-    kernel->fold->columns(source, step, lines, length, values);
+    if (first_line == 0) kernel->reads->clear(values, length);
+    kernel->reads->columns(source, step, lines, length, values);
   } else {
-    kernel->fold->rows(source, step, lines, length, values);
+    kernel->reads->rows(source, step, lines, length, values);
   }
 }
 
@@ -292,7 +293,7 @@ static int64_t fold_stacks(job *j, int64_t tile, int64_t end) {
                            j->reduced_walk.offset[read], cpu_nest_step(&kernel->reduced, read),
                            to.values, to.positions);
   else
-    kernel->fold->stacks(source, apart, count, step, kernel->length, kernel->width, to.values);
+    kernel->reads->stacks(source, apart, count, step, kernel->length, kernel->width, to.values);
   j->kept_count *= count;
   store_tile(j, to);
   return count;
@@ -375,6 +376,11 @@ static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) 
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
+/* `true` if loops can read elements without a prologue. */
+static bool in_place(const reduce_kernel *kernel) {
+  return kernel->prologue.identity || kernel->reads != kernel->fold;
+}
+
 /* `true` if a prologue can run over boxes. */
 static bool can_box(const cpu_stage *prologue) {
   enum { MOST_INPUTS = 4 };
@@ -386,13 +392,12 @@ static bool can_box(const cpu_stage *prologue) {
 static int64_t cost_along(const reduce_kernel *kernel, const cpu_nest *nest, int32_t d) {
   /* Few columns with contiguous lines are folded like one long line; stacks of them are searched,
    * or computed in a panel, together. */
-  const bool stacks =
-      nest->rank > 1 && kernel->reduced.rank == 1 &&
-      (kernel->prologue.identity ||
-       (can_box(&kernel->prologue) && cpu_nest_length(&kernel->reduced) <= CPU_STACK_LINES));
+  const bool stacks = nest->rank > 1 && kernel->reduced.rank == 1 &&
+                      (in_place(kernel) || (can_box(&kernel->prologue) &&
+                                            cpu_nest_length(&kernel->reduced) <= CPU_STACK_LINES));
   const bool gapless = nest == &kernel->kept && nest->stride[0][d] == 1 &&
                        cpu_nest_step(&kernel->reduced, 0) == nest->size[d] &&
-                       ((kernel->fold && kernel->prologue.identity) || stacks);
+                       ((kernel->fold && in_place(kernel)) || stacks);
   int64_t cost = (gapless ? 64 * 4 : 64 * 32) / nest->size[d];
   for (int32_t i = 0; i < kernel->prologue.inputs; i++) {
     const int64_t stride = nest->stride[i][d];
@@ -472,8 +477,8 @@ static bool lines_are_flat(const reduce_kernel *kernel, const cpu_nest *along,
                                        length * cpu_nest_step(along, prologue->position);
 }
 
-/* Tiles of rows run along the last kept dimension. If it is short, a long one replaces it: each tile
- * costs about a microsecond. */
+/* Tiles of rows run along the last kept dimension. If it is short, a long one replaces it: each
+ * tile costs about a microsecond. */
 static void lengthen_tiles(cpu_nest *kept) {
   enum { SHORT = 8 };
   int32_t longest = kept->rank - 1;
@@ -488,7 +493,7 @@ static void choose_direction(reduce_kernel *kernel) {
   const int32_t kept = cheapest(kernel, &kernel->kept, &kept_cost);
   const int32_t reduced = cheapest(kernel, &kernel->reduced, &reduced_cost);
   /* Rows that do not follow each other start the prologue for each. */
-  if (!kernel->prologue.identity && !lines_are_flat(kernel, &kernel->reduced, &kernel->kept))
+  if (!in_place(kernel) && !lines_are_flat(kernel, &kernel->reduced, &kernel->kept))
     reduced_cost += 64 * 64 / kernel->reduced.size[reduced];
   kernel->columns = kept_cost < reduced_cost;
   if (kernel->columns) {
@@ -500,7 +505,8 @@ static void choose_direction(reduce_kernel *kernel) {
   const cpu_nest *along = kernel->columns ? &kernel->kept : &kernel->reduced;
   const cpu_nest *across = kernel->columns ? &kernel->reduced : &kernel->kept;
   kernel->direct =
-      kernel->prologue.identity && (cpu_nest_step(along, 0) == 1 || cpu_nest_length(along) == 1);
+      in_place(kernel) && (cpu_nest_step(along, 0) == 1 || cpu_nest_length(along) == 1);
+  if (!kernel->direct) kernel->reads = kernel->fold;
   kernel->flat = !kernel->direct && lines_are_flat(kernel, along, across);
 }
 
@@ -653,6 +659,20 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
+/* `true` if f64 sums of the squares of f32 elements are wanted. */
+static bool sums_squares(const compute_kernel_descriptor *descriptor) {
+  const compute_program *p = &descriptor->prologue;
+  if (compute_reduce_of(descriptor)->combine != COMPUTE_COMBINE_SUM ||
+      descriptor->accumulate != COMPUTE_F64 || descriptor->prologue_inputs != 1 ||
+      descriptor->inputs[0].dtype != COMPUTE_F32 || p->count != 3 || p->outputs[0] != 2)
+    return false;
+  const compute_instruction *i = p->instructions;
+  const bool squares =
+      i[2].code == COMPUTE_I_SQUARE || (i[2].code == COMPUTE_I_MUL && i[2].a == i[2].b);
+  return i[0].code == COMPUTE_I_LOAD && i[1].code == COMPUTE_I_CAST && i[1].a == 0 &&
+         i[1].type == COMPUTE_F64 && squares && i[2].a == 1;
+}
+
 static void choose_loops(reduce_kernel *kernel, const compute_kernel_descriptor *descriptor) {
   const cpu_reduce_loops *loops = loops_of(kernel->head.device->isa, descriptor->accumulate);
   if (compute_reduce_of(descriptor)->combine == COMPUTE_COMBINE_ARGMAX)
@@ -661,6 +681,7 @@ static void choose_loops(reduce_kernel *kernel, const compute_kernel_descriptor 
     kernel->search = &loops->smallest;
   else
     kernel->fold = &loops->fold[compute_reduce_of(descriptor)->combine];
+  kernel->reads = sums_squares(descriptor) ? &loops->squares : kernel->fold;
   kernel->value_bytes = cpu_dtype_size(descriptor->accumulate);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolution and pooling along three axes, composed of operations along two. A convolution makes
- * the depth slices of a window further channels of an image, unless its windows are lines. A pool folds the rows and columns of
- * all slices first, then the depth. */
+ * the depth slices of a window further channels of an image, unless its windows are lines. A pool
+ * folds the rows and columns of all slices first, then the depth. */
 #include <inttypes.h>
 
 #include "core/base/arithmetic.h"
@@ -18,7 +18,10 @@ typedef struct volume_call {
   char text[BUILD_TEXT]; /* shape of x */
 } volume_call;
 
-enum { MOST_SLICES = 4096 /* of a transposed filter; each slice takes four nodes */ };
+enum {
+  MOST_SLICES = 4096, /* of a transposed filter; each slice takes four nodes */
+  MOST_COPIES = 8     /* slices of a filter, for which views of the data are joined */
+};
 
 /* Geometry of the windows along the depth. */
 typedef struct depth {
@@ -132,23 +135,41 @@ static compute_node flat_filter(const volume_call *call, compute_node filter) {
 
 /* ---- Convolution ----------------------------------------------------------------------------- */
 
+/* [n, c, d, h, w] → [n, windows, c, size, h, w]. Each slice of the filter reads a view of x. */
+static compute_node join_slices(const volume_call *call, compute_node x, const depth *d) {
+  compute_graph *graph = call->graph;
+  const int64_t *size = call->x.size;
+  compute_node views[MOST_COPIES];
+  for (int64_t k = 0; k < d->size; k++) {
+    const compute_node slices = compute_slice(graph, x, 2, k * d->dilation, d->count, d->stride);
+    views[k] = compute_reshape(graph, turned(call, slices),
+                               COMPUTE_SHAPE(size[0], d->count, size[1], 1, size[3], size[4]));
+  }
+  return compute_concat(graph, views, (uint32_t)d->size, 3);
+}
+
+/* The same for filters of many slices. */
+static compute_node gather_slices(const volume_call *call, compute_node x, const depth *d) {
+  compute_graph *graph = call->graph;
+  const compute_shape taps = COMPUTE_SHAPE(d->count, d->size);
+  const compute_node first = compute_mul(graph, compute_index(graph, COMPUTE_I64, taps, 0),
+                                         compute_scalar_i64(graph, COMPUTE_I64, d->stride));
+  const compute_node further = compute_mul(graph, compute_index(graph, COMPUTE_I64, taps, 1),
+                                           compute_scalar_i64(graph, COMPUTE_I64, d->dilation));
+  const compute_node gathered = compute_gather(graph, x, compute_add(graph, first, further), 2);
+  return compute_transpose(graph, gathered, COMPUTE_AXES(0, 2, 1, 3, 4, 5));
+}
+
 /* [n, c, d, h, w] → [n · windows, c · size, h, w] */
 static compute_node fold_depth(const volume_call *call, compute_node x, const depth *d) {
   compute_graph *graph = call->graph;
   const int64_t *size = call->x.size;
   if (d->before > 0 || d->after > 0)
     x = compute_pad(graph, x, 2, d->before, d->after, COMPUTE_PAD_CONSTANT, 0);
-  if (d->size == 1) {
+  if (d->size == 1)
     x = turned(call, compute_slice(graph, x, 2, 0, d->count, d->stride));
-  } else {
-    const compute_shape taps = COMPUTE_SHAPE(d->count, d->size);
-    const compute_node first = compute_mul(graph, compute_index(graph, COMPUTE_I64, taps, 0),
-                                           compute_scalar_i64(graph, COMPUTE_I64, d->stride));
-    const compute_node further = compute_mul(graph, compute_index(graph, COMPUTE_I64, taps, 1),
-                                             compute_scalar_i64(graph, COMPUTE_I64, d->dilation));
-    x = compute_gather(graph, x, compute_add(graph, first, further), 2);
-    x = compute_transpose(graph, x, COMPUTE_AXES(0, 2, 1, 3, 4, 5));
-  }
+  else
+    x = d->size <= MOST_COPIES ? join_slices(call, x, d) : gather_slices(call, x, d);
   return compute_reshape(graph, x,
                          COMPUTE_SHAPE(joined(call, size[0], d->count),
                                        joined(call, size[1], d->size), size[3], size[4]));

@@ -305,6 +305,11 @@ bool call_trains(const model_call *call) {
   return call->recorder->training;
 }
 
+bool call_is_on_host(const model_call *call) {
+  const compute_device *device = model_device(call->recorder->model);
+  return device && device->info.capabilities & COMPUTE_CAPABILITY_HOST;
+}
+
 bool call_takes_fast(const model_call *call) {
   return call->recorder->model->options.formulas == COMPUTE_FORMULAS_FAST;
 }

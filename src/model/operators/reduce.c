@@ -126,8 +126,18 @@ static compute_node fold_squares(model_call *call, compute_node x, compute_axes 
   return compute_sum(call->graph, compute_square(call->graph, op_wide(call, x)), axes, keep);
 }
 
+/* f64 holds the sum of the squares of any f32, so no pass has to find the largest magnitude. */
+static compute_node euclidean_norm(model_call *call, compute_node x, compute_axes axes, bool keep) {
+  compute_graph *graph = call->graph;
+  if (compute_node_dtype(graph, x) != COMPUTE_F32 || !call_is_on_host(call) || call_trains(call))
+    return op_norm(call, x, axes, 2, keep);
+  const compute_node squares = compute_square(graph, op_cast(call, x, COMPUTE_F64));
+  const compute_node norm = compute_sqrt(graph, compute_sum(graph, squares, axes, keep));
+  return op_cast(call, norm, COMPUTE_F32);
+}
+
 static compute_node fold_l2(model_call *call, compute_node x, compute_axes axes, bool keep) {
-  return op_norm(call, op_wide(call, as_float(call, x)), axes, 2, keep);
+  return euclidean_norm(call, op_wide(call, as_float(call, x)), axes, keep);
 }
 
 static compute_node fold_log_sum(model_call *call, compute_node x, compute_axes axes, bool keep) {
@@ -324,7 +334,8 @@ static compute_status lp_normalization(model_call *call) {
       call_axis(call, call_attribute_i(call, "axis", -1), call_shape(call, 0).rank, &axis);
   if (status) return status;
   const compute_node x = op_wide(call, call_input(call, 0));
-  compute_node norm = op_norm(call, x, COMPUTE_AXES(axis), p, true);
+  compute_node norm = p == 2 ? euclidean_norm(call, x, COMPUTE_AXES(axis), true)
+                             : op_norm(call, x, COMPUTE_AXES(axis), p, true);
   const compute_node zero = call_scalar_like(call, norm, 0), one = call_scalar_like(call, norm, 1);
   norm = compute_select(graph, compute_equal(graph, norm, zero), one, norm);
   return call_output(call, 0, op_cast(call, compute_div(graph, x, norm), call_dtype(call, 0)));

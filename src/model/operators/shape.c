@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compute/graph_array.h"
+#include "core/base/arithmetic.h"
 #include "core/type/shape.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
@@ -494,11 +495,19 @@ static compute_status eye_like(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   const int32_t type = (int32_t)call_attribute_i(call, "dtype", call_type(call, 0));
   if (shape.rank != 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is not a matrix");
-  compute_node column, limit;
-  part_diagonal(call->graph, shape_at(shape, 0), shape_at(shape, 1),
-                number_i64(call, call_attribute_i(call, "k", 0)), &column, &limit);
-  const compute_node on = compute_equal(call->graph, column, limit);
-  return call_output_as(call, 0, type, op_cast(call, on, onnx_dtype(type)));
+  compute_graph *graph = call->graph;
+  const compute_dtype dtype = onnx_dtype(type);
+  const int64_t rows = shape_at(shape, 0), columns = shape_at(shape, 1);
+  const int64_t k = call_attribute_i(call, "k", 0);
+  if (rows == 0 || columns == 0 || k >= columns || k <= -rows)
+    return call_output_as(call, 0, type, compute_full_i64(graph, dtype, shape, 0));
+  const int64_t row = k < 0 ? -k : 0, column = k > 0 ? k : 0;
+  const int64_t count = min_i64(rows - row, columns - column);
+  /* Among all elements in row-major order, those of a diagonal have one distance. */
+  const compute_node ones = compute_full_i64(graph, dtype, COMPUTE_SHAPE(count), 1);
+  const compute_node flat =
+      compute_embed(graph, ones, 0, rows * columns, row * columns + column, columns + 1);
+  return call_output_as(call, 0, type, compute_reshape(graph, flat, shape));
 }
 
 static compute_status trilu(model_call *call) {

@@ -7,7 +7,7 @@
 
 #include "core/isa.h"
 
-enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* ≥ MOST_FILTER_ROWS (core/kernel/kinds/conv.c) */
+enum { CPU_DEPTHWISE_MOST_ROWS = 64 }; /* ≥ MOST_FILTER_ROWS (core/kernel/kinds/conv.c) */
 
 /* The results of f32 sums x: min(max(x + bias, low) + zero, high), as in finish_table.h. The bias
  * has one element per channel, with the data's dtype; so have the results. */

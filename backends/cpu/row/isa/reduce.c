@@ -69,6 +69,31 @@ ALWAYS_INLINE pack_part part_smaller(pack_part a, pack_part b) {
   return part_select((part_mask)(a < b) | (part_mask)PACK_NAN(a), a, b);
 }
 
+/* Element i of a line, or the pack that begins there. */
+typedef ELEMENT (*element_source)(const void *line, int64_t i);
+typedef pack (*pack_source)(const void *line, int64_t i);
+
+ALWAYS_INLINE ELEMENT plain(const void *line, int64_t i) {
+  return ((const ELEMENT *)line)[i];
+}
+ALWAYS_INLINE pack plain_pack(const void *line, int64_t i) {
+  return pack_load((const ELEMENT *)line + i);
+}
+
+#ifdef CPU_VARIANT_F64
+/* The squares of f32 elements. */
+ALWAYS_INLINE double square(const void *line, int64_t i) {
+  const double x = (double)((const float *)line)[i];
+  return x * x;
+}
+ALWAYS_INLINE pack square_pack(const void *line, int64_t i) {
+  float x __attribute__((vector_size(VECTOR_BYTES / 2)));
+  __builtin_memcpy(&x, (const float *)line + i, sizeof x);
+  const pack wide = __builtin_convertvector(x, pack);
+  return wide * wide;
+}
+#endif
+
 enum {
   lanes = 4 * pack_lanes,
   block = 64 * lanes,
@@ -90,45 +115,51 @@ ALWAYS_INLINE ELEMENT fold_pack(pack p, combination combine, part_combination co
   return lane[0];
 }
 
-/* Combines the whole packs of at least one pack and at most a block. */
-ALWAYS_INLINE pack fold_packs(const ELEMENT *x, int64_t length, pack_combination combine_packs) {
+/* Combines the whole packs of at least one pack and at most a block, from element `at` on. */
+ALWAYS_INLINE pack fold_packs(const void *x, int64_t at, int64_t length, pack_source load,
+                              pack_combination combine_packs) {
   pack lane[4];
   int64_t i = pack_lanes;
-  lane[0] = pack_load(x);
+  lane[0] = load(x, at);
   if (length >= lanes) {
-    for (int k = 1; k < 4; k++) lane[k] = pack_load(x + k * pack_lanes);
+    for (int k = 1; k < 4; k++) lane[k] = load(x, at + k * pack_lanes);
     for (i = lanes; i + lanes <= length; i += lanes)
       for (int k = 0; k < 4; k++)
-        lane[k] = combine_packs(lane[k], pack_load(x + i + k * pack_lanes));
+        lane[k] = combine_packs(lane[k], load(x, at + i + k * pack_lanes));
     lane[0] = combine_packs(combine_packs(lane[0], lane[1]), combine_packs(lane[2], lane[3]));
   }
   for (; i + pack_lanes <= length; i += pack_lanes)
-    lane[0] = combine_packs(lane[0], pack_load(x + i));
+    lane[0] = combine_packs(lane[0], load(x, at + i));
   return lane[0];
 }
 
-ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination combine,
+ALWAYS_INLINE ELEMENT fold_block(const void *x, int64_t at, int64_t length, element_source element,
+                                 pack_source load, combination combine,
                                  pack_combination combine_packs, part_combination combine_parts) {
-  ELEMENT folded = fold_pack(fold_packs(x, length, combine_packs), combine, combine_parts);
-  for (int64_t i = length - length % pack_lanes; i < length; i++) folded = combine(folded, x[i]);
+  ELEMENT folded =
+      fold_pack(fold_packs(x, at, length, load, combine_packs), combine, combine_parts);
+  for (int64_t i = length - length % pack_lanes; i < length; i++)
+    folded = combine(folded, element(x, at + i));
   return folded;
 }
 
 /* Lines that are too short for packs are folded in the order of fold_columns, because the number of
  * lines decides which of the two folds them. */
-ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identity,
-                                combination combine, pack_combination combine_packs,
-                                part_combination combine_parts) {
+ALWAYS_INLINE ELEMENT fold_line(const void *x, int64_t at, int64_t length, ELEMENT identity,
+                                element_source element, pack_source load, combination combine,
+                                pack_combination combine_packs, part_combination combine_parts) {
   ELEMENT folded = identity;
-  int64_t i = 0;
-  while (length - i >= folded_by_packs) {
-    const int64_t count = length - i < block ? length - i : block;
-    folded = combine(folded, fold_block(x + i, count, combine, combine_packs, combine_parts));
-    i += count;
+  const int64_t end = at + length;
+  while (end - at >= folded_by_packs) {
+    const int64_t count = end - at < block ? end - at : block;
+    folded = combine(
+        folded, fold_block(x, at, count, element, load, combine, combine_packs, combine_parts));
+    at += count;
   }
-  for (; i + 4 <= length; i += 4)
-    folded = combine(folded, combine(combine(x[i], x[i + 1]), combine(x[i + 2], x[i + 3])));
-  for (; i < length; i++) folded = combine(folded, x[i]);
+  for (; at + 4 <= end; at += 4)
+    folded = combine(folded, combine(combine(element(x, at), element(x, at + 1)),
+                                     combine(element(x, at + 2), element(x, at + 3))));
+  for (; at < end; at++) folded = combine(folded, element(x, at));
   return folded;
 }
 
@@ -140,7 +171,7 @@ ALWAYS_INLINE void fold_four_lines(const ELEMENT *x, int64_t step, int64_t lengt
                                    part_combination combine_parts) {
   pack_part line[4];
   for (int l = 0; l < 4; l++) {
-    const pack p = fold_packs(x + l * step, length, combine_packs);
+    const pack p = fold_packs(x, l * step, length, plain_pack, combine_packs);
     pack_part part[pack_parts];
     __builtin_memcpy(part, &p, sizeof p);
     for (int half = pack_parts / 2; half > 0; half /= 2)
@@ -187,12 +218,13 @@ ALWAYS_INLINE void fold_four_short_lines(const ELEMENT *x, int64_t step, int64_t
 #endif
 
 ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, int64_t length,
-                             void *folded, ELEMENT identity, combination combine,
-                             pack_combination combine_packs, part_combination combine_parts) {
-  const ELEMENT *x = source;
+                             void *folded, ELEMENT identity, element_source element,
+                             pack_source load, combination combine, pack_combination combine_packs,
+                             part_combination combine_parts) {
   ELEMENT *result = folded;
   int64_t l = 0;
 #if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_I32)
+  const ELEMENT *x = source;
   if (length >= folded_by_packs && length <= block)
     for (; l + 4 <= lines; l += 4)
       fold_four_lines(x + l * step, step, length, result + l, identity, combine_packs,
@@ -202,41 +234,48 @@ ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, in
       fold_four_short_lines(x + l * step, step, length, result + l, identity, combine_parts);
 #endif
   for (; l < lines; l++)
-    result[l] = fold_line(x + l * step, length, identity, combine, combine_packs, combine_parts);
+    result[l] = fold_line(source, l * step, length, identity, element, load, combine, combine_packs,
+                          combine_parts);
 }
 
 /* Few columns in contiguous lines: as many lines as the accumulators hold are folded as one long
  * line. */
-ALWAYS_INLINE void fold_narrow(const ELEMENT *restrict x, int64_t lines, int64_t length,
-                               ELEMENT *restrict result, ELEMENT identity, combination combine) {
+ALWAYS_INLINE void fold_narrow(const void *restrict x, int64_t lines, int64_t length,
+                               ELEMENT *restrict result, ELEMENT identity, element_source element,
+                               combination combine) {
   ELEMENT lane[narrow];
   const int64_t group = narrow / length, span = group * length;
   for (int64_t j = 0; j < span; j++) lane[j] = identity;
-  int64_t l = 0;
-  for (; l + group <= lines; l += group, x += span)
-    for (int64_t j = 0; j < span; j++) lane[j] = combine(lane[j], x[j]);
-  for (int64_t j = 0; j < (lines - l) * length; j++) lane[j] = combine(lane[j], x[j]);
+  int64_t l = 0, at = 0;
+  for (; l + group <= lines; l += group, at += span)
+    for (int64_t j = 0; j < span; j++) lane[j] = combine(lane[j], element(x, at + j));
+  for (int64_t j = 0; j < (lines - l) * length; j++) lane[j] = combine(lane[j], element(x, at + j));
   for (int64_t g = 0; g < group; g++)
     for (int64_t j = 0; j < length; j++) result[j] = combine(result[j], lane[g * length + j]);
 }
 
-ALWAYS_INLINE void fold_columns(const void *source, int64_t step, int64_t lines, int64_t length,
-                                void *folded, ELEMENT identity, combination combine) {
-  const ELEMENT *restrict x = source;
-  ELEMENT *restrict result = folded;
-  if (step == length && length <= narrow / 4 && lines > CPU_STACK_LINES) {
-    fold_narrow(x, lines, length, result, identity, combine);
-    return;
-  }
+/* From element `at` on. */
+ALWAYS_INLINE void fold_columns(const void *restrict x, int64_t at, int64_t step, int64_t lines,
+                                int64_t length, ELEMENT *restrict result, element_source element,
+                                combination combine) {
   int64_t l = 0;
-  for (; l + 4 <= lines; l += 4, x += 4 * step)
-    for (int64_t i = 0; i < length; i++) {
-      const ELEMENT first = combine(x[i], x[i + step]);
-      const ELEMENT second = combine(x[i + 2 * step], x[i + 3 * step]);
-      result[i] = combine(result[i], combine(first, second));
+  for (; l + 4 <= lines; l += 4, at += 4 * step)
+    for (int64_t i = at; i < at + length; i++) {
+      const ELEMENT first = combine(element(x, i), element(x, i + step));
+      const ELEMENT second = combine(element(x, i + 2 * step), element(x, i + 3 * step));
+      result[i - at] = combine(result[i - at], combine(first, second));
     }
-  for (; l < lines; l++, x += step)
-    for (int64_t i = 0; i < length; i++) result[i] = combine(result[i], x[i]);
+  for (; l < lines; l++, at += step)
+    for (int64_t i = 0; i < length; i++) result[i] = combine(result[i], element(x, at + i));
+}
+
+ALWAYS_INLINE void fold_whole_columns(const void *x, int64_t step, int64_t lines, int64_t length,
+                                      ELEMENT *result, ELEMENT identity, element_source element,
+                                      combination combine) {
+  if (step == length && length <= narrow / 4 && lines > CPU_STACK_LINES)
+    fold_narrow(x, lines, length, result, identity, element, combine);
+  else
+    fold_columns(x, 0, step, lines, length, result, element, combine);
 }
 
 /* `true` if the packs of every stack but the last may end past its columns. */
@@ -250,34 +289,36 @@ ALWAYS_INLINE int64_t pack_start(int64_t i, int64_t length) {
 }
 
 /* All columns of a stack, in the order of fold_columns. Short lines are stored as whole packs. */
-ALWAYS_INLINE void fold_stack(const ELEMENT *x, int64_t step, int64_t lines, int64_t length,
-                              ELEMENT *result, ELEMENT identity, pack_combination combine_packs) {
+ALWAYS_INLINE void fold_stack(const void *x, int64_t first, int64_t step, int64_t lines,
+                              int64_t length, ELEMENT *result, ELEMENT identity, pack_source load,
+                              pack_combination combine_packs) {
   for (int64_t i = 0; i < length; i += pack_lanes) {
     const int64_t at = pack_start(i, length);
-    const ELEMENT *from = x + at;
+    int64_t from = first + at;
     pack folded = pack_all(identity);
     int64_t l = 0;
     for (; l + 4 <= lines; l += 4, from += 4 * step) {
-      const pack first = combine_packs(pack_load(from), pack_load(from + step));
-      const pack second = combine_packs(pack_load(from + 2 * step), pack_load(from + 3 * step));
-      folded = combine_packs(folded, combine_packs(first, second));
+      const pack even = combine_packs(load(x, from), load(x, from + step));
+      const pack odd = combine_packs(load(x, from + 2 * step), load(x, from + 3 * step));
+      folded = combine_packs(folded, combine_packs(even, odd));
     }
-    for (; l < lines; l++, from += step) folded = combine_packs(folded, pack_load(from));
+    for (; l < lines; l++, from += step) folded = combine_packs(folded, load(x, from));
     pack_store(result + at, folded);
   }
 }
 
-ALWAYS_INLINE void fold_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,
+ALWAYS_INLINE void fold_stacks(const void *x, int64_t apart, int64_t stacks, int64_t step,
                                int64_t lines, int64_t length, void *folded, ELEMENT identity,
-                               combination combine, pack_combination combine_packs) {
-  const ELEMENT *x = source;
+                               element_source element, pack_source load, combination combine,
+                               pack_combination combine_packs) {
   ELEMENT *result = folded;
   const int64_t whole = packs_fit(apart, length) ? stacks - 1 : 0;
   for (int64_t s = 0; s < whole; s++)
-    fold_stack(x + s * apart, step, lines, length, result + s * length, identity, combine_packs);
+    fold_stack(x, s * apart, step, lines, length, result + s * length, identity, load,
+               combine_packs);
   for (int64_t s = whole; s < stacks; s++) {
     for (int64_t i = 0; i < length; i++) result[s * length + i] = identity;
-    fold_columns(x + s * apart, step, lines, length, result + s * length, identity, combine);
+    fold_columns(x, s * apart, step, lines, length, result + s * length, element, combine);
   }
 }
 
@@ -286,29 +327,32 @@ ALWAYS_INLINE void fill(void *folded, int64_t length, ELEMENT value) {
   for (int64_t i = 0; i < length; i++) result[i] = value;
 }
 
-#define FOLD(operation, identity)                                                                  \
-  static void operation##_rows(const void *source, int64_t step, int64_t lines, int64_t length,    \
-                               void *folded) {                                                     \
-    fold_rows(source, step, lines, length, folded, identity, operation, pack_##operation,          \
-              part_##operation);                                                                   \
+#define FOLD(name, operation, identity, element, load)                                             \
+  static void name##_rows(const void *source, int64_t step, int64_t lines, int64_t length,         \
+                          void *folded) {                                                          \
+    fold_rows(source, step, lines, length, folded, identity, element, load, operation,             \
+              pack_##operation, part_##operation);                                                 \
   }                                                                                                \
-  static void operation##_columns(const void *source, int64_t step, int64_t lines, int64_t length, \
-                                  void *folded) {                                                  \
-    fold_columns(source, step, lines, length, folded, identity, operation);                        \
+  static void name##_columns(const void *source, int64_t step, int64_t lines, int64_t length,      \
+                             void *folded) {                                                       \
+    fold_whole_columns(source, step, lines, length, folded, identity, element, operation);         \
   }                                                                                                \
-  static void operation##_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,  \
-                                 int64_t lines, int64_t length, void *folded) {                    \
-    fold_stacks(source, apart, stacks, step, lines, length, folded, identity, operation,           \
-                pack_##operation);                                                                 \
+  static void name##_stacks(const void *source, int64_t apart, int64_t stacks, int64_t step,       \
+                            int64_t lines, int64_t length, void *folded) {                         \
+    fold_stacks(source, apart, stacks, step, lines, length, folded, identity, element, load,       \
+                operation, pack_##operation);                                                      \
   }                                                                                                \
-  static void operation##_clear(void *folded, int64_t length) {                                    \
+  static void name##_clear(void *folded, int64_t length) {                                         \
     fill(folded, length, identity);                                                                \
   }
-FOLD(larger, LOWEST)
-FOLD(smaller, HIGHEST)
+FOLD(larger, larger, LOWEST, plain, plain_pack)
+FOLD(smaller, smaller, HIGHEST, plain, plain_pack)
 #ifndef CPU_VARIANT_BYTE
-FOLD(add, 0)
-FOLD(multiply, 1)
+FOLD(add, add, 0, plain, plain_pack)
+FOLD(multiply, multiply, 1, plain, plain_pack)
+#endif
+#ifdef CPU_VARIANT_F64
+FOLD(add_squares, add, 0, square, square_pack)
 #endif
 #undef FOLD
 
@@ -385,9 +429,10 @@ ALWAYS_INLINE void search_rows(const void *source, int64_t step, int64_t lines, 
     const ELEMENT *x = (const ELEMENT *)source + l * step;
     for (int64_t start = 0; start < length; start += searched) {
       const int64_t count = length - start < searched ? length - start : searched;
-      const ELEMENT extremum =
-          largest ? fold_line(x + start, count, LOWEST, larger, pack_larger, part_larger)
-                  : fold_line(x + start, count, HIGHEST, smaller, pack_smaller, part_smaller);
+      const ELEMENT extremum = largest ? fold_line(x, start, count, LOWEST, plain, plain_pack,
+                                                   larger, pack_larger, part_larger)
+                                       : fold_line(x, start, count, HIGHEST, plain, plain_pack,
+                                                   smaller, pack_smaller, part_smaller);
       if (start > 0 && !beats(extremum, result[l], largest)) continue;
       result[l] = extremum;
       positions[l] = first + stride * (start + find(x + start, extremum));
@@ -521,6 +566,9 @@ const cpu_reduce_loops CPU_VARIANT_SYMBOL(cpu_reduce) = {
             [COMPUTE_COMBINE_MAX] = FOLD(larger),
             [COMPUTE_COMBINE_MIN] = FOLD(smaller),
         },
+#ifdef CPU_VARIANT_F64
+    .squares = FOLD(add_squares),
+#endif
 #ifndef CPU_VARIANT_BYTE
     .largest = SEARCH(largest),
     .smallest = SEARCH(smallest),

@@ -57,10 +57,11 @@ typedef struct cpu_search {
                 const int64_t *other_positions, int64_t length);
 } cpu_search;
 
-/* The loops of one element type. BOOL has only the maximum and minimum; its other functions are
- * NULL. */
+/* The loops of one element type. BOOL has only the maximum and minimum; functions that a type does
+ * not have are NULL. */
 typedef struct cpu_reduce_loops {
   cpu_fold fold[COMPUTE_COMBINE_MIN + 1]; /* by compute_combine: SUM … MIN */
+  cpu_fold squares;                       /* F64: sums of the squares of f32 elements */
   cpu_search largest, smallest;           /* ARGMAX, ARGMIN */
 } cpu_reduce_loops;
 
