@@ -84,7 +84,7 @@ DEFAULTS = {"keep_axes": "false", "keep_axis": "false", "axes": "all", "epsilon"
             "interleaved": "false", "align_corners": "false"}
 # Operands that get one dtype before a call, as bits: the rule of the array API standard.
 UNIFIED = {"select": 6, "matmul": 3, "mean_squared_error": 3, "huber": 3, "atan2": 3, "copysign": 3, "hypot": 3,
-           "logaddexp": 3, "searchsorted": 3, "interp": 7}
+           "logaddexp": 3, "searchsorted": 3, "interp": 7, "solve": 3, "solve_triangular": 3, "least_squares": 3}
 ALONE = ("gather", "gather_elements", "scatter_add", "scatter_add_elements", "bincount", "cross_entropy",
          "cross_entropy_smoothed", "matmul_integer", "assign", "max_unpool", "dequantize", "quantized_matmul")
 
@@ -103,4 +103,4 @@ SHARED_TABLES = ("compute_fit_summary", "compute_fit_run_options", "compute_trai
 
 # Operations that the package has under names of the array API standard, or as methods and indices.
 RENAMED = {"sub", "mul", "div", "mod", "neg", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right",
-           "is_nan", "is_finite", "select", "transpose", "broadcast", "slice"}
+           "is_nan", "is_finite", "select", "transpose", "broadcast", "slice", "fft"}

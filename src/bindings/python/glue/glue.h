@@ -208,6 +208,7 @@ int operands_unify(operands *o, unsigned mask);
 PyObject *operands_node(operands *o, compute_node made);
 PyObject *operands_nodes(operands *o, compute_node made, int count, const compute_node *more);
 PyObject *operands_tensor(operands *o, compute_status status, compute_tensor *made);
+PyObject *operands_tensors(operands *o, compute_status status, int count, compute_tensor **made);
 void operands_refuse(const form *f);
 void operands_end(operands *o);
 

@@ -20,6 +20,7 @@ from libcompute._core import (Array, Batch, Context, Dataset, Device, Fitter, Gr
 from libcompute._standard import *
 from libcompute._standard import __array_namespace_info__
 from libcompute._objects import *
+from libcompute import fft, linalg
 from libcompute._fit import fit, fitter, spot_corners
 
 __array_api_version__ = "2023.12"
