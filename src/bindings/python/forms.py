@@ -392,7 +392,7 @@ class Module:
         for parameter in one["parameters"]:
             match = [a for a in arguments if a.name.lstrip("*") == parameter["name"]]
             passed += match[0].passed if match else []
-            if parameter["name"] in self.binding.WITHOUT:
+            if parameter["name"] in self.binding.WITHOUT and parameter["direction"] == "out":
                 passed.append("NULL")
             elif not match and parameter["direction"] == "out":
                 passed.append("&p_" + parameter["name"])

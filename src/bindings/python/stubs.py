@@ -150,6 +150,11 @@ HAND = {
         "@property\ndef outputs(self) -> tuple[tuple[DType, tuple[int, ...]], ...]: ...",
         "def run(self, *inputs: Any, out: Any = ..., items: int | None = ..., "
         "progress: Callable[[tuple[int, int, float]], Any] | None = ...) -> Any: ..."],
+    "Batcher": CONTEXT + [
+        "@property\ndef batch(self) -> Batch: ...",
+        "def submit(self, *item: Any, out: Any = ..., time_limit: float = ...) -> Request: ...",
+        "def run(self, *item: Any, out: Any = ..., time_limit: float = ...) -> Any: ..."],
+    "Request": CONTEXT + ["def wait(self, limit: float = ...) -> Any: ..."],
     "Group": CONTEXT + [
         "def close(self) -> None: ...", "def __enter__(self) -> Group: ...", "def __exit__(self, *error: Any) -> None: ...",
         *(f"@property\ndef {name}(self) -> int: ..." for name in ("rank", "size")),
@@ -193,6 +198,7 @@ def core(module):
               "def Residual(body: Layer, shortcut: Layer) -> Layer: ...",
               "def _sequential(layers: Sequence[Layer], /) -> Layer: ...",
               "def _batch(build: Any, inputs: Any, outputs: int, context: Context | None = ..., **options: Any) -> Batch: ...",
+              "def batcher(batch: Batch, **options: Any) -> Batcher: ...",
               "def _spot_corners(spots: Any, response: Any, size: Any, shape: Any, first: int, corners: Any, capacity: int, "
               "**options: Any) -> int: ..."]
     return "\n".join(lines) + "\n"

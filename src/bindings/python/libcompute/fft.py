@@ -3,10 +3,9 @@
 a complex array has one more axis, the last, with the real and the imaginary part. `axis` and `axes` count without it."""
 import numpy
 
-from libcompute import _core
+from libcompute import _core, _through
 from libcompute._create import arange, asarray
 from libcompute._dtypes import float32
-from libcompute._standard import roll
 
 __all__ = ["fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
            "rfftfreq", "rfftn"]
@@ -123,16 +122,14 @@ def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
     return _core.div(arange(n // 2 + 1, dtype=dtype or float32, device=device), n * d)
 
 
-def _shifted(x, axes, back):
-    axes = tuple(range(x.ndim)) if axes is None else (axes,) if isinstance(axes, int) else tuple(axes)
-    return roll(x, tuple(-(x.shape[axis] // 2) if back else x.shape[axis] // 2 for axis in axes), axis=axes)
+_fftshift, _ifftshift = _through.both("fftshift"), _through.both("ifftshift")
 
 
 def fftshift(x, /, *, axes=None):
-    """Frequency 0 moved to the middle of all axes. For a complex array name the axes, without the one for parts."""
-    return _shifted(x, axes, False)
+    """Frequency 0 moved to the middle of all axes. Here axes count every axis: leave out that of parts."""
+    return _fftshift(x, axes)
 
 
 def ifftshift(x, /, *, axes=None):
     """The inverse of fftshift."""
-    return _shifted(x, axes, True)
+    return _ifftshift(x, axes)

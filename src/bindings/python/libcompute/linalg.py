@@ -88,17 +88,22 @@ def _above(values, rtol):
     return _core.greater(values, _core.mul(values[..., :1], limit))
 
 
+def _tolerance(rtol):
+    """For the library: a negative number stands for its own. No value is above the largest one."""
+    return -1.0 if rtol is None else builtins.min(builtins.max(float(rtol), 0.0), 1.0)
+
+
 def matrix_rank(x, /, *, rtol=None):
     """The number of singular values above `rtol` times the largest one."""
     if rtol is None or isinstance(rtol, (int, float)):
-        return _core.cast(_core.matrix_rank(x, -1.0 if rtol is None else float(rtol)), int64)
+        return _core.cast(_core.matrix_rank(x, _tolerance(rtol)), int64)
     return _core.sum(_core.cast(_above(svdvals(x), rtol), int64), -1)
 
 
 def pinv(x, /, *, rtol=None):
     """The pseudo-inverse. Singular values up to `rtol` times the largest one count as 0."""
     if rtol is None or isinstance(rtol, (int, float)):
-        return _core.pseudo_inverse(x, -1.0 if rtol is None else float(rtol))
+        return _core.pseudo_inverse(x, _tolerance(rtol))
     u, s, vh = svd(x, full_matrices=False)
     scale = _core.select(_above(s, rtol), _core.reciprocal(s), 0.0)
     return matmul(matrix_transpose(vh) * scale[..., None, :], matrix_transpose(u))
