@@ -228,6 +228,22 @@ COMPUTE_API compute_status compute_model_run(compute_model *model,
                                              size_t input_count, compute_model_binding *outputs,
                                              size_t output_count);
 
+typedef struct compute_model_run_options {
+  /** NULL, or a function that answers whether the run continues. It is called between two steps, on
+   * the calling thread, at most 20 times a second. After `false` the run ends with
+   * COMPUTE_ERROR_CANCELLED. It must return (compute.h), and must not call functions of the model.
+   * While a plan is compiled, it is not called. */
+  bool (*go_on)(void *user);
+  void *user;           /**< for `go_on` */
+  uint64_t reserved[6]; /**< must be zero */
+} compute_model_run_options;
+
+/** compute_model_run with options, which may be NULL. Also COMPUTE_ERROR_CANCELLED, and
+ * _INVALID_ARGUMENT for a reserved word that is not zero. */
+COMPUTE_API compute_status compute_model_run_with(
+    compute_model *model, const compute_model_binding *inputs, size_t input_count,
+    compute_model_binding *outputs, size_t output_count, const compute_model_run_options *options);
+
 /** The tables of compute_explain for all cached plans. Free it with compute_text_free. */
 COMPUTE_API compute_status compute_model_explain(compute_model *model, char **text);
 

@@ -8,6 +8,7 @@
 #define MODEL_LOOP_H
 
 #include "model/model.h"
+#include "plan/compile/run/run.h"
 
 /* A plan of `trips` consecutive iterations. Nodes are {0} if the plan does not use them. */
 typedef struct loop_plan {
@@ -74,11 +75,15 @@ static inline compute_status loop_condition_of(model_call *call, const model_loo
   return makers ? makers->condition_of(call, loop, result) : COMPUTE_OK;
 }
 
-/* Runs the loop. `inputs` has a tensor or NULL for each input of the node; `table` has the run's
+/* compute_run, which the caller of a model's run may end. `ask` may be NULL. */
+compute_status model_run_plan(const compute_plan *plan, const compute_binding *bindings,
+                              size_t count, run_ask *ask);
+
+/* Runs the loop. `ask` may be NULL. `inputs` has a tensor or NULL for each input of the node; `table` has the run's
  * tensors by id. Makes a tensor for each output of the node. The caller releases them, also
  * after a failure. */
 compute_status loop_run(const compute_model *model, const char *operation, const model_loop *loop,
-                        compute_tensor *const *inputs, compute_tensor *const *table,
+                        compute_tensor *const *inputs, compute_tensor *const *table, run_ask *ask,
                         size_t output_count, compute_tensor **outputs);
 
 uint64_t loop_bytes(const model_loop *loop); /* approximate memory use; 0 for NULL */

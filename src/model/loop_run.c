@@ -12,6 +12,7 @@ enum { FIRST_ROOM = 16 };
 
 typedef struct loop_runner {
   const compute_model *model;
+  run_ask *ask;
   const char *operation;
   const model_loop *loop;
   compute_tensor *const *table;
@@ -104,6 +105,12 @@ static compute_status make_room(loop_runner *r, int64_t room) {
 
 /* ---- A run of a plan ----------------------------------------------------------------------- */
 
+compute_status model_run_plan(const compute_plan *plan, const compute_binding *bindings,
+                              size_t count, run_ask *ask) {
+  const run_request request = {.ask = ask, .cancelled = ask ? &ask->ended : NULL};
+  return run_with_fallback(plan, bindings, count, &request, NULL);
+}
+
 static compute_status bind_iteration(loop_runner *r, const loop_plan *plan, size_t *count) {
   if (!compute_node_is_valid(plan->iteration)) return COMPUTE_OK;
   compute_status status = COMPUTE_OK;
@@ -195,7 +202,7 @@ static compute_status run_plan(loop_runner *r, const loop_plan *plan) {
   if (!status) status = bind_new_states(r, plan, &count);
   if (!status) status = bind_new_scanned(r, plan, &count);
   if (!status) status = bind_condition(r, plan, &count);
-  if (!status) status = compute_run(plan->plan, r->bindings, count, NULL);
+  if (!status) status = model_run_plan(plan->plan, r->bindings, count, r->ask);
   for (size_t i = 0; i < r->loop->in_count + r->loop->out_count; i++) {
     compute_tensor_release(r->views[i]);
     r->views[i] = NULL;
@@ -303,9 +310,10 @@ static compute_status end(loop_runner *r, size_t output_count, compute_tensor **
 }
 
 compute_status loop_run(const compute_model *model, const char *operation, const model_loop *loop,
-                        compute_tensor *const *inputs, compute_tensor *const *table,
+                        compute_tensor *const *inputs, compute_tensor *const *table, run_ask *ask,
                         size_t output_count, compute_tensor **outputs) {
   loop_runner r = {.model = model,
+                   .ask = ask,
                    .operation = operation,
                    .loop = loop,
                    .table = table,

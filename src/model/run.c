@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/alloc.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
 #include "core/base/random.h"
@@ -24,6 +25,7 @@ typedef struct model_run {
   compute_tensor **made;  /* outputs that the run allocates */
   compute_tensor **table; /* by id */
   size_t table_count, table_capacity;
+  run_ask *ask;   /* or NULL */
   bool all_found; /* no plan was compiled */
 } model_run;
 
@@ -203,7 +205,7 @@ static compute_status run_plan(model_run *run, const model_stage *stage) {
         (compute_binding){stage->inputs.slots[i].node, run->table[stage->inputs.slots[i].id]};
   for (size_t i = 0; !status && i < stage->outputs.count; i++)
     status = bind_slot(run, stage, &stage->outputs.slots[i], &bindings[stage->inputs.count + i]);
-  if (!status) status = compute_run(stage->plan, bindings, count, NULL);
+  if (!status) status = model_run_plan(stage->plan, bindings, count, run->ask);
   if (bindings != few) base_release(bindings);
   return status;
 }
@@ -331,7 +333,8 @@ static compute_status follow_loop(model_run *run, model_stage *stage, model_stag
   compute_status status = inputs && made ? COMPUTE_OK : no_memory(run);
   if (!status) status = loop_inputs(run, stage, inputs);
   if (!status)
-    status = loop_run(run->model, operation, stage->loop, inputs, run->table, out, outputs);
+    status =
+        loop_run(run->model, operation, stage->loop, inputs, run->table, run->ask, out, outputs);
   for (size_t i = 0; !status && i < out; i++)
     made[i] = (host_tensor){.dtype = compute_tensor_dtype(outputs[i]),
                             .shape = compute_tensor_shape(outputs[i])};
@@ -399,17 +402,34 @@ static void close_run(model_run *run, compute_status status) {
   base_release(run->table);
 }
 
-compute_status compute_model_run(compute_model *model, const compute_model_binding *inputs,
-                                 size_t input_count, compute_model_binding *outputs,
-                                 size_t output_count) {
-  FLOAT_ENVIRONMENT_DEFAULT;
-  REFUSE_INHERITED(model, context);
+static compute_status check_call(const compute_model *model, const compute_model_binding *inputs,
+                                 size_t input_count, const compute_model_binding *outputs,
+                                 size_t output_count, const compute_model_run_options *options) {
   compute_status status = error_if_null(model ? model->context : NULL, operation, model);
   if (!status && input_count) status = error_if_null(model->context, operation, inputs);
   if (!status && output_count) status = error_if_null(model->context, operation, outputs);
+  if (!status && options)
+    status = error_if_reserved(model->context, operation, "options", options->reserved);
+  return status;
+}
+
+compute_status compute_model_run_with(compute_model *model, const compute_model_binding *inputs,
+                                      size_t input_count, compute_model_binding *outputs,
+                                      size_t output_count,
+                                      const compute_model_run_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(model, context);
+  compute_status status = check_call(model, inputs, input_count, outputs, output_count, options);
   if (status) return status;
-  model_run run = {
-      .model = model, .outputs = outputs, .output_count = output_count, .all_found = true};
+  const bool asks = options && options->go_on;
+  run_ask ask = {.go_on = asks ? options->go_on : NULL,
+                 .user = asks ? options->user : NULL,
+                 .next = asks ? clock_now() + RUN_ASK_INTERVAL : 0};
+  model_run run = {.model = model,
+                   .outputs = outputs,
+                   .output_count = output_count,
+                   .ask = asks ? &ask : NULL,
+                   .all_found = true};
   status = open_run(&run) ? bind_inputs(&run, inputs, input_count) : no_memory(&run);
   if (!status) status = bind_outputs(&run);
   if (!status) status = run_stages(&run);
@@ -419,6 +439,12 @@ compute_status compute_model_run(compute_model *model, const compute_model_bindi
   pthread_mutex_unlock(&model->lock);
   close_run(&run, status);
   return status;
+}
+
+compute_status compute_model_run(compute_model *model, const compute_model_binding *inputs,
+                                 size_t input_count, compute_model_binding *outputs,
+                                 size_t output_count) {
+  return compute_model_run_with(model, inputs, input_count, outputs, output_count, NULL);
 }
 
 compute_status compute_model_explain(compute_model *model, char **text) {

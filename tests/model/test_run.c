@@ -2,6 +2,7 @@
 /* Running models. Plans are cached by the input sizes. A run waits for values that decide about
  * shapes. Several threads may run one model. Errors name their cause. */
 #include <pthread.h>
+#include <time.h>
 
 #include "compute/compute.h"
 #include "model/message_writer.h"
@@ -448,6 +449,65 @@ static void put_metadata(proto *model, const char *key, const char *value) {
   put_message(model, 14, entry);
 }
 
+/* An operator whose runs take longer than the time between two questions. */
+static compute_status sleep_once(void *user, const compute_call_arguments *arguments, int32_t part,
+                                 int32_t parts) {
+  (void)part, (void)parts;
+  const struct timespec pause = {.tv_nsec = 60000000};
+  nanosleep(&pause, NULL);
+  *(float *)arguments->outputs[0].data = *(const float *)arguments->inputs[0].data + 1;
+  ++*(int *)user;
+  return COMPUTE_OK;
+}
+
+static compute_status record_sleep(void *user, compute_model_call *call) {
+  compute_graph *graph = compute_model_call_graph(call);
+  const compute_node x = compute_model_call_input(call, 0);
+  const compute_call_output output = {compute_node_dtype(graph, x), compute_node_shape(graph, x)};
+  return compute_model_call_output(
+      call, 0, compute_call(graph, sleep_once, user, &x, 1, &output, 1, NULL, NULL));
+}
+
+typedef struct question {
+  int asked, refused; /* it is refused from this question on; 0: never */
+  pthread_t thread;
+} question;
+
+static bool answer(void *user) {
+  question *q = user;
+  assert_true(pthread_equal(q->thread, pthread_self()));
+  return ++q->asked != q->refused;
+}
+
+static void a_caller_can_end_a_run(void **state) {
+  (void)state;
+  int calls = 0;
+  const compute_model_operator own = {"", "Sleep", record_sleep, &calls, {0}};
+  proto graph = graph_message("x", "y");
+  add_node(&graph, "Sleep", "x", "a");
+  add_node(&graph, "Sleep", "a", "b");
+  add_node(&graph, "Sleep", "b", "y");
+  compute_model *model =
+      load(graph, &(compute_model_options){.operators = &own, .operator_count = 1});
+  compute_tensor *x = numbers(1, (float[]){1});
+  compute_model_binding in = {"x", x}, out = {"y", NULL};
+  for (int refused = 0; refused <= 2; refused++) {
+    question q = {.refused = refused, .thread = pthread_self()};
+    const compute_model_run_options options = {.go_on = answer, .user = &q};
+    calls = 0;
+    const compute_status status = compute_model_run_with(model, &in, 1, &out, 1, &options);
+    assert_int_equal(status, refused ? COMPUTE_ERROR_CANCELLED : COMPUTE_OK);
+    assert_int_equal(q.asked, refused ? refused : 2);
+    assert_int_equal(calls, refused ? refused : 3);
+    if (refused) assert_null(out.tensor);
+    if (!refused) assert_values(out.tensor, (float[]){4}, 1);
+    compute_tensor_release(out.tensor);
+    out.tensor = NULL;
+  }
+  compute_tensor_release(x);
+  compute_model_release(model);
+}
+
 static void metadata_can_be_read(void **state) {
   (void)state;
   proto message = model_message(small_graph());
@@ -486,6 +546,7 @@ int main(void) {
       cmocka_unit_test(weights_can_be_trained_and_written),
       cmocka_unit_test(single_numbers_can_be_trained),
       cmocka_unit_test(parts_need_their_inputs),
+      cmocka_unit_test(a_caller_can_end_a_run),
       cmocka_unit_test(metadata_can_be_read),
   };
   const int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);

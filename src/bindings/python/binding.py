@@ -6,7 +6,8 @@ CLASSES = {
     "compute_context": "Context", "compute_device": "Device", "compute_tensor": "Array", "compute_graph": "Graph",
     "compute_plan": "Plan", "compute_model": "Model", "compute_layer": "Layer", "compute_dataset": "Dataset",
     "compute_trainer": "Trainer", "compute_fit": "Fitter", "compute_tensor_file": "TensorFile",
-    "compute_job": "Job", "compute_batch": "Batch", "compute_process_group": "Group", "compute_kernel": "Kernel"}
+    "compute_job": "Job", "compute_batch": "Batch", "compute_process_group": "Group", "compute_kernel": "Kernel",
+    "compute_batcher": "Batcher", "compute_batcher_request": "Request"}
 
 # Methods: {class: {function: name}}. The object is the first parameter.
 METHODS = {
@@ -46,6 +47,8 @@ METHODS = {
               "compute_group_all_gather": "_all_gather", "compute_group_broadcast": "_broadcast",
               "compute_group_send": "_send", "compute_group_receive": "_receive"},
     "Kernel": {},
+    "Batcher": {"compute_batcher_describe": "describe", "compute_batcher_stop": "stop"},
+    "Request": {"compute_batcher_poll": "done", "compute_batcher_cancel": "cancel"},
 }
 # len() calls these without arguments of its own.
 LENGTHS = ("compute_dataset_count", "compute_tensor_file_count")
@@ -84,7 +87,7 @@ DEFAULTS = {"keep_axes": "false", "keep_axis": "false", "axes": "all", "epsilon"
             "interleaved": "false", "align_corners": "false"}
 # Operands that get one dtype before a call, as bits: the rule of the array API standard.
 UNIFIED = {"select": 6, "matmul": 3, "mean_squared_error": 3, "huber": 3, "atan2": 3, "copysign": 3, "hypot": 3,
-           "logaddexp": 3, "searchsorted": 3, "interp": 7}
+           "logaddexp": 3, "searchsorted": 3, "interp": 7, "solve": 3, "solve_triangular": 3, "least_squares": 3}
 ALONE = ("gather", "gather_elements", "scatter_add", "scatter_add_elements", "bincount", "cross_entropy",
          "cross_entropy_smoothed", "matmul_integer", "assign", "max_unpool", "dequantize", "quantized_matmul")
 
@@ -99,8 +102,8 @@ WITHOUT = {"request"}
 SHARED_TABLES = ("compute_fit_summary", "compute_fit_run_options", "compute_training_progress",
                  "compute_training_score", "compute_trainer_run_options", "compute_run_options",
                  "compute_plan_options", "compute_model_export_options", "compute_batch_options", "compute_batch_result",
-                 "compute_spot_options")
+                 "compute_spot_options", "compute_batcher_options")
 
 # Operations that the package has under names of the array API standard, or as methods and indices.
 RENAMED = {"sub", "mul", "div", "mod", "neg", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right",
-           "is_nan", "is_finite", "select", "transpose", "broadcast", "slice"}
+           "is_nan", "is_finite", "select", "transpose", "broadcast", "slice", "fft"}

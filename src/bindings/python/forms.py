@@ -280,26 +280,35 @@ class Module:
         lines.append("  if (" + " ||\n      ".join(tests) + ")\n    goto end;")
         call = f"{name}({', '.join(['o.graph'] + passed)})"
         if outputs:
-            lines.append("  if (!o.graph) { operands_refuse(&f); goto end; }")
-            lines.append(f"  const compute_node made = {call};")
+            number = 2 if outputs == ["last"] else len(outputs)
             values = ", ".join(f"p_last.{part}" for part in ("h", "c")) if outputs == ["last"] else \
                 ", ".join("p_" + output for output in outputs)
-            number = 2 if outputs == ["last"] else len(outputs)
-            lines.append(f"  result = operands_nodes(&o, made, {number}, (compute_node[]){{{values}}});")
+            node = (f"{{\n    const compute_node made = {call};\n"
+                    f"    result = operands_nodes(&o, made, {number}, (compute_node[]){{{values}}});\n  }}")
         else:
+            number, node = 0, f"result = operands_node(&o, {call});"
+        if self.is_eager(python, name):
             eager = f"compute_tensor_{python}"
-            if eager in self.about["functions"]:
-                by_name = dict(zip((p["name"] for p in self.about["functions"][name]["parameters"][1:]), passed))
-                tensors = [by_name[p["name"]].replace("o.node[", "o.tensor[").replace("o.list[", "o.tensors[")
-                           for p in self.about["functions"][eager]["parameters"][:-1]]
-                lines.append(f"  if (o.graph) result = operands_node(&o, {call});\n  else {{\n"
-                             f"    compute_tensor *made = NULL;\n    compute_status status;\n"
-                             f"    PyThreadState *const unlocked = PyEval_SaveThread();\n    status = {eager}({', '.join(tensors + ['&made'])});\n"
-                             f"    PyEval_RestoreThread(unlocked);\n    result = operands_tensor(&o, status, made);\n  }}")
-            else:
-                lines.append(f"  if (!o.graph) operands_refuse(&f);\n  else result = operands_node(&o, {call});")
+            by_name = dict(zip((p["name"] for p in self.about["functions"][name]["parameters"][1:]), passed))
+            tensors = [by_name[p["name"]].replace("o.node[", "o.tensor[").replace("o.list[", "o.tensors[")
+                       for p in self.about["functions"][eager]["parameters"] if p["direction"] != "out"]
+            tensors += [f"&made[{i}]" for i in range(number + 1)]
+            results = f"operands_tensors(&o, status, {number + 1}, made)" if number else "operands_tensor(&o, status, made[0])"
+            lines.append(f"  if (o.graph) {node}\n  else {{\n"
+                         f"    compute_tensor *made[{number + 1}] = {{NULL}};\n    compute_status status;\n"
+                         f"    PyThreadState *const unlocked = PyEval_SaveThread();\n    status = {eager}({', '.join(tensors)});\n"
+                         f"    PyEval_RestoreThread(unlocked);\n    result = {results};\n  }}")
+        else:
+            lines.append(f"  if (!o.graph) operands_refuse(&f);\n  else {node}")
         lines.append("end:\n  operands_end(&o);\n  Py_XDECREF(given);\n  scratch_end(&s);\n  return result;\n}\n")
         return "\n".join(lines)
+
+    def is_eager(self, python, name):
+        """Whether a function on tensors has the same results as the builder."""
+        def results(function):
+            return sum(p["direction"] == "out" for p in self.about["functions"][function]["parameters"])
+        eager = f"compute_tensor_{python}"
+        return eager in self.about["functions"] and results(eager) == 1 + results(name)
 
     def mask(self, python, arguments):
         """The operands that get one dtype, as bits."""
@@ -383,7 +392,7 @@ class Module:
         for parameter in one["parameters"]:
             match = [a for a in arguments if a.name.lstrip("*") == parameter["name"]]
             passed += match[0].passed if match else []
-            if parameter["name"] in self.binding.WITHOUT:
+            if parameter["name"] in self.binding.WITHOUT and parameter["direction"] == "out":
                 passed.append("NULL")
             elif not match and parameter["direction"] == "out":
                 passed.append("&p_" + parameter["name"])

@@ -60,12 +60,8 @@ def names(module):
             lines.append(f"{module.struct_class(name)}.__doc__ = {literal(text)}")
     operations = [(python, name, arguments) for python, owner, name, arguments, result, _ in module.functions
                   if result[0] == "node" and python not in module.binding.RENAMED]
-    def is_eager(python, name):
-        """The forms call eager functions of one result."""
-        return f"compute_tensor_{python}" in module.about["functions"] and not any(
-            p["direction"] == "out" for p in module.about["functions"][name]["parameters"])
     for_nodes = [python for python, name, arguments in operations
-                 if not is_eager(python, name) and python not in ("assign", "group")
+                 if not module.is_eager(python, name) and python not in ("assign", "group")
                  and not any(a.operand == "list" for a in arguments)]
     lines.append(f"OPERATIONS = {tuple(python for python, *_ in operations)!r}")
     lines.append(f"FOR_NODES = frozenset({sorted(for_nodes)!r})")
@@ -154,6 +150,11 @@ HAND = {
         "@property\ndef outputs(self) -> tuple[tuple[DType, tuple[int, ...]], ...]: ...",
         "def run(self, *inputs: Any, out: Any = ..., items: int | None = ..., "
         "progress: Callable[[tuple[int, int, float]], Any] | None = ...) -> Any: ..."],
+    "Batcher": CONTEXT + [
+        "@property\ndef batch(self) -> Batch: ...",
+        "def submit(self, *item: Any, out: Any = ..., time_limit: float = ...) -> Request: ...",
+        "def run(self, *item: Any, out: Any = ..., time_limit: float = ...) -> Any: ..."],
+    "Request": CONTEXT + ["def wait(self, limit: float = ...) -> Any: ..."],
     "Group": CONTEXT + [
         "def close(self) -> None: ...", "def __enter__(self) -> Group: ...", "def __exit__(self, *error: Any) -> None: ...",
         *(f"@property\ndef {name}(self) -> int: ..." for name in ("rank", "size")),
@@ -197,6 +198,7 @@ def core(module):
               "def Residual(body: Layer, shortcut: Layer) -> Layer: ...",
               "def _sequential(layers: Sequence[Layer], /) -> Layer: ...",
               "def _batch(build: Any, inputs: Any, outputs: int, context: Context | None = ..., **options: Any) -> Batch: ...",
+              "def batcher(batch: Batch, **options: Any) -> Batcher: ...",
               "def _spot_corners(spots: Any, response: Any, size: Any, shape: Any, first: int, corners: Any, capacity: int, "
               "**options: Any) -> int: ..."]
     return "\n".join(lines) + "\n"
@@ -226,6 +228,7 @@ def package(module):
         "float32 as float32, float64 as float64, int8 as int8, int16 as int16, int32 as int32, int64 as int64, "
         "uint8 as uint8, uint16 as uint16, uint32 as uint32, uint64 as uint64)",
         "from libcompute._create import *", "from libcompute._standard import *", "from libcompute._objects import *",
+        "from libcompute import fft as fft, linalg as linalg",
         "from libcompute._fit import fit as fit, fitter as fitter, spot_corners as spot_corners\n",
         "e: float", "inf: float", "nan: float", "pi: float", "newaxis: None", "__version__: str", "__array_api_version__: str",
         "def open(*, device: str | None = ..., threads: int = ..., backends: str | None = ..., backend_path: str | None = ...) "

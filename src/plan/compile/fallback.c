@@ -155,6 +155,7 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
   bring_back(device);
   if (why_not) return final_failure(plan, &cause, "it could not be repeated on the CPU: ", why_not);
   run_control control = {.cancelled = request->cancelled,
+                         .ask = request->ask,
                          .deadline = run_deadline(request->time_limit),
                          .progress = request->progress};
   compute_status status = run_on_cpu(plan->cpu_plan, bindings, count, &control, attempt);
@@ -187,6 +188,7 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
                                  compute_run_report *report) {
   int64_t start = report ? clock_now() : 0;
   run_control control = {.cancelled = request->cancelled,
+                         .ask = request->ask,
                          .deadline = run_deadline(request->time_limit),
                          .progress = request->progress};
   run_attempt attempt;

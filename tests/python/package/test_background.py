@@ -190,3 +190,89 @@ def test_spots_are_found_where_they_are(random):
     assert [tuple(corner) for corner in corners] == [(f + 5, r - 3, c - 3) for f, r, c in places]
     one = lc.spot_corners(spots, 7, 7, response=response, sigma=1.3, threshold=8, limit=1)
     assert len(one) == 3
+
+
+# ---- Batchers ----------------------------------------------------------------------------------------------------
+
+
+def test_a_batcher_serves_many_threads(random, work):
+    weights, batch = work
+    x = random.random((40, 5, 4), dtype=np.float32)
+    batcher = lc.batcher(batch, most=8, wait_microseconds=500)
+    results = [None] * len(x)
+
+    def serve(first):
+        for i in range(first, len(x), 4):
+            results[i] = batcher.run(x[i])
+    threads = [threading.Thread(target=serve, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(np.stack(results), batch.run(x))
+    np.testing.assert_allclose(np.stack(results), x @ weights, rtol=1e-5)
+    info = batcher.describe()
+    assert (info.submitted, info.succeeded, info.items) == (40, 40, 40) and info.runs <= 40
+    assert sum(info.sizes) == info.runs
+
+
+def test_requests_of_a_batcher(random, work):
+    _, batch = work
+    x = random.random((5, 4), dtype=np.float32)
+    batcher = lc.batcher(batch, most=4, wait_microseconds=30_000_000)
+    assert batcher.batch is batch
+    out = np.zeros((5, 3), np.float32)
+    request = batcher.submit(x, out=out)  # waits for others
+    with pytest.raises(TimeoutError):
+        request.wait(0.01)
+    assert not request.done()
+    request.cancel()
+    with pytest.raises(lc.CancelledError):
+        request.wait()
+    del request
+    batcher.submit(x, out=out)  # the last reference: nothing is written
+    assert not out.any()
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        batcher.run(x)
+    requests = [batcher.submit(x, out=out)] + [batcher.submit(lc.asarray(x)) for _ in range(3)]
+    assert requests[0].wait() is out
+    for request in requests[1:]:
+        np.testing.assert_array_equal(request.wait(), out)
+    for wrong in ((x[:4],), (x, x), ()):
+        with pytest.raises(ValueError):
+            batcher.submit(*wrong)
+    batcher.stop(True)
+    with pytest.raises(lc.InvalidStateError):
+        batcher.run(x)
+
+
+# ---- Models ------------------------------------------------------------------------------------------------------
+
+
+def test_a_signal_ends_the_run_of_a_model(random, tmp_path):
+    taken, size = 0, 150
+    while taken < 0.3:  # long enough for some questions
+        size *= 2
+        graph = lc.Graph()
+        y = x = graph.input((size, size), name="x")
+        for _ in range(200):
+            y = lc.tanh(y @ y)
+        graph.save_onnx(tmp_path / "long.onnx", {"y": y}, {"x": x})
+        model = lc.load_model(tmp_path / "long.onnx")
+        values = {"x": random.random((size, size), dtype=np.float32)}
+        model.run(values)  # compiles
+        begin = time.perf_counter()
+        model.run(values)
+        taken = time.perf_counter() - begin
+    for share in (4, 8, 16, 32):  # a run may be faster than the last one
+        complete = model.describe().plan_hits
+        threading.Timer(taken / share, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            model.run(values)
+            time.sleep(10)
+        if model.describe().plan_hits == complete:
+            break
+    else:
+        pytest.fail("every run was completed before the signal was seen")
+    model.run(values)  # the model stays usable

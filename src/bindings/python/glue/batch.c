@@ -164,6 +164,11 @@ static work *work_of(PyObject *self) {
   return PyCapsule_GetPointer(((object *)self)->extra, NULL);
 }
 
+watch *batch_watch(PyObject *batch) {
+  work *w = work_of(batch);
+  return w ? &w->watch : NULL;
+}
+
 static PyObject *batch_outputs(PyObject *self, void *unused) {
   (void)unused;
   const work *w = work_of(self);

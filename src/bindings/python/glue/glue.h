@@ -28,6 +28,8 @@ enum kind {
   KIND_BATCH,
   KIND_PROCESS_GROUP,
   KIND_KERNEL,
+  KIND_BATCHER,
+  KIND_BATCHER_REQUEST,
   KIND_NODE,
   KIND_COUNT
 };
@@ -40,11 +42,12 @@ typedef struct object {
   void *handle;      /* NULL: released */
   PyObject *context; /* NULL for a context, and for layers without weights */
   PyObject *keep;    /* NULL, an object or a list */
-  PyObject
-      *extra;    /* of a plan: a tuple of its outputs; of a job: its result; of a batch: its work */
-  int32_t users; /* of a group: the objects that need it open */
-  bool owned;    /* the handle is released with this object */
-  bool busy;     /* a thread works with it, and no other may */
+  /* Of a plan: a tuple of its outputs. Of a job or a request: its result. Of a batch: its work. Of
+   * a batcher: its batch. */
+  PyObject *extra;
+  int32_t users;  /* of a group: the objects that need it open */
+  bool owned;     /* the handle is released with this object */
+  bool busy;      /* a thread works with it, and no other may */
   bool exclusive; /* of a plan: runs must not overlap */
   bool single;    /* of a plan: compiled for one output, not a list */
   bool lengthy;   /* of a plan: a run may take more than a moment */
@@ -208,6 +211,7 @@ int operands_unify(operands *o, unsigned mask);
 PyObject *operands_node(operands *o, compute_node made);
 PyObject *operands_nodes(operands *o, compute_node made, int count, const compute_node *more);
 PyObject *operands_tensor(operands *o, compute_status status, compute_tensor *made);
+PyObject *operands_tensors(operands *o, compute_status status, int count, compute_tensor **made);
 void operands_refuse(const form *f);
 void operands_end(operands *o);
 
@@ -221,7 +225,7 @@ typedef PyObject *(*operation)(PyObject *, PyObject *const *, Py_ssize_t, PyObje
 extern PyMethodDef functions[], methods_Context[], methods_Device[], methods_Array[],
     methods_Plan[], methods_Model[], methods_Layer[], methods_Dataset[], methods_Trainer[],
     methods_Fitter[], methods_TensorFile[], methods_Job[], methods_Batch[], methods_Group[],
-    methods_Kernel[];
+    methods_Kernel[], methods_Batcher[], methods_Request[];
 Py_ssize_t length_dataset(PyObject *self);
 Py_ssize_t length_tensor_file(PyObject *self);
 extern const operation operation_add, operation_sub, operation_mul, operation_div, operation_pow,
@@ -233,7 +237,8 @@ extern const operation operation_add, operation_sub, operation_mul, operation_di
 extern const struct_form compute_fit_run_options_form, compute_fit_summary_form,
     compute_training_progress_form, compute_training_score_form, compute_trainer_run_options_form,
     compute_plan_options_form, compute_run_options_form, compute_model_export_options_form,
-    compute_batch_options_form, compute_batch_result_form, compute_spot_options_form;
+    compute_batch_options_form, compute_batch_result_form, compute_spot_options_form,
+    compute_batcher_options_form;
 
 /* ---- Runs ---------------------------------------------------------------------------------- */
 
@@ -253,6 +258,7 @@ typedef struct watch {
 void watch_catch(watch *w);      /* keeps the exception, unless there is one already */
 PyObject *watch_raise(watch *w); /* raises it; NULL */
 void watch_clear(watch *w);
+watch *batch_watch(PyObject *batch); /* of the function that records its work; or NULL */
 bool batch_progress(void *user, const compute_batch_progress *now);
 
 /* ---- Types and functions of this folder ---------------------------------------------------- */
@@ -264,11 +270,11 @@ void node_dealloc(PyObject *self);
 PyObject *registers(PyObject *self, PyObject *objects);
 extern PyType_Slot array_slots[], node_slots[];
 extern PyMethodDef run_functions[], layer_functions[], array_functions[], batch_functions[],
-    own_functions[];
+    own_functions[], batcher_functions[];
 extern PyMethodDef graph_methods[], plan_methods[], model_methods[], trainer_methods[],
     fit_methods[], layer_methods[], job_methods[], batch_methods[], kernel_methods[],
-    group_methods[], file_functions[];
-extern PyGetSetDef plan_members[], batch_members[];
+    group_methods[], file_functions[], batcher_methods[], request_methods[];
+extern PyGetSetDef plan_members[], batch_members[], batcher_members[];
 PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 
 #endif

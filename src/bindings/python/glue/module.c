@@ -44,6 +44,7 @@ PyMODINIT_FUNC PyInit__core(void) {
       PyModule_AddFunctions(module, run_functions) ||
       PyModule_AddFunctions(module, layer_functions) ||
       PyModule_AddFunctions(module, batch_functions) ||
+      PyModule_AddFunctions(module, batcher_functions) ||
       PyModule_AddFunctions(module, own_functions) ||
       PyModule_AddFunctions(module, file_functions)) {
     Py_DECREF(module);

@@ -36,6 +36,12 @@ static void release(enum kind kind, void *handle) {
   case KIND_BATCH: compute_batch_release(handle); return;
   case KIND_PROCESS_GROUP: compute_group_close(handle); return;
   case KIND_KERNEL: compute_kernel_release(handle); return;
+  case KIND_BATCHER: compute_batcher_release(handle); return;
+  case KIND_BATCHER_REQUEST: /* its arrays must stay until it has ended */
+    (void)compute_batcher_cancel(handle);
+    (void)compute_batcher_wait(handle, 0);
+    compute_batcher_request_release(handle);
+    return;
   case KIND_DEVICE:
   case KIND_NODE:
   case KIND_COUNT: return;

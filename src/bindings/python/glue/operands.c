@@ -238,6 +238,20 @@ PyObject *operands_tensor(operands *o, compute_status status, compute_tensor *ma
   return status ? fail(status) : array_object(made, o->context);
 }
 
+/* A tuple of the results. Takes over the tensors. */
+PyObject *operands_tensors(operands *o, compute_status status, int count, compute_tensor **made) {
+  if (status) return fail(status);
+  PyObject *tuple = PyTuple_New(count);
+  for (int i = 0; i < count; i++) {
+    PyObject *one = operands_tensor(o, COMPUTE_OK, made[i]);
+    if (!tuple)
+      Py_XDECREF(one);
+    else if (!one || PyTuple_SetItem(tuple, i, one))
+      Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
 void operands_refuse(const form *f) {
   PyErr_Format(PyExc_TypeError, "%s is an operation of graphs: its operands are Nodes", f->name);
 }

@@ -163,6 +163,16 @@ static PyObject *model_results(PyObject *outputs, const compute_model_binding *b
   return result;
 }
 
+/* Asked by the thread that runs the model, now and then. */
+static bool signals_go_on(void *user) {
+  watch *w = user;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool go_on = PyErr_CheckSignals() == 0;
+  watch_catch(w);
+  PyGILState_Release(state);
+  return go_on;
+}
+
 static PyObject *model_run(PyObject *self, PyObject *const *args, Py_ssize_t count,
                            PyObject *names) {
   static const char *const keys[] = {"inputs", "outputs"};
@@ -172,6 +182,7 @@ static PyObject *model_run(PyObject *self, PyObject *const *args, Py_ssize_t cou
   compute_model *model = NULL;
   compute_model_binding *inputs = NULL, *outputs = NULL;
   size_t input_count = 0, output_count = 0;
+  watch w = {0};
   if (form_take(&f, args, count, names, v, NULL)) return NULL;
   if (!PyDict_Check(v[0]) || !PyDict_Check(v[1]))
     return PyErr_Format(PyExc_TypeError, "inputs and outputs are dictionaries of arrays by name");
@@ -181,9 +192,14 @@ static PyObject *model_run(PyObject *self, PyObject *const *args, Py_ssize_t cou
     goto end;
   compute_status status;
   PyThreadState *const unlocked = PyEval_SaveThread();
-  status = compute_model_run(model, inputs, input_count, outputs, output_count);
+  status = compute_model_run_with(model, inputs, input_count, outputs, output_count,
+                                  &(compute_model_run_options){.go_on = signals_go_on, .user = &w});
   PyEval_RestoreThread(unlocked);
   result = status ? fail(status) : model_results(v[1], outputs, context_of(self));
+  if (w.failed) {
+    Py_CLEAR(result);
+    result = watch_raise(&w);
+  }
 end:
   scratch_end(&s);
   return result;

@@ -99,6 +99,7 @@ static PyType_Slot graph_slots[] = {
     {Py_tp_getset, common_members}, {Py_tp_new, graph_new}, {0, NULL}};
 static PyType_Slot plan_slots[] = {{Py_tp_getset, plan_members}, {0, NULL}};
 static PyType_Slot batch_slots[] = {{Py_tp_getset, batch_members}, {0, NULL}};
+static PyType_Slot batcher_slots[] = {{Py_tp_getset, batcher_members}, {0, NULL}};
 
 /* ---- Making the types ---------------------------------------------------------------------- */
 
@@ -143,6 +144,11 @@ static const type_row rows[KIND_COUNT] = {
                             group_methods, NULL, common_slots},
     [KIND_KERNEL] = {"libcompute.Kernel", "A kernel compiled from the caller's source.",
                      methods_Kernel, kernel_methods, NULL, common_slots},
+    [KIND_BATCHER] = {"libcompute.Batcher", "Single items of many threads, computed in batches.",
+                      methods_Batcher, batcher_methods, NULL, batcher_slots},
+    [KIND_BATCHER_REQUEST] = {"libcompute.Request",
+                              "An item of a batcher. The last reference to it cancels it.",
+                              methods_Request, request_methods, NULL, common_slots},
     [KIND_NODE] = {"libcompute.Node", "A value of a graph.", NULL, NULL, NULL, node_slots},
 };
 

@@ -15,11 +15,12 @@ from libcompute._dtypes import (DType, bfloat16, bool_ as bool, float16, float32
                                 uint8, uint16, uint32, uint64)
 from libcompute._create import *
 from libcompute import _index, _standard, _through
-from libcompute._core import (Array, Batch, Context, Dataset, Device, Fitter, Graph, Group, Job, Kernel, Layer, Model,
-                              Node, Plan, TensorFile, Trainer)
+from libcompute._core import (Array, Batch, Batcher, Context, Dataset, Device, Fitter, Graph, Group, Job, Kernel, Layer,
+                              Model, Node, Plan, Request, TensorFile, Trainer)
 from libcompute._standard import *
 from libcompute._standard import __array_namespace_info__
 from libcompute._objects import *
+from libcompute import fft, linalg
 from libcompute._fit import fit, fitter, spot_corners
 
 __array_api_version__ = "2023.12"

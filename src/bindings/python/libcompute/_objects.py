@@ -14,13 +14,14 @@ from libcompute._names import KERNEL_PORTABLE
 
 __all__ = ["Activation", "AveragePool", "BatchNorm", "Conv2d", "ConvTranspose2d", "Dense", "Dropout", "Embedding",
            "Flatten", "GlobalAveragePool", "Identity", "LayerNorm", "MaxPool", "Residual", "Sequential", "csv_dataset",
-           "batch", "dataset", "file_dataset", "kernel", "load", "load_csv", "load_model", "load_npy", "open_group", "save",
+           "batch", "batcher", "dataset", "file_dataset", "kernel", "load", "load_csv", "load_model", "load_npy", "open_group", "save",
            "trainer"]
 
 Activation, AveragePool, BatchNorm, Conv2d = _core.Activation, _core.AveragePool, _core.BatchNorm, _core.Conv2d
 ConvTranspose2d, Dense, Dropout, Embedding = _core.ConvTranspose2d, _core.Dense, _core.Dropout, _core.Embedding
 Flatten, GlobalAveragePool, Identity = _core.Flatten, _core.GlobalAveragePool, _core.Identity
 LayerNorm, MaxPool, Residual = _core.LayerNorm, _core.MaxPool, _core.Residual
+batcher = _core.batcher
 load_csv, load_model, load_npy, trainer = _core.load_csv, _core.load_model, _core.load_npy, _core.trainer
 csv_dataset, file_dataset = _core.dataset_from_csv, _core.dataset_from_files
 HOST = 1  # DLPack's number
@@ -257,6 +258,39 @@ def _batch_run(self, *inputs, out=None, items=None, progress=None):
         raise ValueError("an output has no room for all items")
     self._run(items, [one for one, _ in sources], [one for one, _ in sinks], progress)
     return out[0] if len(out) == 1 else tuple(out)
+
+
+def _item(given, ports, writable):
+    """Arrays for one item, as the library takes them."""
+    if len(given) != len(ports):
+        raise ValueError(f"{len(given)} arrays for {len(ports)}")
+    made = []
+    for one, (kind, shape) in zip(given, ports):
+        form = numpy_dtype(kind)
+        values = one if writable else numpy.ascontiguousarray(one.numpy() if isinstance(one, _core.Array) else one, dtype=form)
+        if values.shape != tuple(shape) or values.dtype != form:
+            raise ValueError(f"an array {values.dtype.name} {values.shape}; an item is {form.name} {tuple(shape)}")
+        made.append(values)
+    return tuple(made)
+
+
+@_method(_core.Batcher, "submit")
+def _batcher_submit(self, *item, out=None, time_limit=0.0):
+    """Submits one item, an array for each input, and returns a Request at once. Its wait returns NumPy's arrays, one for
+    a single output. `out` has NumPy's arrays to write to. The arrays must not be changed meanwhile.
+
+    After `time_limit` seconds (0: none) the request ends with TimeoutError. A full queue is waited for, or raises."""
+    batch = self.batch
+    ports = batch.outputs
+    outputs = tuple(numpy.empty(tuple(shape), numpy_dtype(kind)) for kind, shape in ports) if out is None else \
+        _item(out if isinstance(out, (list, tuple)) else [out], ports, True)
+    return self._submit(_item(item, batch._inputs, False), outputs, time_limit)
+
+
+@_method(_core.Batcher, "run")
+def _batcher_run(self, *item, out=None, time_limit=0.0):
+    """Submits one item as submit does, and waits for its results. Ctrl-C cancels it."""
+    return self.submit(*item, out=out, time_limit=time_limit).wait()
 
 
 # ---- Kernels and groups ------------------------------------------------------------------------------------------

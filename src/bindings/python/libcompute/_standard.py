@@ -689,6 +689,8 @@ def take_along_axis(x, indices, /, *, axis=-1):
 
 def vecdot(x1, x2, /, *, axis=-1):
     """The products of vectors along an axis, summed."""
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vectors of {x1.shape[axis]} and {x2.shape[axis]} elements")
     return _core.sum(_core.mul(x1, x2), axis)
 
 
@@ -704,7 +706,6 @@ def tensordot(x1, x2, /, *, axes=2):
     rows = _core.reshape(_core.transpose(x1, kept1 + first) if x1.ndim else x1, (math.prod(shape1), inner))
     columns = _core.reshape(_core.transpose(x2, second + kept2) if x2.ndim else x2, (inner, math.prod(shape2)))
     return _core.reshape(_core.matmul(rows, columns), shape1 + shape2)
-
 
 
 _core.register({"divide": divide, "floor_divide": floor_divide, "pow": pow, "remainder": remainder, "less": less,

@@ -53,9 +53,20 @@ typedef struct plan_recording {
   unsigned char *skipped; /* by step: a copy onto itself, which the recording omits */
 } plan_recording;
 
+/* A caller that is asked whether its run continues. Its runs share `ended` as run_control.cancelled. */
+typedef struct run_ask {
+  bool (*go_on)(void *user);
+  void *user;
+  int64_t next;      /* it is not asked before this time, in nanoseconds */
+  atomic_bool ended; /* the answer was no */
+} run_ask;
+
+enum { RUN_ASK_INTERVAL = 50000000 }; /* nanoseconds */
+
 /* The conditions that may end a run before its last step, and its visible progress. */
 typedef struct run_control {
   const atomic_bool *cancelled; /* or NULL; checked between steps */
+  run_ask *ask;                 /* or NULL; asked between steps, on the calling thread only */
   int64_t deadline;             /* CLOCK_MONOTONIC, in nanoseconds; 0: none */
   atomic_uint *progress;        /* or NULL; receives the number of submitted steps */
   bool timed;                   /* waits for every step and keeps its time in the plan */
@@ -141,6 +152,7 @@ typedef struct run_request {
   compute_fallback fallback;
   double time_limit;            /* seconds; 0: none */
   const atomic_bool *cancelled; /* as in run_control */
+  run_ask *ask;                 /* likewise */
   atomic_uint *progress;
 } run_request;
 

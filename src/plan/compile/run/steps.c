@@ -269,6 +269,14 @@ static void note_progress(plan_run *run, const run_control *control, uint32_t st
     atomic_store_explicit(control->progress, steps, memory_order_relaxed);
 }
 
+/* Called between two steps, on the run's own thread. */
+static void ask_caller(const run_control *control) {
+  run_ask *ask = control ? control->ask : NULL;
+  if (!ask || clock_now() < ask->next) return;
+  if (!ask->go_on(ask->user)) atomic_store_explicit(&ask->ended, true, memory_order_relaxed);
+  ask->next = clock_now() + RUN_ASK_INTERVAL;
+}
+
 /* Called between two steps, up to the first that writes parameters or inputs. From there on, either
  * all steps run or none. */
 static compute_status check_control(const compute_plan *plan, const plan_run *run,
@@ -328,6 +336,7 @@ static compute_status run_on_thread(const run_segment *all, plan_step *s,
                                     const run_thread *thread) {
   const plan_run *run = all->run;
   if (is_idle(s, run->memory, run->offset)) return COMPUTE_OK;
+  if (thread->number == 0) ask_caller(all->control);
   const compute_status status = check_control(all->plan, run, all->control);
   if (status != COMPUTE_OK) return status;
   thread_arguments(all->plan, s, run, thread->number, thread->arguments);
@@ -410,8 +419,10 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
       note_progress(run, control, i + 1);
     if (status == COMPUTE_OK) run->done = i + 1;
     run->refused = status != COMPUTE_OK && s->call;
-    if (status == COMPUTE_OK && i + 1 < plan->step_count)
+    if (status == COMPUTE_OK && i + 1 < plan->step_count) {
+      ask_caller(control);
       status = check_control(plan, run, control);
+    }
   }
   return status;
 }
@@ -437,6 +448,7 @@ static void record_whole(const compute_plan *plan, compute_queue *queue, profile
 
 compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue *queue,
                          const run_control *control) {
+  ask_caller(control);
   compute_status status = check_control(plan, run, control);
   if (status != COMPUTE_OK) return status;
   run->deadline = control ? control->deadline : 0;
