@@ -297,7 +297,7 @@ static bool evaluate_structural(const evaluation *e, const graph_node *node, eva
   case OP_constant: evaluate_constant(node, y); return true;
   case OP_index: evaluate_index(node, y); return true;
   case OP_random_uniform: evaluate_random_uniform(node, x[0], y); return true;
-  case OP_random_draw: evaluate_random_draw(node, x, y); return true;
+  case OP_random_draw: evaluate_random_draw(node, (const evaluate_value *const *)x, y); return true;
   case OP_cast: evaluate_cast(x[0], y); return true;
   case OP_transpose:
   case OP_reshape:
