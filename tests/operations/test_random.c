@@ -208,11 +208,18 @@ static const law laws[] = {
     {BINOMIAL, 1e6, 0.75},
 };
 
+/* Tensors, because devices would compile a kernel for each constant. */
+static compute_node number(compute_graph *g, double value) {
+  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F64, COMPUTE_SCALAR, &value);
+  const compute_node node = compute_parameter(g, tensor);
+  compute_tensor_release(tensor);
+  return node;
+}
+
 static compute_node build_law(compute_graph *g, const law *w, int64_t count, compute_node seed,
                               uint32_t stream) {
   const compute_shape shape = COMPUTE_SHAPE(count);
-  const compute_node a = compute_scalar(g, COMPUTE_F64, w->a);
-  const compute_node b = compute_scalar(g, COMPUTE_F64, w->b);
+  const compute_node a = number(g, w->a), b = number(g, w->b);
   switch (w->kind) {
   case NORMAL: return compute_random_normal(g, COMPUTE_F64, shape, seed, stream);
   case TRUNCATED: return compute_random_truncated_normal(g, a, b, COMPUTE_F64, shape, seed, stream);
