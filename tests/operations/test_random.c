@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/harness/operation.h"
 #include "support/harness/test.h"
 
 enum { ROWS = 60, COLUMNS = 50, BATCH = 1000000, FEW = 20000, BINS = 1000 };
@@ -131,6 +132,25 @@ static void every_device_draws_the_same_bits(void **state) {
     compute_graph_release(g);
   }
   assert_int_equal(wrong, 0);
+}
+
+static compute_node build_gamma(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  return compute_random_gamma(g, x[0], COMPUTE_F64, COMPUTE_SHAPE(7, 143), x[1], 3);
+}
+
+static void numbers_are_those_of_the_reference(void **state) {
+  (void)state;
+  const operation_case sample = {
+      .name = "random_draw",
+      .build = build_gamma,
+      .operand = {{COMPUTE_F64, SHAPE(7, 1), FILL_RANGE, 0, 8, LAYOUT_DENSE},
+                  {COMPUTE_I64, SCALAR, FILL_RANGE, -1e15, 1e15, LAYOUT_DENSE}},
+      .operand_count = 2,
+      .operation = "random_draw",
+      .dtype = COMPUTE_F64};
+  operation_check(test_context, &sample);
+  operation_finish();
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
@@ -671,6 +691,7 @@ static void wrong_arguments_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_device_draws_the_same_bits),
+      cmocka_unit_test(numbers_are_those_of_the_reference),
       cmocka_unit_test(numbers_have_their_distribution),
       cmocka_unit_test(moments_of_every_element_are_right),
       cmocka_unit_test(classes_have_their_probabilities),
