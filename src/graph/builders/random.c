@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "core/base/float_environment.h"
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
@@ -149,6 +150,7 @@ compute_node compute_random_binomial(compute_graph *graph, compute_node trials,
 compute_node compute_random_integers(compute_graph *graph, int64_t low, int64_t high,
                                      compute_dtype dtype, compute_shape shape, compute_node seed,
                                      uint32_t stream) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const drawing *d = DRAWING("random_integers");
   BUILD_ALL_OR_NOTHING(graph);
   build_element ends[2];
