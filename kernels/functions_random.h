@@ -2,13 +2,13 @@
 /* Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2,
  * 3", SC 2011. COMPUTE_I_RANDOM defines how key and counter are made. */
 
-//@ random_pair
-typedef struct random_pair {
-  u32 word0, word1;
-} random_pair;
+//@ random_four
+typedef struct random_four {
+  u32 word0, word1, word2, word3;
+} random_four;
 
 //@ random_words
-DEVICE random_pair random_words(i64 key, i64 counter, u32 stream) {
+DEVICE random_four random_words(i64 key, i64 counter, u32 stream) {
   u32 key0 = (u32)(u64)key, key1 = (u32)((u64)key >> 32);
   u32 x0 = (u32)(u64)counter, x1 = (u32)((u64)counter >> 32), x2 = stream, x3 = 0;
   UNROLL
@@ -21,10 +21,12 @@ DEVICE random_pair random_words(i64 key, i64 counter, u32 stream) {
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
-  random_pair pair;
-  pair.word0 = x0;
-  pair.word1 = x1;
-  return pair;
+  random_four words;
+  words.word0 = x0;
+  words.word1 = x1;
+  words.word2 = x2;
+  words.word3 = x3;
+  return words;
 }
 
 //@ random_f32
@@ -37,7 +39,7 @@ DEVICE f32 random_f32(i64 key, i64 counter, u32 stream) {
  * 64-bit integers have no vector conversion before AVX-512. Both conversions and the sum are
  * exact. */
 DEVICE f64 random_f64(i64 key, i64 counter, u32 stream) {
-  const random_pair pair = random_words(key, counter, stream);
-  const f64 high = (f64)(i32)(pair.word1 ^ 0x80000000u) + 0x1p31;
-  return high * 0x1p-32 + (f64)(i32)(pair.word0 >> 11) * 0x1p-53;
+  const random_four words = random_words(key, counter, stream);
+  const f64 high = (f64)(i32)(words.word1 ^ 0x80000000u) + 0x1p31;
+  return high * 0x1p-32 + (f64)(i32)(words.word0 >> 11) * 0x1p-53;
 }

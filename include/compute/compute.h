@@ -26,6 +26,7 @@
 #include "compute/graph_nn.h"
 #include "compute/kernel.h"
 #include "compute/linalg.h"
+#include "compute/random.h"
 #include "compute/route.h"
 #include "compute/tune.h"
 #include "compute/validate.h"

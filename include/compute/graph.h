@@ -102,7 +102,8 @@ COMPUTE_API compute_node compute_index(compute_graph *graph, compute_dtype dtype
                                        compute_shape shape, int32_t axis);
 
 /** Uniform in [0, 1): Philox4x32-10 with the i64 scalar node `seed` as key, `stream` and the
- * element's row-major position as counter. The same numbers on every device. */
+ * element's row-major position as counter. The same numbers on every device. compute/random.h has
+ * other distributions. */
 COMPUTE_API compute_node compute_random_uniform(compute_graph *graph, compute_dtype dtype,
                                                 compute_shape shape, compute_node seed,
                                                 uint32_t stream);

@@ -58,6 +58,7 @@ enum {
   ASKS_CAST = false,
   ASKS_FLOAT = false,
   ASKS_SINGLE = false,
+  ASKS_DOUBLE = false,
   ASKS_NUMBER = false,
   ASKS_INTEGER = false,
   ASKS_LOGIC = false,
@@ -132,6 +133,10 @@ static compute_status set_compute(preparation *p, cpu_step *step,
   step->operand[2] = instruction->c;
   step->immediate.i64 = instruction->immediate.i64;
   if (instruction->code < COMPUTE_I_END) step->loops = (*table->compute[type])[instruction->code];
+  if (step->kind != CPU_STEP_UNARY && step->loops && !step->loops[1]) {
+    step->kind = CPU_STEP_DRAW;
+    if (cpu_operand_count(instruction->code) == 2) step->operand[2] = instruction->b;
+  }
   step->convert = table->cast[type][type]; /* for a select with a uniform condition */
   step->condition_bytes = (uint8_t)cpu_type_bytes(CPU_TYPE_BOOL);
   return step->loops && step->loops[0] ? COMPUTE_OK : refuse(p, instruction);
@@ -237,6 +242,7 @@ static int step_operands(const cpu_step *step) {
   case CPU_STEP_CONVERT:
   case CPU_STEP_UNARY: return 1;
   case CPU_STEP_BINARY: return 2;
+  case CPU_STEP_DRAW:
   case CPU_STEP_SELECT: return 3;
   case CPU_STEP_CONSTANT:
   case CPU_STEP_LOAD:

@@ -123,7 +123,8 @@ typedef enum cpu_step_kind {
   CPU_STEP_CONVERT, /* one operand, through `convert` */
   CPU_STEP_UNARY,
   CPU_STEP_BINARY,
-  CPU_STEP_SELECT
+  CPU_STEP_SELECT,
+  CPU_STEP_DRAW /* two or three operands, with one loop for every choice of repeated ones */
 } cpu_step_kind;
 
 /* An entry of a chain's code before the operands' locations are known (chain.h). */

@@ -116,6 +116,20 @@ static void run_select(const chunk *c, const cpu_step *step, views *v) {
   set_view(v, step, place, false);
 }
 
+/* With two operands, the third one is the second. */
+static void run_draw(const chunk *c, const cpu_step *step, views *v) {
+  const void *data[3];
+  cpu_immediate repeated = {.i64 = 0};
+  for (int o = 0; o < 3; o++) {
+    data[o] = v->data[step->operand[o]];
+    repeated.i64 |= (int64_t)v->uniform[step->operand[o]] << o;
+  }
+  const bool uniform = repeated.i64 == 7;
+  void *place = uniform ? c->scratch + step->offset : result_place(c, step);
+  step->loops[0](uniform ? 1 : c->count, place, data[0], data[1], data[2], repeated);
+  set_view(v, step, place, uniform);
+}
+
 static void run_step(const chunk *c, const cpu_step *step, views *v) {
   const cpu_tile *tile = c->tile;
   switch ((cpu_step_kind)step->kind) {
@@ -130,6 +144,7 @@ static void run_step(const chunk *c, const cpu_step *step, views *v) {
   case CPU_STEP_UNARY:
   case CPU_STEP_BINARY: run_compute(c, step, v); break;
   case CPU_STEP_SELECT: run_select(c, step, v); break;
+  case CPU_STEP_DRAW: run_draw(c, step, v); break;
   }
 }
 

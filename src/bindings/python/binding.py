@@ -77,7 +77,7 @@ NOT_OPERATIONS = {
     "compute_scalar_i64": "numbers in expressions", "compute_full": "a method of Graph",
     "compute_full_i64": "a method of Graph", "compute_index": "a method of Graph", "compute_name": "a method of Node",
     "compute_parameter_at": "a method of Graph"}
-OPERATION_HEADERS = ("graph.h", "graph_nn.h", "graph_array.h", "fft.h", "linalg.h", "spots.h")
+OPERATION_HEADERS = ("graph.h", "graph_nn.h", "graph_array.h", "fft.h", "linalg.h", "random.h", "spots.h")
 
 # Operands that may be omitted, and parameters with a default.
 OPTIONAL = ("bias", "gain", "a_zero", "b_zero", "x_zero", "filter_zero", "zero", "weights")

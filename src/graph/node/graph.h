@@ -37,6 +37,7 @@ typedef enum graph_op {
   CATEGORY(RECURRENT, "recurrent")                                                                 \
   CATEGORY(INDEXED, "indexed")                                                                     \
   CATEGORY(JOIN, "join")                                                                           \
+  CATEGORY(DRAW, "draw")                                                                           \
   CATEGORY(FIT, "fit")                                                                             \
   CATEGORY(CALL, "call")                                                                           \
   CATEGORY(STATE, "state")
@@ -68,6 +69,7 @@ typedef struct graph_attributes {
   uint32_t axes_mask;  /* reductions: bit i for axis i */
   int32_t order[COMPUTE_MAX_RANK]; /* transpose: result axis i is operand axis order[i] */
   uint32_t stream;                 /* random_uniform */
+  uint8_t distribution;            /* random_draw: a compute_instruction_code */
   bool keep_axes;                  /* reductions */
   bool reverse, exclusive;         /* cumulative_sum */
   bool smallest;                   /* top_k */

@@ -78,6 +78,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_constant] = {"an initializer; of equal elements: Expand", export_constant, EXPORT_ALL},
   [OP_index] = {"Range, Expand", export_index, EXPORT_ALL},
   [OP_random_uniform] = {"its random numbers are the library's own", NULL, 0},
+  [OP_random_draw] = {"its random numbers are the library's own", NULL, 0},
   [OP_cast] = {"Cast; floats to integers: Where, Min, Max", export_conversion, EXPORT_ALL},
   [OP_transpose] = {"Transpose", export_transpose, EXPORT_ALL},
   [OP_reshape] = {"Reshape", export_shaped, EXPORT_ALL},

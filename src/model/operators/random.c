@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "compute/random.h"
 #include "core/type/shape.h"
 #include "model/operators/cast.h"
 #include "model/operators/numbers.h"
@@ -32,28 +33,31 @@ static bool own_seed(const model_call *call, int64_t *seed) {
   return true;
 }
 
-/* Uniform in [0, 1). The stream also depends on the draw, not only on seed and name: the iterations
- * of a loop share their names. */
-static compute_node uniform(model_call *call, compute_dtype dtype, compute_shape shape) {
+/* The seed and the stream. The stream also depends on the draw, not only on seed and name: the
+ * iterations of a loop share their names. */
+static compute_node seed_of(model_call *call, uint32_t *stream) {
   int64_t number;
   uint32_t draw = 0;
   call_draws(call);
   const bool own = own_seed(call, &number);
   const compute_node seed = own ? number_i64(call, number) : call_seed(call, &draw);
   if (own) draw = seed.id;
-  uint32_t stream = hash_of(call->node->name, 2166136261u ^ draw * 2654435761u);
-  if (call->node->output_count) stream = hash_of(call->node->output_names[0], stream);
+  *stream = hash_of(call->node->name, 2166136261u ^ draw * 2654435761u);
+  if (call->node->output_count) *stream = hash_of(call->node->output_names[0], *stream);
+  return seed;
+}
+
+/* Uniform in [0, 1). */
+static compute_node uniform(model_call *call, compute_dtype dtype, compute_shape shape) {
+  uint32_t stream;
+  const compute_node seed = seed_of(call, &stream);
   return compute_random_uniform(call->graph, dtype, shape, seed, stream);
 }
 
-/* Normal numbers from two uniform ones (Box and Muller). */
 static compute_node normal(model_call *call, compute_dtype dtype, compute_shape shape) {
-  compute_graph *graph = call->graph;
-  compute_node radius = uniform(call, dtype, shape), angle = uniform(call, dtype, shape);
-  radius = compute_log1p(graph, compute_neg(graph, radius));
-  radius = compute_sqrt(graph, compute_mul(graph, radius, call_scalar_like(call, radius, -2)));
-  angle = compute_mul(graph, angle, call_scalar_like(call, angle, 6.283185307179586));
-  return compute_mul(graph, radius, compute_cos(graph, angle));
+  uint32_t stream;
+  const compute_node seed = seed_of(call, &stream);
+  return compute_random_normal(call->graph, dtype, shape, seed, stream);
 }
 
 /* ---- Random tensors -------------------------------------------------------------------------- */

@@ -159,6 +159,17 @@ static void evaluate_random_uniform(const graph_node *node, const evaluate_value
   }
 }
 
+static void evaluate_random_draw(const graph_node *node, const evaluate_value *const *x,
+                                 evaluate_value *y) {
+  for (int64_t i = 0; i < y->count; i++) {
+    const place p = place_of(y->shape, i);
+    double operand[3] = {0};
+    for (uint32_t k = 0; k < node->input_count; k++)
+      operand[k] = evaluate_get(x[k], broadcast_position(x[k]->shape, y->shape.rank, &p));
+    y->real[i] = evaluate_draw(node->attributes.distribution, operand[0], operand[1], operand[2]);
+  }
+}
+
 /* ---- Elementwise and cast ------------------------------------------------------------------ */
 
 static void evaluate_elementwise(const graph_node *node, const evaluate_value *const *x,
@@ -286,6 +297,7 @@ static bool evaluate_structural(const evaluation *e, const graph_node *node, eva
   case OP_constant: evaluate_constant(node, y); return true;
   case OP_index: evaluate_index(node, y); return true;
   case OP_random_uniform: evaluate_random_uniform(node, x[0], y); return true;
+  case OP_random_draw: evaluate_random_draw(node, (const evaluate_value *const *)x, y); return true;
   case OP_cast: evaluate_cast(x[0], y); return true;
   case OP_transpose:
   case OP_reshape:

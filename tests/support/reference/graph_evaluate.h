@@ -65,4 +65,7 @@ int64_t evaluate_decode_integer(compute_dtype dtype, const void *element);
 /* Philox4x32-10, used as in compute/backend.h; `wide` for f64. */
 double evaluate_random(uint64_t key, uint64_t counter, uint32_t stream, bool wide);
 
+/* The result of an instruction COMPUTE_I_DRAW_…; unused operands are ignored. */
+double evaluate_draw(int code, double u, double b, double c);
+
 #endif

@@ -165,6 +165,14 @@ static int operation_of(compute_instruction_code code) {
   case COMPUTE_I_COORDINATE:
   case COMPUTE_I_POSITION:
   case COMPUTE_I_RANDOM:
+  case COMPUTE_I_DRAW_NORMAL:
+  case COMPUTE_I_DRAW_EXPONENTIAL:
+  case COMPUTE_I_DRAW_GUMBEL:
+  case COMPUTE_I_DRAW_GAMMA:
+  case COMPUTE_I_DRAW_POISSON:
+  case COMPUTE_I_DRAW_BETA:
+  case COMPUTE_I_DRAW_BINOMIAL:
+  case COMPUTE_I_DRAW_TRUNCATED_NORMAL:
   case COMPUTE_I_CAST:
   case COMPUTE_I_ROUND_F16:
   case COMPUTE_I_ROUND_BF16:
@@ -203,6 +211,16 @@ reference_value reference_instruction(const compute_instruction *in, compute_dty
     return (reference_value){.real = evaluate_random((uint64_t)operand[0].whole,
                                                      (uint64_t)operand[1].whole, (uint32_t)number,
                                                      type == COMPUTE_F64)};
+  case COMPUTE_I_DRAW_NORMAL:
+  case COMPUTE_I_DRAW_EXPONENTIAL:
+  case COMPUTE_I_DRAW_GUMBEL:
+  case COMPUTE_I_DRAW_GAMMA:
+  case COMPUTE_I_DRAW_POISSON:
+  case COMPUTE_I_DRAW_BETA:
+  case COMPUTE_I_DRAW_BINOMIAL:
+  case COMPUTE_I_DRAW_TRUNCATED_NORMAL:
+    return (reference_value){
+        .real = evaluate_draw(in->code, operand[0].real, operand[1].real, operand[2].real)};
   case COMPUTE_I_CAST: return reference_cast(from, operand[0], type);
   case COMPUTE_I_ROUND_F16: return reference_fit(COMPUTE_F16, operand[0]);
   case COMPUTE_I_ROUND_BF16: return reference_fit(COMPUTE_BF16, operand[0]);

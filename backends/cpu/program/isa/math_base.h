@@ -97,18 +97,22 @@ typedef int64_t i64;
 typedef uint64_t u64;
 typedef float f32;
 typedef double f64;
+typedef int boolean;
 #define DEVICE         CPU_INLINE
 #define CONSTANT_TABLE static const
 #define UNROLL
+#define NO_UNROLL
 #define FOR_CPU
 #define FOR_CPU_WITH_F64
 #define BUILTIN_f32(name)  math_##name##_f32
+#define BUILTIN_f64(name)  math_##name##_f64
 #define MAD_f32(a, b, c)   math_madd_f32(a, b, c)
 #define MAD_f64(a, b, c)   math_madd_f64(a, b, c)
 #define FAST_RECIPROCAL(x) (1.0f / (x))
 #define QUOTIENT_f32(a, b) ((a) / (b))
 #define INFINITY_f32       __builtin_inff()
 #define NAN_f32            __builtin_nanf("")
+#define NAN_f64            __builtin_nan("")
 #define as_f32(bits)       math_from_bits_f32((i32)(bits))
 #define as_i32(x)          math_bits_f32(x)
 #define as_u32(x)          ((u32)math_bits_f32(x))

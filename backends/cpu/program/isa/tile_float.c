@@ -12,6 +12,8 @@
 #include "tile_loops.h"
 #if defined(CPU_VARIANT_F32)
 #include "tile_pairs.h"
+#else
+#include "tile_draws.h"
 #endif
 
 /* ---- Arithmetic ---------------------------------------------------------------------------- */
@@ -286,6 +288,14 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_RANDOM] = {any_random_loop, random_left, any_random_right},
 #else
     [COMPUTE_I_RANDOM] = BINARY_ROW(random),
+    [COMPUTE_I_DRAW_NORMAL] = UNARY_ROW(draw_normal),
+    [COMPUTE_I_DRAW_EXPONENTIAL] = UNARY_ROW(draw_exponential),
+    [COMPUTE_I_DRAW_GUMBEL] = UNARY_ROW(draw_gumbel),
+    [COMPUTE_I_DRAW_GAMMA] = UNARY_ROW(draw_gamma),
+    [COMPUTE_I_DRAW_POISSON] = UNARY_ROW(draw_poisson),
+    [COMPUTE_I_DRAW_BETA] = UNARY_ROW(draw_beta),
+    [COMPUTE_I_DRAW_BINOMIAL] = UNARY_ROW(draw_binomial),
+    [COMPUTE_I_DRAW_TRUNCATED_NORMAL] = UNARY_ROW(draw_truncated_normal),
 #endif
     [COMPUTE_I_EXP] = UNARY_ROW(exp),
     [COMPUTE_I_EXPM1] = UNARY_ROW(expm1),

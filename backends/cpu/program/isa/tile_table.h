@@ -24,7 +24,8 @@ typedef enum cpu_type {
 
 /* Bits for operands of one element. Bit 0: operand a (of SELECT: b), bit 1: operand b (of SELECT:
  * c). Unary loops have only variant 0; variant 3 exists only for SELECT, whose condition is an
- * array. */
+ * array. A draw with parameters has only variant 0: its immediate has bit i set if operand i is one
+ * element. */
 #define CPU_TILE_VARIANTS 4
 
 /* The instruction's `immediate`, for example a slope, or the stream of RANDOM. */

@@ -35,6 +35,7 @@ typedef enum type_rule {
   RULE_CAST,     /* any from any */
   RULE_FLOAT,    /* F from the same F */
   RULE_SINGLE,   /* F32 from F32 */
+  RULE_DOUBLE,   /* F64 from F64 */
   RULE_NUMBER,   /* F or I from the same */
   RULE_INTEGER,  /* I from the same */
   RULE_LOGIC,    /* BOOL from BOOL */
@@ -209,6 +210,8 @@ static bool obeys_rule(const compute_instruction *instruction, uint32_t input_co
            immediate <= UINT32_MAX;
   case RULE_FLOAT: return is_float(type) && a == type && same;
   case RULE_SINGLE: return type == COMPUTE_F32 && a == COMPUTE_F32;
+  case RULE_DOUBLE:
+    return type == COMPUTE_F64 && a == type && same && (row->operands < 3 || c == a);
   case RULE_NUMBER: return is_number(type) && a == type && same;
   case RULE_INTEGER: return is_number(type) && !is_float(type) && a == type && same;
   case RULE_LOGIC: return type == COMPUTE_BOOL && a == COMPUTE_BOOL && same;

@@ -141,7 +141,8 @@ static uint16_t emit_member(const ir_node *n, const ir_node *x, program_builder 
   if (n->op == OP_random_uniform) return emit_random(b, n, operand[0]);
   if (n->op == OP_cast) return emit_cast(b, n, x, operand[0]);
   const graph_op_info *info = graph_op_describe(n->op);
-  compute_instruction i = {.code = info->instruction,
+  compute_instruction i = {.code = n->op == OP_random_draw ? n->attributes.distribution
+                                                           : info->instruction,
                            .type = (uint8_t)value_type(n->dtype),
                            .a = operand[0],
                            .b = operand[1],

@@ -13,6 +13,7 @@
 #include "core/base/random.h"
 #include "core/kernel/common/program.h"
 #include "core/type/dtype.h"
+#include "plan/validate/evaluate/draw.h"
 #include "plan/validate/evaluate/evaluate.h"
 
 enum { ARITHMETIC = 3, ELEMENTARY = 20 }; /* units in the last place */
@@ -469,6 +470,30 @@ RULE(random) {
   return (number){.real = o->type == COMPUTE_F32 ? (double)random_f32(key, counter, stream)
                                                  : random_f64(key, counter, stream)};
 }
+
+/* Draws have the same bits on every device, so they are exact if their operands are. */
+static number apply_draw(const operation *o) {
+  const number *const operands[3] = {o->a, o->b, o->c};
+  double x[3] = {0};
+  bool exact = true;
+  for (int i = 0; i < 3 && operands[i]; i++) {
+    x[i] = operands[i]->real;
+    exact = exact && operands[i]->error == 0;
+  }
+  const double drawn =
+      draw_number((compute_instruction_code)o->instruction->code, x[0], x[1], x[2]);
+  return exact ? (number){.real = drawn} : vague(drawn);
+}
+
+#define DRAW(name) static const rule rule_draw_##name = {.apply = apply_draw};
+DRAW(normal)
+DRAW(exponential)
+DRAW(gumbel)
+DRAW(gamma)
+DRAW(poisson)
+DRAW(beta)
+DRAW(binomial)
+DRAW(truncated_normal)
 
 RULE(cast) {
   return cast(o->a, o->from, o->type);

@@ -1,0 +1,708 @@
+/* SPDX-License-Identifier: MIT */
+/* Random numbers of distributions. Pinned sums of all bits make every device, instruction set and
+ * number of threads produce the same numbers. Moments, Kolmogorov-Smirnov and chi-squared tests
+ * judge them. Seeds are fixed, so a result never depends on the day.
+ *
+ * COMPUTE_TEST_CALLS=100 draws 10^8 numbers of each distribution instead of 10^6; devices other
+ * than the CPU draw 20,000. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
+
+enum { ROWS = 60, COLUMNS = 50, BATCH = 1000000, FEW = 20000, BINS = 1000 };
+
+static const int64_t pinned_seed = 20261130;
+
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+/* A parameter [COLUMNS] in f64: first + step · i. */
+static compute_node ramp(compute_graph *g, double first, double step) {
+  double values[COLUMNS];
+  for (int i = 0; i < COLUMNS; i++) values[i] = first + step * i;
+  return compute_constant(g, COMPUTE_F64, COMPUTE_SHAPE(COLUMNS), values);
+}
+
+/* i / 49 */
+static compute_node shares(compute_graph *g) {
+  double values[COLUMNS];
+  for (int i = 0; i < COLUMNS; i++) values[i] = i / 49.0;
+  return compute_constant(g, COMPUTE_F64, COMPUTE_SHAPE(COLUMNS), values);
+}
+
+static compute_node means(compute_graph *g) {
+  double values[COLUMNS];
+  for (int i = 0; i < COLUMNS; i++) values[i] = i < 40 ? 0.8 * i : 1000.0 * i;
+  return compute_constant(g, COMPUTE_F64, COMPUTE_SHAPE(COLUMNS), values);
+}
+
+#define PINNED(name, hash, ...)                                                                    \
+  static compute_node pinned_##name(compute_graph *g, compute_node seed) {                         \
+    const compute_shape shape = COMPUTE_SHAPE(ROWS, COLUMNS);                                      \
+    (void)shape;                                                                                   \
+    return __VA_ARGS__;                                                                            \
+  }
+#define PINS(row)                                                                                  \
+  row(normal, 0x3126b90a17979e94, compute_random_normal(g, COMPUTE_F64, shape, seed, 1)) row(      \
+      exponential, 0x7837e88627fc1f9c, compute_random_exponential(g, COMPUTE_F64, shape, seed, 2)) \
+      row(gumbel, 0x30ad40d6e1ebe98c, compute_random_gumbel(g, COMPUTE_F64, shape, seed, 3)) row(  \
+          gamma, 0xc06f457502fa737b,                                                               \
+          compute_random_gamma(g, ramp(g, 0.001, 0.25), COMPUTE_F64, shape, seed,                  \
+                               4)) row(beta, 0xfcf6f64daf0174e2,                                   \
+                                       compute_random_beta(g, ramp(g, 0.1, 0.2),                   \
+                                                           ramp(g, 3, -0.05), COMPUTE_F64, shape,  \
+                                                           seed, 5))                               \
+          row(truncated, 0x0e5a310c131f626e,                                                       \
+              compute_random_truncated_normal(                                                     \
+                  g, ramp(g, -3, 0.125), compute_add(g, ramp(g, -3, 0.125), ramp(g, 0.5, 0.25)),   \
+                  COMPUTE_F64, shape,                                                              \
+                  seed, 6)) row(poisson, 0x38d2d588edb27c87,                                       \
+                                compute_random_poisson(g, means(g), COMPUTE_F64, shape, seed, 7))  \
+              row(binomial, 0x1716e783b4410a1e,                                                    \
+                  compute_random_binomial(g, ramp(g, 0, 10), shares(g), COMPUTE_F64, shape, seed,  \
+                                          8))                                                      \
+                  row(integers, 0x2f79b2e13e210186,                                                \
+                      compute_random_integers(g, -5, 1000003, COMPUTE_I64, shape, seed, 9))        \
+                      row(bernoulli, 0xab8712ebb42bcce5,                                           \
+                          compute_cast(g, compute_random_bernoulli(g, shares(g), shape, seed, 10), \
+                                       COMPUTE_I64))                                               \
+                          row(categorical, 0xfb3c89aed5caaa4b,                                     \
+                              compute_random_categorical(g, ramp(g, 0, 0.125),                     \
+                                                         COMPUTE_SHAPE(ROWS), seed, 11))           \
+                              row(permutation, 0xb5b241772c500021,                                 \
+                                  compute_random_permutation(g, 1000, seed, 12))                   \
+                                  row(choice, 0x9fd53ea18fca7685,                                  \
+                                      compute_random_choice(g, 1000, 20, seed, 12))
+PINS(PINNED)
+
+typedef struct pin {
+  const char *name;
+  uint64_t hash;
+  compute_node (*build)(compute_graph *g, compute_node seed);
+} pin;
+
+#define PIN_ROW(name, hash, ...) {#name, UINT64_C(hash), pinned_##name},
+static const pin pins[] = {PINS(PIN_ROW)};
+
+/* FNV-1a */
+static uint64_t hash_of(const void *data, size_t bytes) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < bytes; i++)
+    hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+/* The bytes of a node's value for a seed; the caller frees them. */
+static void *value_of(compute_graph *g, compute_node seed, compute_node y, int64_t number,
+                      int64_t *count) {
+  const compute_shape shape = compute_node_shape(g, y);
+  const compute_dtype dtype = compute_node_dtype(g, y);
+  assert_ok(compute_graph_status(g));
+  assert_ok(compute_shape_count(shape, count));
+  const size_t bytes = (size_t)*count * compute_dtype_size(dtype);
+  compute_plan *plan = test_compile(g, &y, 1, 0);
+  compute_tensor *ts = test_tensor(test_context, COMPUTE_I64, COMPUTE_SCALAR, &number);
+  compute_tensor *ty = test_tensor(test_context, dtype, shape, NULL);
+  void *data = malloc(bytes + 1);
+  assert_non_null(data);
+  assert_ok(compute_run(plan, (compute_binding[]){{seed, ts}, {y, ty}}, 2, NULL));
+  assert_ok(compute_tensor_read(ty, data, bytes));
+  compute_tensor_release(ts);
+  compute_tensor_release(ty);
+  compute_plan_release(plan);
+  return data;
+}
+
+static void every_device_draws_the_same_bits(void **state) {
+  (void)state;
+  int wrong = 0;
+  for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+    int64_t count;
+    void *data = value_of(g, seed, pins[i].build(g, seed), pinned_seed, &count);
+    const uint64_t found = hash_of(data, (size_t)count * 8);
+    if (found != pins[i].hash) {
+      print_error("%s: bits 0x%016llx\n", pins[i].name, (unsigned long long)found);
+      wrong++;
+    }
+    free(data);
+    compute_graph_release(g);
+  }
+  assert_int_equal(wrong, 0);
+}
+
+static compute_node build_gamma(compute_graph *g, const compute_node *x, const void *user) {
+  (void)user;
+  return compute_random_gamma(g, x[0], COMPUTE_F64, COMPUTE_SHAPE(7, 143), x[1], 3);
+}
+
+static void numbers_are_those_of_the_reference(void **state) {
+  (void)state;
+  const operation_case sample = {
+      .name = "random_draw",
+      .build = build_gamma,
+      .operand = {{COMPUTE_F64, SHAPE(7, 1), FILL_RANGE, 0, 8, LAYOUT_DENSE},
+                  {COMPUTE_I64, SCALAR, FILL_RANGE, -1e15, 1e15, LAYOUT_DENSE}},
+      .operand_count = 2,
+      .operation = "random_draw",
+      .dtype = COMPUTE_F64};
+  operation_check(test_context, &sample);
+  operation_finish();
+}
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+/* The regularised lower incomplete gamma function: series, or Lentz's continued fraction. */
+static double gamma_below(double a, double x) {
+  const double front = exp(a * log(x) - x - lgamma(a));
+  if (x <= 0) return 0;
+  if (x < a + 1) {
+    double term = 1 / a, sum = term;
+    for (double n = a + 1; fabs(term) > 1e-16 * sum; n++) sum += term *= x / n;
+    return front * sum;
+  }
+  double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
+  for (int i = 1; i < 10000; i++) {
+    const double an = -i * (i - a);
+    b += 2;
+    d = 1 / (an * d + b);
+    c = b + an / c;
+    h *= d * c;
+    if (fabs(d * c - 1) < 1e-15) break;
+  }
+  return 1 - front * h;
+}
+
+/* The regularised incomplete beta function. */
+static double beta_below(double a, double b, double x) {
+  if (x <= 0 || x >= 1) return x >= 1;
+  if (x > (a + 1) / (a + b + 2)) return 1 - beta_below(b, a, 1 - x);
+  double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), h = d;
+  for (int m = 1; m < 10000; m++) {
+    double an = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    d = 1 / (1 + an * d);
+    c = 1 + an / c;
+    h *= d * c;
+    an = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    d = 1 / (1 + an * d);
+    c = 1 + an / c;
+    h *= d * c;
+    if (fabs(d * c - 1) < 1e-15) break;
+  }
+  return exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a * h;
+}
+
+static double normal_below(double x) {
+  return 0.5 * erfc(-x * 0.70710678118654752);
+}
+
+typedef enum family {
+  NORMAL,
+  TRUNCATED,
+  EXPONENTIAL,
+  GUMBEL,
+  GAMMA,
+  BETA,
+  POISSON,
+  BINOMIAL
+} family;
+
+typedef struct law {
+  family kind;
+  double a, b;
+} law;
+
+static const law laws[] = {
+    {NORMAL, 0, 0},        {TRUNCATED, -1, 2},    {TRUNCATED, 0.5, INFINITY},
+    {TRUNCATED, -9, -5},   {TRUNCATED, -8, 30},   {EXPONENTIAL, 0, 0},
+    {GUMBEL, 0, 0},        {GAMMA, 0.1, 0},       {GAMMA, 0.7, 0},
+    {GAMMA, 1, 0},         {GAMMA, 2.5, 0},       {GAMMA, 300, 0},
+    {BETA, 0.2, 0.3},      {BETA, 0.5, 4},        {BETA, 3, 2},
+    {BETA, 80, 20},        {POISSON, 0.01, 0},    {POISSON, 3, 0},
+    {POISSON, 9.75, 0},    {POISSON, 10, 0},      {POISSON, 55.5, 0},
+    {POISSON, 1e6, 0},     {BINOMIAL, 1, 0.25},   {BINOMIAL, 20, 0.875},
+    {BINOMIAL, 30, 0.5},   {BINOMIAL, 1000, 0.3}, {BINOMIAL, 1e6, 1e-6},
+    {BINOMIAL, 1e6, 0.75},
+};
+
+/* Tensors, because devices would compile a kernel for each constant. */
+static compute_node number(compute_graph *g, double value) {
+  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F64, COMPUTE_SCALAR, &value);
+  const compute_node node = compute_parameter(g, tensor);
+  compute_tensor_release(tensor);
+  return node;
+}
+
+static compute_node build_law(compute_graph *g, const law *w, int64_t count, compute_node seed,
+                              uint32_t stream) {
+  const compute_shape shape = COMPUTE_SHAPE(count);
+  const compute_node a = number(g, w->a), b = number(g, w->b);
+  switch (w->kind) {
+  case NORMAL: return compute_random_normal(g, COMPUTE_F64, shape, seed, stream);
+  case TRUNCATED: return compute_random_truncated_normal(g, a, b, COMPUTE_F64, shape, seed, stream);
+  case EXPONENTIAL: return compute_random_exponential(g, COMPUTE_F64, shape, seed, stream);
+  case GUMBEL: return compute_random_gumbel(g, COMPUTE_F64, shape, seed, stream);
+  case GAMMA: return compute_random_gamma(g, a, COMPUTE_F64, shape, seed, stream);
+  case BETA: return compute_random_beta(g, a, b, COMPUTE_F64, shape, seed, stream);
+  case POISSON: return compute_random_poisson(g, a, COMPUTE_F64, shape, seed, stream);
+  case BINOMIAL: return compute_random_binomial(g, a, b, COMPUTE_F64, shape, seed, stream);
+  }
+  return (compute_node){0};
+}
+
+/* The distribution function at x; of discrete numbers the probability of at most x. */
+static double below(const law *w, double x) {
+  double low, high;
+  switch (w->kind) {
+  case NORMAL: return normal_below(x);
+  case TRUNCATED: /* on the side of the smaller tails */
+    if (w->a + w->b > 0) {
+      low = normal_below(-w->a), high = normal_below(-w->b);
+      return (low - normal_below(-x)) / (low - high);
+    }
+    low = normal_below(w->a), high = normal_below(w->b);
+    return (normal_below(x) - low) / (high - low);
+  case EXPONENTIAL: return -expm1(-x);
+  case GUMBEL: return exp(-exp(-x));
+  case GAMMA: return gamma_below(w->a, x);
+  case BETA: return beta_below(w->a, w->b, x);
+  case POISSON: return x < 0 ? 0 : 1 - gamma_below(x + 1, w->a);
+  case BINOMIAL: return x < 0 ? 0 : x >= w->a ? 1 : beta_below(w->a - x, x + 1, 1 - w->b);
+  }
+  return 0;
+}
+
+static bool is_discrete(const law *w) {
+  return w->kind == POISSON || w->kind == BINOMIAL;
+}
+
+/* The mean and the deviation of a discrete law. */
+static double mean_of(const law *w) {
+  return w->kind == POISSON ? w->a : w->a * w->b;
+}
+static double deviation_of(const law *w) {
+  return sqrt(w->kind == POISSON ? w->a : w->a * w->b * (1 - w->b));
+}
+
+/* Bin limits of discrete numbers: bin i counts numbers up to limit[i]. */
+static int discrete_bins(const law *w, double *limit) {
+  const double width = fmax(1, floor(deviation_of(w) / 20));
+  double at = fmax(0, floor(mean_of(w) - 5 * deviation_of(w)));
+  int count = 0;
+  while (count < BINS - 1 && at < mean_of(w) + 5 * deviation_of(w) + 2) {
+    limit[count++] = at;
+    at += width;
+  }
+  limit[count++] = INFINITY;
+  return count;
+}
+
+/* The number of deviations by which chi-squared exceeds its mean, by Wilson and Hilferty's normal
+ * approximation. Bins with fewer than 10 expected numbers are joined. */
+static double chi_excess(const double *expected, const double *seen, int count) {
+  double chi = 0, wanted = 0, found = 0, left = 0;
+  int bins = 0;
+  for (int i = 0; i < count; i++) left += expected[i];
+  for (int i = 0; i < count; i++) {
+    wanted += expected[i], found += seen[i], left -= expected[i];
+    if (wanted < 10 || (left > 0 && left < 10)) continue;
+    chi += (found - wanted) * (found - wanted) / wanted;
+    wanted = found = 0;
+    bins++;
+  }
+  if (wanted > 0.1) chi += (found - wanted) * (found - wanted) / wanted;
+  if (bins < 2) return 0;
+  const double k = bins - 1, spread = 2 / (9 * k);
+  return (cbrt(chi / k) - (1 - spread)) / sqrt(spread);
+}
+
+/* Counts numbers in bins: of equal probability for continuous laws. */
+static void count_numbers(const law *w, const double *x, int64_t count, const double *limit,
+                          int bins, double *seen) {
+  for (int64_t i = 0; i < count; i++) {
+    int bin;
+    if (is_discrete(w)) {
+      const double first = limit[0], width = bins > 2 ? limit[1] - first : 1;
+      bin = x[i] <= first ? 0 : (int)fmin(ceil((x[i] - first) / width), bins - 1);
+      assert_true(x[i] == floor(x[i]) && x[i] >= 0);
+    } else {
+      bin = (int)(below(w, x[i]) * BINS);
+      bin = bin < 0 ? 0 : bin >= BINS ? BINS - 1 : bin;
+    }
+    seen[bin]++;
+  }
+}
+
+/* 10^6 numbers of each law have chi-squared and Kolmogorov-Smirnov statistics that a true sample
+ * exceeds with a probability of 10^-6 each. */
+static void check_law(const law *w, uint32_t stream, int64_t batch, int64_t batches) {
+  static double limit[BINS], expected[BINS], seen[BINS];
+  const int bins = is_discrete(w) ? discrete_bins(w, limit) : BINS;
+  const double total = (double)batch * (double)batches;
+  memset(seen, 0, sizeof seen);
+  double before = 0;
+  for (int i = 0; i < bins; i++) {
+    const double to = !is_discrete(w) ? (i + 1.0) / BINS : i == bins - 1 ? 1 : below(w, limit[i]);
+    expected[i] = (to - before) * total;
+    before = to;
+  }
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  const compute_node y = build_law(g, w, batch, seed, stream);
+  for (int64_t k = 0; k < batches; k++) {
+    int64_t count;
+    double *x = value_of(g, seed, y, pinned_seed + k, &count);
+    count_numbers(w, x, count, limit, bins, seen);
+    free(x);
+  }
+  compute_graph_release(g);
+  double apart = 0, wanted = 0, found = 0;
+  for (int i = 0; i < bins; i++) {
+    wanted += expected[i], found += seen[i];
+    apart = fmax(apart, fabs(found - wanted) / total);
+  }
+  const double chi = chi_excess(expected, seen, bins), distance = apart * sqrt(total);
+  if (chi > 4.75 || distance > 2.7)
+    fail_msg("family %d (%g, %g): chi-squared %.2f deviations above, distance %.3f", (int)w->kind,
+             w->a, w->b, chi, distance);
+}
+
+static void numbers_have_their_distribution(void **state) {
+  (void)state;
+  const char *const calls = getenv("COMPUTE_TEST_CALLS");
+  compute_device_info info;
+  assert_ok(compute_device_describe(compute_default_device(test_context), &info));
+  const bool large = !strcmp(info.backend, "cpu") && !getenv("COMPUTE_VALIDATE");
+  const int64_t batches = large && calls ? strtoll(calls, NULL, 10) : 1;
+  for (size_t i = 0; i < sizeof laws / sizeof *laws; i++)
+    check_law(&laws[i], (uint32_t)i, large ? BATCH : FEW, batches > 0 ? batches : 1);
+}
+
+/* Means over 3,000 numbers each, so also for parameters that differ between elements. */
+static void moments_of_every_element_are_right(void **state) {
+  (void)state;
+  enum { DRAWS = 3000, KINDS = 6 };
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  const compute_shape shape = COMPUTE_SHAPE(DRAWS, KINDS);
+  const double mean[KINDS] = {0.5, 4, 9, 30, 200, 5000};
+  const compute_node m = compute_constant(g, COMPUTE_F64, COMPUTE_SHAPE(KINDS), mean);
+  const compute_node y[] = {compute_random_gamma(g, m, COMPUTE_F64, shape, seed, 0),
+                            compute_random_poisson(g, m, COMPUTE_F64, shape, seed, 1)};
+  for (size_t k = 0; k < 2; k++) { /* both have this mean and variance */
+    int64_t count;
+    double *x = value_of(g, seed, y[k], 5, &count);
+    for (int i = 0; i < KINDS; i++) {
+      double sum = 0, squares = 0;
+      for (int j = 0; j < DRAWS; j++) {
+        const double off = x[j * KINDS + i] - mean[i];
+        sum += off, squares += off * off;
+      }
+      assert_true(fabs(sum / DRAWS) < 5 * sqrt(mean[i] / DRAWS));
+      assert_true(fabs(squares / DRAWS / mean[i] - 1) < 5 * sqrt((2 + 6 / mean[i]) / DRAWS));
+    }
+    free(x);
+  }
+  compute_graph_release(g);
+}
+
+static void classes_have_their_probabilities(void **state) {
+  (void)state;
+  enum { CLASSES = 5, DRAWS = 20000 };
+  const float logits[CLASSES] = {0, 1, -INFINITY, -2, 0.5f};
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  const compute_node l = compute_constant(g, COMPUTE_F32, COMPUTE_SHAPE(CLASSES), logits);
+  int64_t count;
+  int64_t *x =
+      value_of(g, seed, compute_random_categorical(g, l, COMPUTE_SHAPE(DRAWS), seed, 0), 1, &count);
+  double seen[CLASSES] = {0}, expected[CLASSES], sum = 0;
+  for (int64_t i = 0; i < count; i++) {
+    assert_true(x[i] >= 0 && x[i] < CLASSES);
+    seen[x[i]]++;
+  }
+  for (int k = 0; k < CLASSES; k++) sum += exp((double)logits[k]);
+  for (int k = 0; k < CLASSES; k++) expected[k] = exp((double)logits[k]) / sum * DRAWS;
+  assert_true(seen[2] == 0);
+  assert_true(chi_excess(expected, seen, CLASSES) < 4.75);
+  free(x);
+  compute_graph_release(g);
+}
+
+/* ---- Orders ---------------------------------------------------------------------------------- */
+
+/* Every number is at every place equally often, and a choice is the start of the permutation. */
+static void orders_are_uniform(void **state) {
+  (void)state;
+  enum { COUNT = 6, DRAWS = 600 };
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  double seen[COUNT * COUNT] = {0}, expected[COUNT * COUNT];
+  compute_node all[DRAWS];
+  for (int k = 0; k < DRAWS; k++)
+    all[k] = compute_reshape(g, compute_random_permutation(g, COUNT, seed, (uint32_t)k),
+                             COMPUTE_SHAPE(1, COUNT));
+  int64_t count;
+  int64_t *x = value_of(g, seed, compute_concat(g, all, DRAWS, 0), 3, &count);
+  for (int k = 0; k < DRAWS; k++) {
+    unsigned found = 0;
+    for (int i = 0; i < COUNT; i++) {
+      const int64_t number = x[k * COUNT + i];
+      assert_true(number >= 0 && number < COUNT);
+      found |= 1u << number;
+      seen[i * COUNT + number]++;
+    }
+    assert_int_equal(found, (1u << COUNT) - 1);
+  }
+  for (int i = 0; i < COUNT * COUNT; i++) expected[i] = (double)DRAWS / COUNT;
+  assert_true(chi_excess(expected, seen, COUNT * COUNT) < 4.75);
+  for (int64_t chosen = 0; chosen <= COUNT; chosen++) {
+    int64_t *some = value_of(g, seed, compute_random_choice(g, COUNT, chosen, seed, 7), 3, &count);
+    assert_int_equal(count, chosen);
+    assert_memory_equal(some, x + 7 * COUNT, (size_t)chosen * 8);
+    free(some);
+  }
+  free(x);
+  compute_graph_release(g);
+}
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+static int compare_numbers(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Two equal uniform numbers of 53 bits would be a stream that repeats another one. */
+static void seeds_and_streams_do_not_overlap(void **state) {
+  (void)state;
+  enum { SEEDS = 12, STREAMS = 12, EACH = 200, ALL = SEEDS * STREAMS * EACH };
+  static double numbers[ALL];
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  compute_node parts[STREAMS];
+  for (int i = 0; i < STREAMS; i++)
+    parts[i] = compute_random_normal(g, COMPUTE_F64, COMPUTE_SHAPE(EACH), seed, (uint32_t)i);
+  const compute_node y = compute_concat(g, parts, STREAMS, 0);
+  for (int s = 0; s < SEEDS; s++) {
+    int64_t count;
+    double *x = value_of(g, seed, y, s - SEEDS / 2, &count);
+    memcpy(numbers + s * STREAMS * EACH, x, STREAMS * EACH * sizeof *x);
+    free(x);
+  }
+  qsort(numbers, ALL, sizeof *numbers, compare_numbers);
+  for (int i = 1; i < ALL; i++) assert_true(numbers[i - 1] < numbers[i]);
+  compute_graph_release(g);
+}
+
+/* ---- Extremes -------------------------------------------------------------------------------- */
+
+typedef struct extreme {
+  law law;
+  double low, high; /* the range of the numbers; NaN: all are NaN */
+} extreme;
+
+static const extreme extremes[] = {
+    {{GAMMA, 0, 0}, 0, 0},
+    {{GAMMA, 1e-3, 0}, 0, 10},
+    {{GAMMA, 1e-320, 0}, 0, 0},
+    {{GAMMA, 1e18, 0}, 0.9999999e18, 1.0000001e18},
+    {{GAMMA, -1, 0}, NAN, NAN},
+    {{GAMMA, NAN, 0}, NAN, NAN},
+    {{BETA, 1e-3, 1e-3}, 0, 1},
+    {{BETA, 1e-310, 1e-310}, 0, 1},
+    {{BETA, 1e9, 1e-9}, 1, 1},
+    {{BETA, 0, 1}, NAN, NAN},
+    {{BETA, 1, NAN}, NAN, NAN},
+    {{POISSON, 0, 0}, 0, 0},
+    {{POISSON, 1e-300, 0}, 0, 0},
+    {{POISSON, 1e6, 0}, 990000, 1010000},
+    {{POISSON, 0x1p52, 0}, 0x1p52 - 1e9, 0x1p52 + 1e9},
+    {{POISSON, 1e300, 0}, NAN, NAN},
+    {{POISSON, -1e-300, 0}, NAN, NAN},
+    {{POISSON, NAN, 0}, NAN, NAN},
+    {{BINOMIAL, 0, 0.5}, 0, 0},
+    {{BINOMIAL, 7, 0}, 0, 0},
+    {{BINOMIAL, 7, 1}, 7, 7},
+    {{BINOMIAL, 1e15, 1}, 1e15, 1e15},
+    {{BINOMIAL, 1e15, 1e-300}, 0, 0},
+    {{BINOMIAL, 0x1p52, 0.5}, 0x1p51 - 1e9, 0x1p51 + 1e9},
+    {{BINOMIAL, 2.5, 0.5}, NAN, NAN},
+    {{BINOMIAL, -1, 0.5}, NAN, NAN},
+    {{BINOMIAL, 5, 1.5}, NAN, NAN},
+    {{BINOMIAL, 5, NAN}, NAN, NAN},
+    {{TRUNCATED, -INFINITY, INFINITY}, -9, 9},
+    {{TRUNCATED, 2, 2}, 2, 2},
+    {{TRUNCATED, 50, INFINITY}, 50, 51},
+    {{TRUNCATED, -1e100, -1e8}, -1.0000001e8, -1e8},
+    {{TRUNCATED, 36, 36.0001}, 36, 36.0001},
+    {{TRUNCATED, 2, 1}, NAN, NAN},
+    {{TRUNCATED, NAN, 1}, NAN, NAN},
+};
+
+static void extreme_parameters_give_limits_or_nan(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
+    const extreme *e = &extremes[i];
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+    int64_t count;
+    double *x = value_of(g, seed, build_law(g, &e->law, 500, seed, 3), -1, &count);
+    for (int64_t k = 0; k < count; k++) {
+      const bool good = isnan(e->low) ? isnan(x[k]) : x[k] >= e->low && x[k] <= e->high;
+      if (!good) fail_msg("family %d (%g, %g): %.17g", (int)e->law.kind, e->law.a, e->law.b, x[k]);
+    }
+    free(x);
+    compute_graph_release(g);
+  }
+}
+
+/* Half of the gamma numbers with shape 0.001 are below the smallest f64. */
+static void tiny_shapes_underflow_as_often_as_they_should(void **state) {
+  (void)state;
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  int64_t count, zeros = 0;
+  double *x = value_of(g, seed, build_law(g, &(law){GAMMA, 1e-3, 0}, FEW, seed, 3), 1, &count);
+  for (int64_t k = 0; k < count; k++) zeros += x[k] == 0;
+  assert_true(fabs((double)zeros / FEW - 0.4966) < 0.02); /* P(1e-3, e^-700) */
+  free(x);
+  compute_graph_release(g);
+}
+
+static void integer_dtypes_have_a_number_for_invalid_parameters(void **state) {
+  (void)state;
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  const double mean[3] = {NAN, 0, 1e6};
+  const compute_node m = compute_constant(g, COMPUTE_F64, COMPUTE_SHAPE(3), mean);
+  int64_t count;
+  int32_t *x = value_of(
+      g, seed, compute_random_poisson(g, m, COMPUTE_I32, COMPUTE_SHAPE(3), seed, 0), 1, &count);
+  assert_int_equal(x[0], -1);
+  assert_int_equal(x[1], 0);
+  assert_true(x[2] > 990000 && x[2] < 1010000);
+  free(x);
+  uint8_t *u = value_of(
+      g, seed, compute_random_poisson(g, m, COMPUTE_U8, COMPUTE_SHAPE(3), seed, 0), 1, &count);
+  assert_int_equal(u[0], 0);
+  assert_int_equal(u[2], 255);
+  free(u);
+  compute_graph_release(g);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* The derivatives of truncated normal numbers with respect to their limits, against differences. */
+static void truncated_numbers_have_gradients(void **state) {
+  (void)state;
+  enum { COUNT = 40 };
+  const double step = 1e-5, limits[2] = {-0.75, 1.5};
+  double moved[2][2][COUNT], slope[2][COUNT];
+  for (int which = 0; which < 2; which++) {
+    for (int side = 0; side < 2; side++) {
+      compute_graph *g = compute_graph_create(test_context);
+      const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+      law w = {TRUNCATED, limits[0], limits[1]};
+      *(which ? &w.b : &w.a) += side ? step : -step;
+      int64_t count;
+      double *x = value_of(g, seed, build_law(g, &w, COUNT, seed, 1), 9, &count);
+      memcpy(moved[which][side], x, sizeof moved[which][side]);
+      free(x);
+      compute_graph_release(g);
+    }
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+    const compute_shape shape = COMPUTE_SHAPE(COUNT);
+    const compute_node a = compute_full(g, COMPUTE_F64, shape, limits[0]);
+    const compute_node b = compute_full(g, COMPUTE_F64, shape, limits[1]);
+    const compute_node x = compute_random_truncated_normal(g, a, b, COMPUTE_F64, shape, seed, 1);
+    const compute_node loss = compute_sum(g, x, COMPUTE_ALL_AXES, false);
+    compute_node gradient;
+    int64_t count;
+    assert_ok(compute_gradients(g, loss, which ? &b : &a, 1, &gradient));
+    double *found = value_of(g, seed, gradient, 9, &count);
+    memcpy(slope[which], found, sizeof slope[which]);
+    free(found);
+    compute_graph_release(g);
+  }
+  for (int which = 0; which < 2; which++)
+    for (int i = 0; i < COUNT; i++) {
+      const double difference = (moved[which][1][i] - moved[which][0][i]) / (2 * step);
+      assert_true(fabs(difference - slope[which][i]) < 1e-6);
+    }
+}
+
+static void gamma_has_no_gradient_and_says_so(void **state) {
+  (void)state;
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_scalar(g, COMPUTE_I64, 1);
+  const compute_node a = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4));
+  const compute_node x = compute_random_gamma(g, a, COMPUTE_F32, COMPUTE_SHAPE(4), seed, 0);
+  const compute_node loss = compute_sum(g, x, COMPUTE_ALL_AXES, false);
+  compute_node gradient;
+  assert_fails(compute_gradients(g, loss, &a, 1, &gradient), COMPUTE_ERROR_NOT_DIFFERENTIABLE);
+  test_check_message(test_context, "gamma");
+  compute_graph_release(g);
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+#define REFUSED(expected, text, ...)                                                               \
+  do {                                                                                             \
+    assert_false(compute_node_is_valid(__VA_ARGS__));                                              \
+    assert_int_equal(compute_graph_status(g), expected);                                           \
+    test_check_message(test_context, text);                                                        \
+    compute_graph_clear_error(g);                                                                  \
+  } while (0)
+
+static void wrong_arguments_are_refused(void **state) {
+  (void)state;
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_scalar(g, COMPUTE_I64, 1);
+  const compute_node three = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(3));
+  const compute_node whole = compute_input(g, COMPUTE_I32, COMPUTE_SHAPE(3));
+  const compute_shape shape = COMPUTE_SHAPE(2, 4);
+  REFUSED(COMPUTE_ERROR_DTYPE, "random_normal",
+          compute_random_normal(g, COMPUTE_I32, shape, seed, 0));
+  REFUSED(COMPUTE_ERROR_DTYPE, "random_gamma",
+          compute_random_gamma(g, whole, COMPUTE_F32, COMPUTE_SHAPE(3), seed, 0));
+  REFUSED(COMPUTE_ERROR_SHAPE, "does not broadcast",
+          compute_random_poisson(g, three, COMPUTE_I32, shape, seed, 0));
+  REFUSED(COMPUTE_ERROR_SHAPE, "does not broadcast",
+          compute_random_bernoulli(g, three, COMPUTE_SHAPE(1), seed, 0));
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "enclose",
+          compute_random_integers(g, 3, 3, COMPUTE_I32, shape, seed, 0));
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "enclose",
+          compute_random_integers(g, INT64_MIN, INT64_MAX, COMPUTE_I64, shape, seed, 0));
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "high",
+          compute_random_integers(g, 0, 257, COMPUTE_U8, shape, seed, 0));
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "chosen", compute_random_choice(g, 3, 4, seed, 0));
+  REFUSED(COMPUTE_ERROR_SHAPE, "no classes",
+          compute_random_categorical(g, compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(3, 0)),
+                                     COMPUTE_SHAPE(3), seed, 0));
+  REFUSED(COMPUTE_ERROR_DTYPE, "seed", compute_random_normal(g, COMPUTE_F32, shape, three, 0));
+  compute_graph_release(g);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_device_draws_the_same_bits),
+      cmocka_unit_test(numbers_are_those_of_the_reference),
+      cmocka_unit_test(numbers_have_their_distribution),
+      cmocka_unit_test(moments_of_every_element_are_right),
+      cmocka_unit_test(classes_have_their_probabilities),
+      cmocka_unit_test(orders_are_uniform),
+      cmocka_unit_test(seeds_and_streams_do_not_overlap),
+      cmocka_unit_test(extreme_parameters_give_limits_or_nan),
+      cmocka_unit_test(tiny_shapes_underflow_as_often_as_they_should),
+      cmocka_unit_test(integer_dtypes_have_a_number_for_invalid_parameters),
+      cmocka_unit_test(truncated_numbers_have_gradients),
+      cmocka_unit_test(gamma_has_no_gradient_and_says_so),
+      cmocka_unit_test(wrong_arguments_are_refused),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
