@@ -72,9 +72,10 @@ typedef struct compute_tree_ensemble_options {
  * dtype; f16 and bf16 are computed in f32. Thresholds keep all their digits; values are rounded to
  * the dtype of the computation.
  *
- * - COMPUTE_ERROR_INVALID_ARGUMENT for numbers out of range, a node that is reached twice (so that
- *   there would be a cycle), an unknown test, and a threshold that is NaN. The message names the
- *   node.
+ * Branches of a tree may meet again in one node.
+ *
+ * - COMPUTE_ERROR_INVALID_ARGUMENT for numbers out of range, a node that leads to itself or belongs
+ *   to two trees, an unknown test, and a threshold that is NaN. The message names the node.
  * - _DTYPE for x of no float dtype. _SHAPE for x of rank 0 or with more than 2^24 features.
  * - _UNSUPPORTED if leaves have entries of several targets, but of too few: a table with all
  *   targets of all leaves would be over 4,096 times as large as the entries.

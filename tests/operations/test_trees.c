@@ -257,7 +257,7 @@ typedef void (*change)(compute_tree_ensemble_options *o, compute_tree_node *n,
     __VA_ARGS__;                                                                                   \
   }
 CHANGE(make_cycle, n[2] = n[0])
-CHANGE(reach_twice, n[0].no = 1)
+CHANGE(return_to_root, n[0].no = 0)
 CHANGE(leave_nodes, n[0].no = INT64_C(1) << 40)
 CHANGE(go_below, n[0].yes = -1)
 CHANGE(leave_features, n[0].feature = FEATURES)
@@ -278,9 +278,10 @@ CHANGE(lack_members, (n[0].test = COMPUTE_TREE_MEMBER, n[0].member_count = 1))
 static void bad_ensembles_are_refused(void **state) {
   (void)state;
   static const change changes[] = {
-      make_cycle,  reach_twice,  leave_nodes,       go_below,      leave_features, use_unknown_test,
-      use_nan,     leave_values, start_late,        leave_targets, claim_targets,  claim_nodes,
-      claim_trees, move_root,    combine_strangely, use_reserved,  drop_nodes,     lack_members};
+      make_cycle,       return_to_root, leave_nodes,  go_below,   leave_features,
+      use_unknown_test, use_nan,        leave_values, start_late, leave_targets,
+      claim_targets,    claim_nodes,    claim_trees,  move_root,  combine_strangely,
+      use_reserved,     drop_nodes,     lack_members};
   for (size_t i = 0; i <= sizeof changes / sizeof *changes; i++) {
     compute_tree_node nodes[3] = {{.test = COMPUTE_TREE_LEQ, .yes = 1, .no = 2},
                                   {.first_value = 0, .value_count = 1},

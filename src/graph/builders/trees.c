@@ -23,7 +23,8 @@ static const char operation[] = "tree_ensemble";
 
 /* State of a node. */
 typedef struct node_state {
-  bool seen;
+  int64_t tree; /* 1 + the tree that reaches it, or 0 */
+  int branches; /* of these, searched already; 3: all that follows is known */
   int64_t depth;
   int64_t pair;  /* the first record of its branches, or −1 */
   int64_t leaf;  /* its number, or −1 */
@@ -50,7 +51,8 @@ typedef struct ensemble {
   compute_dtype dtype;
   int64_t features;
   node_state *states;
-  int64_t *order; /* nodes of a tree, branches behind their node */
+  int64_t *order; /* nodes of a tree, branches before their node */
+  int64_t *path;  /* nodes between the root and the node that is searched */
   double *limits;
   size_t limit_count, limit_capacity;
   record *records;
@@ -108,15 +110,18 @@ static bool check_node(const ensemble *e, int64_t at) {
   return true;
 }
 
-/* Adds a node to the order of its tree. */
-static bool reach(ensemble *e, int64_t from, int64_t node, int64_t *count) {
+/* Adds a node to the path of its tree, unless it has been searched. */
+static bool reach(ensemble *e, int64_t tree, int64_t from, int64_t node, int64_t *length) {
   if (node < 0 || node >= e->o->node_count)
     return from < 0 ? graph_refuse(e->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                                    "a root is out of range: %" PRId64, node)
                     : refuse_node(e, from, "a branch is out of range");
-  if (e->states[node].seen) return refuse_node(e, node, "it is reached twice");
-  e->states[node].seen = true;
-  e->order[(*count)++] = node;
+  node_state *state = &e->states[node];
+  if (state->tree == tree + 1)
+    return state->branches == 3 || refuse_node(e, node, "it leads to itself");
+  if (state->tree != 0) return refuse_node(e, node, "it belongs to two trees");
+  state->tree = tree + 1;
+  e->path[(*length)++] = node;
   return check_node(e, node);
 }
 
@@ -324,24 +329,34 @@ static bool add_values(ensemble *e, int64_t count, int64_t target) {
 
 /* ---- Trees ----------------------------------------------------------------------------------- */
 
-/* All nodes of a tree, checked, in the order of their distance from the root. */
-static bool find_nodes(ensemble *e, int64_t root, int64_t *count) {
-  *count = 0;
-  if (!reach(e, -1, root, count)) return false;
-  for (int64_t i = 0; i < *count; i++) {
-    const int64_t at = e->order[i];
-    const compute_tree_node *n = &e->o->nodes[at];
-    if (n->test == COMPUTE_TREE_LEAF) continue;
-    if (is_search(n) && !make_limits(e, at)) return false;
-    if (!reach(e, at, n->yes, count) || !reach(e, at, n->no, count)) return false;
+/* Searches one node: both branches, then itself. */
+static bool search(ensemble *e, int64_t tree, int64_t *length, int64_t *count) {
+  const int64_t at = e->path[*length - 1];
+  const compute_tree_node *n = &e->o->nodes[at];
+  node_state *state = &e->states[at];
+  const int done = n->test == COMPUTE_TREE_LEAF ? 2 : state->branches;
+  if (done < 2) {
+    state->branches++;
+    return reach(e, tree, at, done == 0 ? n->yes : n->no, length);
   }
-  for (int64_t i = *count; i-- > 0;) {
-    const compute_tree_node *n = &e->o->nodes[e->order[i]];
-    node_state *state = &e->states[e->order[i]];
-    if (n->test == COMPUTE_TREE_LEAF) continue;
+  if (n->test != COMPUTE_TREE_LEAF) {
+    if (is_search(n) && !make_limits(e, at)) return false;
     state->depth = max_i64(e->states[n->yes].depth, e->states[n->no].depth) +
                    (is_search(n) ? search_depth(state->limits) : 1);
   }
+  state->branches = 3;
+  e->order[(*count)++] = at;
+  (*length)--;
+  return true;
+}
+
+/* All nodes of a tree, checked. Branches may meet again, but not lead back. */
+static bool find_nodes(ensemble *e, int64_t tree, int64_t *count) {
+  int64_t length = 0;
+  *count = 0;
+  if (!reach(e, tree, -1, e->o->roots[tree], &length)) return false;
+  while (length > 0)
+    if (!search(e, tree, &length, count)) return false;
   return true;
 }
 
@@ -349,7 +364,7 @@ static bool add_tree(ensemble *e, int64_t tree) {
   const int64_t root = e->o->roots[tree];
   const size_t base = e->record_count;
   int64_t count, first;
-  if (!find_nodes(e, root, &count)) return false;
+  if (!find_nodes(e, tree, &count)) return false;
   const int64_t target = only_target(e, count);
   int64_t *head = &e->heads[tree * COMPUTE_TREES_HEAD];
   head[0] = (int64_t)base;
@@ -494,8 +509,9 @@ static bool allocate(ensemble *e) {
   const uint64_t nodes = (uint64_t)e->o->node_count;
   e->states = base_allocate(nodes + 1, sizeof *e->states);
   e->order = base_allocate(nodes + 1, sizeof *e->order);
+  e->path = base_allocate(nodes + 1, sizeof *e->path);
   e->heads = base_allocate((uint64_t)e->o->tree_count * COMPUTE_TREES_HEAD + 1, sizeof *e->heads);
-  if (!e->states || !e->order || !e->heads) return no_memory(e);
+  if (!e->states || !e->order || !e->path || !e->heads) return no_memory(e);
   for (uint64_t i = 0; i < nodes; i++) e->states[i].pair = e->states[i].leaf = -1;
   return true;
 }
@@ -503,6 +519,7 @@ static bool allocate(ensemble *e) {
 static void clear(ensemble *e) {
   base_release(e->states);
   base_release(e->order);
+  base_release(e->path);
   base_release(e->heads);
   base_release(e->limits);
   base_release(e->records);

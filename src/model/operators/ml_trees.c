@@ -305,10 +305,10 @@ static compute_status two_classes(model_call *call, const forest *f, const doubl
     *scores = compute_concat(graph, both, 2, 1);
     return ml_transform(call, transform, scores);
   }
-  if (strcmp(transform, "PROBIT") == 0 || !positive) {
+  const bool probit = strcmp(transform, "PROBIT") == 0;
+  if (probit || !positive || strcmp(transform, "LOGISTIC") == 0) {
     *scores = score;
-    return strcmp(transform, "PROBIT") == 0 ? ml_transform(call, transform, scores)
-                                            : ml_transform_pair(call, transform, scores);
+    return (probit ? ml_transform : ml_transform_pair)(call, transform, scores);
   }
   const compute_node parts[] = {compute_sub(graph, call_scalar_like(call, score, 1), score), score};
   *scores = compute_concat(graph, parts, 2, 1);
