@@ -407,45 +407,6 @@ static const classical_case classical_cases[] = {
      4,
      {0.3775406, 0.6224594, 0.4378235, 0.5621765, 0.294215, 0.705785, 0.4687906, 0.5312094},
      8},
-    {"TreeEnsembleClassifier",
-     NODES("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE") CLASSES(
-         "1,1,1,1,1", "0.5,-0.25,0.75,-0.5,0.125") "classlabels_int64s=i 5,7; base_values=f 0.25; "
-                                                   "post_transform=S LOGISTIC",
-     {7, 5, 7, 5},
-     4,
-     {0.5, 0.5621765, 0.5, 0.5, 0.5, 0.6513549, 0.5, 0.4687906},
-     8},
-    {"TreeEnsembleClassifier",
-     NODES("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE") CLASSES(
-         "0,0,0,0,0", "0.5,-0.25,0.75,-0.5,0.125") "classlabels_int64s=i 5,7; base_values=f "
-                                                   "0.5,-0.25; post_transform=S LOGISTIC",
-     {7, 7, 7, 7},
-     4,
-     {0.6791787, 0.5, 0.6224594, 0.5, 0.754915, 0.5, 0.5926666, 0.5},
-     8},
-    {"TreeEnsembleClassifier",
-     NODES("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE") CLASSES(
-         "1,1,1,1,1", "0.5,-0.25,0.75,-0.5,0.125") "classlabels_int64s=i 5,7; base_values=f "
-                                                   "0.5,-0.25; post_transform=S LOGISTIC",
-     {5, 5, 5, 5},
-     4,
-     {0.5, 0.4378235, 0.5, 0.4378235, 0.5, 0.4378235, 0.5, 0.4378235},
-     8},
-    {"TreeEnsembleClassifier",
-     NODES("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE") CLASSES(
-         "0,1,0,1,0", "0.5,-0.25,0.75,-0.5,0.125") "classlabels_int64s=i 5,7; base_values=f "
-                                                   "0.5,-0.25; post_transform=S LOGISTIC",
-     {1, 1, 1, 0},
-     4,
-     {0.3775406, 0.6224594, 0.4378235, 0.5621765, 0.754915, 0.5, 0.5312094, 0.4687906},
-     8},
-    {"TreeEnsembleClassifier",
-     NODES("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE") CLASSES(
-         "0,1,0,1,0", "0.5,0.25,0.75,0.5,0.125") "classlabels_int64s=i 5,7; post_transform=S NONE",
-     {1, 1, 1, 1},
-     4,
-     {0.75, 0.5, 0.5, 0.5, -0.625, 0.625, 0.125, 0.25},
-     8},
 };
 
 #endif

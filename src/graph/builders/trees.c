@@ -13,6 +13,7 @@
 
 #include "core/base/alloc.h"
 #include "core/base/arithmetic.h"
+#include "core/base/float_environment.h"
 #include "core/kernel/kernel.h"
 #include "core/type/shape.h"
 #include "graph/builders/parts.h"
@@ -529,6 +530,7 @@ static void clear(ensemble *e) {
 
 compute_node compute_tree_ensemble(compute_graph *graph, compute_node x,
                                    const compute_tree_ensemble_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   ensemble e = {.graph = graph, .o = options};
   uint32_t input;

@@ -306,9 +306,11 @@ static compute_status two_classes(model_call *call, const forest *f, const doubl
     return ml_transform(call, transform, scores);
   }
   const bool probit = strcmp(transform, "PROBIT") == 0;
-  if (probit || !positive || strcmp(transform, "LOGISTIC") == 0) {
+  const bool logistic = strcmp(transform, "LOGISTIC") == 0;
+  if (probit || logistic || !positive) {
     *scores = score;
-    return (probit ? ml_transform : ml_transform_pair)(call, transform, scores);
+    return probit ? ml_transform(call, transform, scores)
+                  : ml_transform_pair(call, logistic ? transform : "NONE", scores);
   }
   const compute_node parts[] = {compute_sub(graph, call_scalar_like(call, score, 1), score), score};
   *scores = compute_concat(graph, parts, 2, 1);
