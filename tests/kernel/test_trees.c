@@ -51,6 +51,16 @@ static void descriptors_are_checked(void **state) {
   SPOILED(trees(), s.d.input_count = 3);
 }
 
+/* A tree that is one leaf. */
+static void a_table_of_one_element_needs_no_stride(void **state) {
+  (void)state;
+  sample s = trees();
+  s.input[3].stride[1] = 0;
+  assert_false(passes(&s));
+  s.a.trees.values = 1;
+  assert_true(passes(&s));
+}
+
 static void elements_and_steps_are_counted(void **state) {
   (void)state;
   sample s = trees();
@@ -81,6 +91,7 @@ static void the_class_has_rows_features_and_trees(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(descriptors_are_checked),
+      cmocka_unit_test(a_table_of_one_element_needs_no_stride),
       cmocka_unit_test(elements_and_steps_are_counted),
       cmocka_unit_test(rows_are_independent),
       cmocka_unit_test(the_class_has_rows_features_and_trees),

@@ -14,13 +14,26 @@ static bool is_table(uint32_t input) {
   return input != X;
 }
 
+static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {
+  const compute_trees_attributes *a = compute_trees_of(d);
+  if (is_table(input)) size[0] = 1;
+  size[1] = input == X       ? a->features
+            : input == NODES ? a->nodes * (int64_t)a->words
+            : input == TREES ? a->trees * COMPUTE_TREES_HEAD
+                             : a->values;
+}
+
+/* A table with one element may have any stride. */
 static bool check_tables(const compute_kernel_descriptor *d, const explanation *why) {
   for (uint32_t i = 0; i < INPUTS; i++) {
     const compute_dtype dtype = i == NODES || i == TREES ? COMPUTE_I64 : d->accumulate;
     if (d->inputs[i].dtype != dtype)
       return descriptor_refuse(why, "input %" PRIu32 " of TREES must be %s", i,
                                compute_dtype_name(dtype));
-    if (is_table(i) && (d->inputs[i].stride[0] != 0 || d->inputs[i].stride[1] != 1))
+    int64_t size[COMPUTE_MAX_RANK] = {0};
+    sizes(d, i, size);
+    if (is_table(i) &&
+        (d->inputs[i].stride[0] != 0 || (d->inputs[i].stride[1] != 1 && size[1] > 1)))
       return descriptor_refuse(why, "input %" PRIu32 " of TREES must be dense", i);
   }
   if (d->outputs[0].dtype != d->accumulate)
@@ -53,15 +66,6 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
       a->trees > INT32_MAX || !descriptor_check_axis(a->values, why))
     return descriptor_refuse(why, "the tables of TREES have impossible sizes");
   return check_tables(d, why) && descriptor_check_outputs_distinct(d, 2, why);
-}
-
-static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {
-  const compute_trees_attributes *a = compute_trees_of(d);
-  if (is_table(input)) size[0] = 1;
-  size[1] = input == X       ? a->features
-            : input == NODES ? a->nodes * (int64_t)a->words
-            : input == TREES ? a->trees * COMPUTE_TREES_HEAD
-                             : a->values;
 }
 
 static bool splits(const compute_kernel_descriptor *d) {
