@@ -175,9 +175,6 @@ static void damaged_models_are_refused(void **state) {
   (void)state;
   static const char *const damaged[][2] = {
       {"TreeEnsembleRegressor",
-       "nodes_truenodeids=i 1,0,0; nodes_falsenodeids=i 0,0,0; nodes_modes=s "
-       "BRANCH_LEQ,LEAF,LEAF; target_ids=i 0,0; " STUMP},
-      {"TreeEnsembleRegressor",
        "nodes_truenodeids=i 1,0,0; nodes_falsenodeids=i 1,0,0; nodes_modes=s "
        "BRANCH_LEQ,LEAF,LEAF; target_ids=i 0,0; " STUMP},
       {"TreeEnsembleRegressor",
