@@ -42,5 +42,6 @@
 #include "compute/simulate.h"
 #include "compute/spots.h"
 #include "compute/train.h"
+#include "compute/trees.h"
 
 #endif

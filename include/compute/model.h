@@ -172,6 +172,19 @@ COMPUTE_API compute_status compute_model_input_at(const compute_model *model, si
 COMPUTE_API compute_status compute_model_output_at(const compute_model *model, size_t index,
                                                    compute_model_port *port);
 
+/** Labels of classes. Tensors have no texts: an output that the file declares as texts, such as the
+ * label of a classifier, is an i64 tensor with positions in a list of labels. This is the number of
+ * labels in the list, and 0 for other outputs. It is also the number of scores in a row of a map of
+ * scores (ZipMap), which is a matrix with a column for each label. Thread-safe. */
+COMPUTE_API size_t compute_model_label_count(const compute_model *model, size_t output);
+
+/** Label `index` of output number `output`. *text lives as long as the model, and is NULL if the
+ * labels are integers. *number is the integer, or `index`. COMPUTE_ERROR_INVALID_ARGUMENT past the
+ * end; _NULL_POINTER. Thread-safe. */
+COMPUTE_API compute_status compute_model_label_at(const compute_model *model, size_t output,
+                                                  size_t index, const char **text,
+                                                  int64_t *number);
+
 typedef struct compute_model_info {
   const char *producer, *graph_name, *description; /**< "" if not in the file */
   int64_t ir_version, opset;                       /**< opset of ONNX's own domain */

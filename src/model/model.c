@@ -253,7 +253,9 @@ compute_status compute_model_load_memory(compute_context *context, const void *d
 /* Old files list their initializers among the inputs: such an input has a default. */
 static void describe(const onnx_value_info *info, bool input, compute_model_port *port) {
   *port = (compute_model_port){.name = info->name,
-                               .dtype = onnx_dtype(info->type),
+                               .dtype = !input && info->type == ONNX_STRING
+                                            ? COMPUTE_I64 /* positions of labels */
+                                            : onnx_dtype(info->type),
                                .rank = info->kind == ONNX_IS_TENSOR ? info->rank : -1,
                                .optional = input && info->has_default};
   for (int32_t i = 0; i < port->rank; i++) {

@@ -67,7 +67,7 @@ static bool belongs_here(const compute_operation_info *info) {
 static bool in_last_places(const compute_operation_info *info) {
   static const char *const summing[] = {"reduction",   "row",     "matmul",        "indexed",
                                         "convolution", "window",  "attention",     "recurrent",
-                                        "scan",        "fourier", "linear algebra"};
+                                        "scan",        "fourier", "linear algebra", "trees"};
   for (size_t i = 0; i < sizeof summing / sizeof *summing; i++)
     if (strcmp(info->category, summing[i]) == 0) return false;
   return true;

@@ -16,7 +16,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 6);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 7);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -261,6 +261,14 @@ AT(compute_linalg_attributes, flags, 4);
 AT(compute_linalg_attributes, rows, 8);
 AT(compute_linalg_attributes, columns, 16);
 AT(compute_linalg_attributes, right, 24);
+SIZE(compute_trees_attributes, 48);
+AT(compute_trees_attributes, features, 0);
+AT(compute_trees_attributes, columns, 8);
+AT(compute_trees_attributes, nodes, 16);
+AT(compute_trees_attributes, trees, 24);
+AT(compute_trees_attributes, values, 32);
+AT(compute_trees_attributes, combine, 40);
+AT(compute_trees_attributes, words, 44);
 SIZE(compute_quantized_gemm_attributes, 24);
 AT(compute_quantized_gemm_attributes, k, 0);
 AT(compute_quantized_gemm_attributes, block, 8);
@@ -372,6 +380,9 @@ VALUE(COMPUTE_KERNEL_QUANTIZED_GEMM, 17);
 VALUE(COMPUTE_KERNEL_BINCOUNT, 18);
 VALUE(COMPUTE_KERNEL_FOURIER, 19);
 VALUE(COMPUTE_KERNEL_LINALG, 20);
+VALUE(COMPUTE_KERNEL_TREES, 21);
+VALUE(COMPUTE_TREES_HEAD, 4);
+VALUE(COMPUTE_TREES_MOST, 1 << 24);
 VALUE(COMPUTE_LINALG_CHOLESKY, 0);
 VALUE(COMPUTE_LINALG_TRIANGULAR, 1);
 VALUE(COMPUTE_LINALG_LU, 2);

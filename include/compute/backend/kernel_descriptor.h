@@ -75,7 +75,8 @@ typedef struct compute_program {
   KIND(QUANTIZED_GEMM, 17, quantized_gemm)                                                         \
   KIND(BINCOUNT, 18, bincount)                                                                     \
   KIND(FOURIER, 19, fourier)                                                                       \
-  KIND(LINALG, 20, linalg)
+  KIND(LINALG, 20, linalg)                                                                         \
+  KIND(TREES, 21, trees)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -323,6 +324,23 @@ typedef struct compute_linalg_attributes {
   int64_t right;         /**< TRIANGULAR, SOLVE: columns of B, 0 … 2^31; otherwise 0 */
 } compute_linalg_attributes;
 
+enum {
+  COMPUTE_TREES_HEAD = 4,       /**< numbers of a tree's row: its first node, its depth, the target
+                                 * of its leaves or −1, its first value */
+  COMPUTE_TREES_MOST = 1 << 24  /**< features, targets */
+};
+
+/** An ensemble of decision trees. */
+typedef struct compute_trees_attributes {
+  int64_t features; /**< 1 … COMPUTE_TREES_MOST */
+  int64_t columns;  /**< `features`, or twice as many */
+  int64_t nodes;    /**< records */
+  int64_t trees;
+  int64_t values;          /**< of all leaves */
+  compute_combine combine; /**< SUM, MIN or MAX */
+  uint32_t words;          /**< numbers of a node: 1, narrow, with features in F32; 2, wide */
+} compute_trees_attributes;
+
 /** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs. Returns when it is done,
@@ -454,6 +472,20 @@ typedef struct compute_call_attributes {
  *         above 0 leaves all, and −1 the permutation, which is then none. CHOLESKY, TRIANGULAR and
  *         EIGH read one triangle, EIGH the lower one. All in `accumulate`, F32 or F64. One output. The bits of a
  *         matrix do not depend on the batch. No programs.
+ *
+ * TREES   The space is (rows, targets). inputs[0] has strides over (row, feature). The other inputs
+ *         are tables, with a last stride only: inputs[1] the nodes, I64; inputs[2] the trees, I64,
+ *         COMPUTE_TREES_HEAD numbers each; inputs[3] the values of leaves. A row has `columns`:
+ *         column `features` + i is feature i, with −infinity for NaN. A walk starts at record 1 of
+ *         its tree and takes `depth` steps. A step goes to record `left` if the column is at most
+ *         the threshold, otherwise (NaN included) to `left` + 1. A leaf has a NaN as threshold, its
+ *         number in the low bits of the threshold, and `left` + 1 leads to itself. A narrow record
+ *         has, from bit 0: the threshold, 32 bits; the column, 16; `left`, 16. A wide one has the
+ *         threshold in F64, then the column, 32 bits; `left`, 32. The value of leaf i is at the
+ *         tree's first value + i if the tree has one target; otherwise a leaf has a value for each
+ *         target. A row's results combine the values tree by tree, a sum in F64. MIN and MAX ignore
+ *         NaN; without any value the result is 0. All but the tables in `accumulate`, F32 or F64.
+ *         Devices need not check the tables. No programs.
  *
  * CALL    The attributes have the function to call, and the number of elements of each operand.
  *         All operands are dense. The space has one dimension, with the size of the largest
@@ -594,6 +626,11 @@ static inline int64_t compute_linalg_results(const compute_linalg_attributes *at
   case COMPUTE_LINALG_SOLVE: return n * attributes->right + 1;
   default: return m * n + 1;
   }
+}
+
+static inline const compute_trees_attributes *
+compute_trees_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_trees_attributes *)descriptor->attributes;
 }
 
 static inline const compute_call_attributes *

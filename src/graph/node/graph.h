@@ -33,6 +33,7 @@ typedef enum graph_op {
   CATEGORY(ORDER, "order")                                                                         \
   CATEGORY(FOURIER, "fourier")                                                                     \
   CATEGORY(LINALG, "linear algebra")                                                               \
+  CATEGORY(TREES, "trees")                                                                         \
   CATEGORY(ATTENTION, "attention")                                                                 \
   CATEGORY(RECURRENT, "recurrent")                                                                 \
   CATEGORY(INDEXED, "indexed")                                                                     \

@@ -121,6 +121,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_argsort] = {"TopK", export_sort, EXPORT_ALL & ~EXPORT_BIT(BF16)},
   [OP_fourier] = {"the rule is not written yet", NULL, 0},
   [OP_linalg] = {"ONNX has no such operation", NULL, 0},
+  [OP_tree_ensemble] = {"the rule is not written yet", NULL, 0},
   [OP_scaled_attention] = {"MatMul, Softmax", export_attention, EXPORT_WIDE},
   [OP_recurrent] = {"LSTM, GRU, RNN", export_recurrent, EXPORT_WIDE},
   [OP_gaussian_fit] = {fit, NULL, 0},

@@ -14,6 +14,9 @@
   FAMILY(flex)                                                                                     \
   FAMILY(index)                                                                                    \
   FAMILY(loss)                                                                                     \
+  FAMILY(ml)                                                                                       \
+  FAMILY(ml_linear)                                                                                \
+  FAMILY(ml_trees)                                                                                 \
   FAMILY(norm)                                                                                     \
   FAMILY(packed)                                                                                   \
   FAMILY(pool)                                                                                     \

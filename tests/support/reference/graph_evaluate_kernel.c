@@ -290,6 +290,23 @@ static evaluate_outcome decompose(const graph_node *node, evaluate_value *const 
   return run(&l, y);
 }
 
+/* ---- Trees --------------------------------------------------------------------------------- */
+
+static evaluate_outcome walk_trees(const graph_node *node, evaluate_value *const *x,
+                                   evaluate_value *y) {
+  launch l = begin(COMPUTE_KERNEL_TREES, y->shape, y);
+  memcpy(&l.attributes.trees, node->constant, sizeof l.attributes.trees);
+  for (uint32_t i = 0; i < node->input_count; i++) {
+    int64_t *stride = add(&l, x[i]);
+    if (i == 0) stride[0] = x[i]->shape.size[1];
+    stride[1] = 1;
+  }
+  int64_t *stride = add(&l, y);
+  stride[0] = y->shape.size[1];
+  stride[1] = 1;
+  return run(&l, y);
+}
+
 /* ---- Networks ------------------------------------------------------------------------------ */
 
 evaluate_outcome evaluate_kernel(const graph_node *node, evaluate_value *const *x,
@@ -321,6 +338,7 @@ evaluate_outcome evaluate_kernel(const graph_node *node, evaluate_value *const *
   case OP_bincount: return count_bins(node, x, y);
   case OP_fourier: return transform(node, x[0], y);
   case OP_linalg: return decompose(node, x, y);
+  case OP_tree_ensemble: return walk_trees(node, x, y);
   case OP_conv2d:
   case OP_conv2d_integer:
   case OP_conv2d_by_data:

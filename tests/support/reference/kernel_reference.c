@@ -413,6 +413,7 @@ static bool run(const reference *r) {
   case COMPUTE_KERNEL_BINCOUNT: return reference_bincount(r);
   case COMPUTE_KERNEL_FOURIER: return reference_fourier(r);
   case COMPUTE_KERNEL_LINALG: return reference_linalg(r);
+  case COMPUTE_KERNEL_TREES: reference_trees(r); return true;
   case COMPUTE_KERNEL_CONV: reference_convolution(r); return true;
   default: return reference_network(r);
   }

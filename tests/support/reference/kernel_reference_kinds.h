@@ -37,6 +37,9 @@ bool reference_fourier(const reference *r);
 /* LINALG. Returns false without memory. */
 bool reference_linalg(const reference *r);
 
+/* TREES. */
+void reference_trees(const reference *r);
+
 /* CONV. */
 void reference_convolution(const reference *r);
 

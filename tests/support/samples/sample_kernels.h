@@ -30,8 +30,8 @@ typedef struct sample_kernel {
 
 typedef void (*sample_visitor)(const sample_kernel *sample, void *user);
 
-/* Calls `visit` with every sample for the generator: all kinds except SPOTS, QUANTIZED_GEMM and
- * LINALG. */
+/* Calls `visit` with every sample for the generator: all kinds except SPOTS, QUANTIZED_GEMM,
+ * LINALG and TREES. */
 void sample_kernels_visit(sample_visitor visit, void *user);
 
 /* The same with all kinds: for backends. */

@@ -171,5 +171,8 @@ const problem_kind problem_kind_spots = {0};
 /* No device generates LINALG. */
 const problem_kind problem_kind_linalg = {0};
 
+/* No device generates TREES. */
+const problem_kind problem_kind_trees = {0};
+
 /* CALL has no parameters: it has no choices. */
 const problem_kind problem_kind_call = {0};

@@ -118,5 +118,8 @@ const evaluation_kind evaluation_kind_spots = {0};
 /* None: the condition of a matrix bounds the error of its results, not an element's rounding. */
 const evaluation_kind evaluation_kind_linalg = {0};
 
+/* None: a feature at a threshold decides between leaves, and no rounding bounds their difference. */
+const evaluation_kind evaluation_kind_trees = {0};
+
 /* None: only the user-defined function determines the result. */
 const evaluation_kind evaluation_kind_call = {0};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Ensembles of decision trees: random forests and gradient boosting, as scikit-learn, XGBoost and
+ * LightGBM train them.
+ *
+ * A tree is given as nodes in one array for all trees. Each row of features walks from the root to
+ * a leaf. The leaves' values are combined for each target. The CPU computes; a plan for another
+ * device copies the features there. The result of a row does not depend on the other rows, bit for
+ * bit. There is no gradient.
+ *
+ * ONNX models with trees (compute/model.h) use this operation. */
+#ifndef COMPUTE_TREES_H
+#define COMPUTE_TREES_H
+
+#include "compute/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The question of a node about its feature v. Comparisons are exact. */
+typedef enum compute_tree_test {
+  COMPUTE_TREE_LEAF = 0, /**< none: the walk ends */
+  COMPUTE_TREE_LEQ = 1,  /**< v ≤ threshold */
+  COMPUTE_TREE_LT = 2,
+  COMPUTE_TREE_GTE = 3,
+  COMPUTE_TREE_GT = 4,
+  COMPUTE_TREE_EQ = 5,
+  COMPUTE_TREE_NEQ = 6,
+  COMPUTE_TREE_MEMBER = 7 /**< v is one of `members` */
+} compute_tree_test;
+
+/** How the values of all trees become one result for each target. */
+typedef enum compute_tree_combine {
+  COMPUTE_TREE_SUM = 0,     /**< in the order of the trees, summed in f64 */
+  COMPUTE_TREE_AVERAGE = 1, /**< the sum divided by the number of trees */
+  COMPUTE_TREE_MIN = 2,     /**< NaN is ignored */
+  COMPUTE_TREE_MAX = 3
+} compute_tree_combine;
+
+/** One node. Numbers of nodes count in the array of all trees. */
+typedef struct compute_tree_node {
+  compute_tree_test test;
+  bool missing;          /**< a NaN goes to `yes`; otherwise to `no` */
+  int64_t feature;       /**< along the last axis of x */
+  double threshold;      /**< not NaN */
+  const double *members; /**< MEMBER: `member_count` numbers in any order, none of them NaN */
+  int64_t member_count;
+  int64_t yes, no;     /**< the next nodes */
+  int64_t first_value; /**< LEAF: its entries in `values` */
+  int64_t value_count;
+} compute_tree_node;
+
+/** An entry of a leaf. Entries of one leaf and target add up. */
+typedef struct compute_tree_value {
+  int64_t target;
+  double value;
+} compute_tree_value;
+
+typedef struct compute_tree_ensemble_options {
+  const compute_tree_node *nodes;
+  const compute_tree_value *values;
+  const int64_t *roots; /**< the first node of each tree */
+  int64_t node_count, value_count, tree_count;
+  int64_t targets; /**< 1 … 2^24 */
+  compute_tree_combine combine;
+  uint64_t reserved[4]; /**< must be zero */
+} compute_tree_ensemble_options;
+
+/** The results [..., targets] of the trees for the features x [..., features], in x's dtype. A
+ * target that no leaf of the row has is 0. Everything in `options` is copied. x may have any float
+ * dtype; f16 and bf16 are computed in f32. Thresholds keep all their digits; values are rounded to
+ * the dtype of the computation.
+ *
+ * Branches of a tree may meet again in one node.
+ *
+ * - COMPUTE_ERROR_INVALID_ARGUMENT for numbers out of range, a node that leads to itself or belongs
+ *   to two trees, an unknown test, and a threshold that is NaN. The message names the node.
+ * - _DTYPE for x of no float dtype. _SHAPE for x of rank 0 or with more than 2^24 features.
+ * - _UNSUPPORTED if leaves have entries of several targets, but of too few: a table with all
+ *   targets of all leaves would be over 4,096 times as large as the entries.
+ * - _OVERFLOW for more than 2^31 − 1 nodes; _OUT_OF_MEMORY; _NULL_POINTER. */
+COMPUTE_API compute_node compute_tree_ensemble(compute_graph *graph, compute_node x,
+                                               const compute_tree_ensemble_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Labels of classes: the texts or integers that a model's output stands for.
+ *
+ * Graphs have no texts, so a classifier gives the numbers of its labels. The list is an attribute
+ * of the node that gives the output, before operators that only move elements. */
+#include <string.h>
+
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/process.h"
+#include "model/model.h"
+
+/* A list from the file. `more` is a label behind the last, or NULL. */
+typedef struct label_list {
+  const char *const *texts;
+  const int64_t *numbers; /* if texts is NULL */
+  size_t count;
+  const char *more;
+} label_list;
+
+static bool moves_elements(const char *type) {
+  static const char *const types[] = {"Identity", "Reshape", "Squeeze",  "Unsqueeze",
+                                      "Flatten",  "Cast",    "Transpose"};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (strcmp(type, types[i]) == 0) return true;
+  return false;
+}
+
+static void take_texts(const onnx_node *node, const char *name, label_list *list) {
+  const onnx_attribute *a = onnx_find_attribute(node, name);
+  if (!a || list->count > 0) return;
+  if (a->type == ONNX_ATTRIBUTE_STRINGS)
+    *list = (label_list){.texts = a->texts, .count = a->count};
+  else if (a->type == ONNX_ATTRIBUTE_TENSOR && a->tensor && a->tensor->strings)
+    *list = (label_list){.texts = a->tensor->strings, .count = (size_t)a->tensor->count};
+}
+
+static void take_numbers(const onnx_node *node, const char *name, label_list *list) {
+  const onnx_attribute *a = onnx_find_attribute(node, name);
+  if (a && list->count == 0 && a->type == ONNX_ATTRIBUTE_INTS)
+    *list = (label_list){.numbers = a->integers, .count = a->count};
+}
+
+/* Texts of an initializer that ArrayFeatureExtractor selects from. */
+static void take_initializer(const onnx_graph *graph, const onnx_node *node, label_list *list) {
+  for (size_t i = 0; node->input_count > 0 && i < graph->initializer_count; i++) {
+    const onnx_tensor *t = &graph->initializers[i];
+    if (t->strings && strcmp(t->name, node->input_names[0]) == 0)
+      *list = (label_list){.texts = t->strings, .count = (size_t)t->count};
+  }
+}
+
+/* The labels that output `output` of a node stands for. */
+static label_list labels_of(const onnx_graph *graph, const onnx_node *node, size_t output) {
+  label_list list = {0};
+  const char *type = node->type;
+  if (strcmp(node->domain, "ai.onnx.ml") != 0) return list;
+  if (strcmp(type, "ZipMap") == 0) {
+    take_texts(node, "classlabels_strings", &list);
+    take_numbers(node, "classlabels_int64s", &list);
+  } else if (strcmp(type, "ArrayFeatureExtractor") == 0) {
+    take_initializer(graph, node, &list);
+  } else if (strcmp(type, "LabelEncoder") == 0 || strcmp(type, "CategoryMapper") == 0) {
+    take_texts(node, "values_strings", &list);
+    take_texts(node, "values_tensor", &list);
+    if (strcmp(type, "CategoryMapper") == 0) take_texts(node, "cats_strings", &list);
+    const onnx_attribute *other = onnx_find_attribute(node, "default_string");
+    list.more = other && other->type == ONNX_ATTRIBUTE_STRING ? other->text : "_Unused";
+  } else if (output == 0) {
+    take_texts(node, "classlabels_strings", &list);
+  }
+  return list;
+}
+
+static label_list find_labels(const compute_model *model, size_t output) {
+  const onnx_graph *graph = model_graph(model);
+  int32_t value = output < graph->output_count ? graph->outputs[output].value : -1;
+  for (size_t at = graph->node_count; at-- > 0 && value >= 0;) { /* nodes are sorted */
+    const onnx_node *node = &graph->nodes[at];
+    size_t i = 0;
+    while (i < node->output_count && node->outputs[i] != value) i++;
+    if (i == node->output_count) continue;
+    if (!moves_elements(node->type) || node->domain[0]) return labels_of(graph, node, i);
+    const onnx_reference *from = node->inputs;
+    value = node->input_count > 0 && from->level == 0 ? from->index : -1;
+  }
+  return (label_list){0};
+}
+
+static size_t count_labels(const label_list *list) {
+  return list->count + (list->count > 0 && list->more);
+}
+
+size_t compute_model_label_count(const compute_model *model, size_t output) {
+  if (!model || IS_INHERITED(model, context)) return 0;
+  const label_list list = find_labels(model, output);
+  return count_labels(&list);
+}
+
+compute_status compute_model_label_at(const compute_model *model, size_t output, size_t index,
+                                      const char **text, int64_t *number) {
+  REFUSE_INHERITED(model, context);
+  static const char operation[] = "compute_model_label_at";
+  const compute_context *context = model ? model->context : NULL;
+  compute_status status = error_if_null(context, operation, model, text);
+  if (!status) status = error_if_null(context, operation, model, number);
+  if (status) return status;
+  const label_list list = find_labels(model, output);
+  if (index >= count_labels(&list))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "label %zu of output %zu, which has %zu", index, output, count_labels(&list));
+  *number = list.numbers ? list.numbers[index] : (int64_t)index;
+  *text = list.numbers ? NULL : index < list.count ? list.texts[index] : list.more;
+  return COMPUTE_OK;
+}
