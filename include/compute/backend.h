@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 2
-#define COMPUTE_BACKEND_ABI_MINOR 6
+#define COMPUTE_BACKEND_ABI_MINOR 7
 
 /* ---- Services of the core ------------------------------------------------------------------ */
 

@@ -16,7 +16,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 6);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 7);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -193,6 +193,8 @@ AT(compute_kernel_descriptor, prologue_inputs, 152);
 AT(compute_kernel_descriptor, accumulate, 156);
 AT(compute_kernel_descriptor, attributes, 160);
 AT(compute_kernel_descriptor, attribute_bytes, 168);
+AT(compute_kernel_descriptor, constant_inputs, 176);
+AT(compute_kernel_descriptor, demands, 180);
 AT(compute_reduce_attributes, kept_rank, 0);
 AT(compute_reduce_attributes, combine, 4);
 AT(compute_row_attributes, operation, 0);
