@@ -145,7 +145,8 @@ typedef struct side {
 
 static double time_runs(const side *s, int64_t runs, compute_status *status) {
   const double begin = seconds_now();
-  for (int64_t i = 0; i < runs && !*status; i++) *status = compute_run(s->plan, s->binding, 2, NULL);
+  for (int64_t i = 0; i < runs && !*status; i++)
+    *status = compute_run(s->plan, s->binding, 2, NULL);
   return seconds_now() - begin;
 }
 
@@ -158,9 +159,8 @@ static compute_status make(compute_context *context, const work *w, int64_t item
   s->graph = compute_graph_create(context);
   const compute_node x = compute_input(s->graph, COMPUTE_F32, shape);
   const compute_node y = w->build(s->graph, x);
-  compute_status status =
-      compute_compile(s->graph, &y, 1, &(compute_plan_options){.device = device, .flags = flag},
-                      &s->plan);
+  compute_status status = compute_compile(
+      s->graph, &y, 1, &(compute_plan_options){.device = device, .flags = flag}, &s->plan);
   if (!status) status = compute_tensor_random(device, COMPUTE_F32, shape, -1, 1, 99, &s->x);
   if (!status) status = compute_plan_create_tensor(s->plan, y, &s->y);
   s->binding[0] = (compute_binding){x, s->x};

@@ -167,9 +167,8 @@ static compute_status kernel_prepare(void *handle, const compute_kernel_descript
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "%s",
                                   reason);
   cpu_kernel *prepared = NULL;
-  const compute_status status =
-      cpu_kind_prepare(kinds[descriptor->kind], device_for(device, descriptor->demands),
-                       descriptor, &prepared);
+  const compute_status status = cpu_kind_prepare(
+      kinds[descriptor->kind], device_for(device, descriptor->demands), descriptor, &prepared);
   if (status == COMPUTE_OK) *kernel = prepared;
   return status;
 }

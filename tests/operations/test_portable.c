@@ -158,9 +158,10 @@ static void all_processors_compute_the_listed_bits(void **state) {
   (void)state;
   if (!has_portable_kernels()) test_skip("this build has no portable kernels");
   run_all(compare);
-  print_message("%d results compared, %d different; %d plans refused; %d plans without the flag have "
-                "other bits\n",
-                compared, differ, refused, others);
+  print_message(
+      "%d results compared, %d different; %d plans refused; %d plans without the flag have "
+      "other bits\n",
+      compared, differ, refused, others);
   assert_true(compared >= 200);
   assert_int_equal(differ, 0);
   assert_int_equal(unlisted, 0);

@@ -28,7 +28,8 @@ double cpu_exp(double x) {
 /* log(2^n m) = n ln 2 + 2 (s + s³/3 + s⁵/5 …), s = (m − 1) / (m + 1), |s| ≤ 0.172. */
 double cpu_log(double x) {
   enum { LAST = 23 };
-  if (!(x > 0) || x > 0x1.fffffffffffffp1023) return x == 0 ? -(double)INFINITY : x < 0 ? (double)NAN : x;
+  if (!(x > 0) || x > 0x1.fffffffffffffp1023)
+    return x == 0 ? -(double)INFINITY : x < 0 ? (double)NAN : x;
   int n;
   double m = frexp(x, &n);
   if (m < 0x1.6a09e667f3bcdp-1) {

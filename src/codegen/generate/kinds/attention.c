@@ -161,10 +161,9 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   emit_default(&t->tile_k, 4 * ACROSS);
   if (!t->tile_m) {
     t->tile_m = 4 * DOWN;
-    while (t->tile_m > DOWN &&
-           (k->queries <= t->tile_m / 2 ||
-            (!fixed && k->batches * divide_up(k->queries, t->tile_m) <
-                           t->tile_m / (2 * DOWN) * emit_units(k->g))))
+    while (t->tile_m > DOWN && (k->queries <= t->tile_m / 2 ||
+                                (!fixed && k->batches * divide_up(k->queries, t->tile_m) <
+                                               t->tile_m / (2 * DOWN) * emit_units(k->g))))
       t->tile_m /= 2;
   }
   while (!tiles_fit(k, t)) {
@@ -235,8 +234,8 @@ static bool warpgroup_fits(const attention_kernel *k, const compute_tuning *t) {
  * whose warpgroups share the keys. */
 static bool choose_warpgroup(const attention_kernel *k, compute_tuning *t) {
   const bool open = !t->tile_k;
-  const bool few = !emit_is_reproducible(k->g) &&
-                   k->batches * divide_up(k->queries, 128) < emit_units(k->g);
+  const bool few =
+      !emit_is_reproducible(k->g) && k->batches * divide_up(k->queries, 128) < emit_units(k->g);
   t->items = matrix_width(k);
   emit_default(&t->tile_m, few || t->group_x == FOUR_WARPS ? 64 : 128);
   emit_default(&t->group_x, 2 * FOUR_WARPS);

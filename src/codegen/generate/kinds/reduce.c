@@ -27,10 +27,10 @@ enum {
   ITEM_WORK = 1 << 15,   /* elements that make a CPU item worthwhile */
   ITEM_LEAST = 1 << 12,
   ITEMS_PER_UNIT = 4,
-  SHORT_COUNT = 16, /* elements; this many do not fill vectors */
-  LEAST_ACROSS = 8, /* results; fewer do not fill vectors */
+  SHORT_COUNT = 16,      /* elements; this many do not fill vectors */
+  LEAST_ACROSS = 8,      /* results; fewer do not fill vectors */
   FIXED_SHARE = 1 << 16, /* elements of a part if parts must not depend on the results */
-  BLOCK = 64        /* rounds between fresh partial sums */
+  BLOCK = 64             /* rounds between fresh partial sums */
 };
 
 static uint64_t distance(const reduce_problem *p, int32_t first, int32_t end) {

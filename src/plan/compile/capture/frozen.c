@@ -191,11 +191,7 @@ static compute_status compute_values(work *w, const value *values, uint32_t coun
 compute_status fold_frozen(const compute_graph *graph, const uint32_t *nodes, uint32_t count,
                            uint32_t flags, fold_function *compute, scratch *memory,
                            folding *result) {
-  work w = {.graph = graph,
-            .flags = flags,
-            .compute = compute,
-            .memory = memory,
-            .result = result};
+  work w = {.graph = graph, .flags = flags, .compute = compute, .memory = memory, .result = result};
   w.number = scratch_take(memory, graph->count, sizeof *w.number);
   w.members = scratch_take(memory, MOST_MEMBERS, sizeof *w.members);
   value *missing = scratch_take(memory, count, sizeof *missing);
