@@ -6,6 +6,7 @@
  * core then waits for the queue, at no cost). A queue only stores its first failure for
  * queue_wait. */
 #include "core/cpu.h"
+#include "core/portable.h"
 #include "custom/custom.h"
 
 #include <stdio.h>
@@ -132,9 +133,18 @@ static bool dtypes_known(const compute_operand *operands, uint32_t count) {
   return true;
 }
 
+/* The device that prepares a kernel with such demands; NULL if there is none. */
+static cpu_device *device_for(cpu_device *device, uint32_t demands) {
+  return demands & COMPUTE_DEMAND_PORTABLE ? device->portable : device;
+}
+
+static const char *refuse_portable(const cpu_device *device, const compute_kernel_descriptor *d) {
+  if (!device->portable) return "this build has no portable kernels";
+  return cpu_portable_refuse(d);
+}
+
 static bool supports(void *device, const compute_kernel_descriptor *descriptor, char *reason,
                      size_t reason_bytes) {
-  (void)device;
   const char *problem = NULL;
   if ((unsigned)descriptor->kind >= sizeof kinds / sizeof kinds[0] || !kinds[descriptor->kind])
     problem = "the CPU module does not know this kind of kernel";
@@ -143,6 +153,8 @@ static bool supports(void *device, const compute_kernel_descriptor *descriptor, 
     problem = "the CPU module does not know one of the dtypes";
   else if (kinds[descriptor->kind]->refuse)
     problem = kinds[descriptor->kind]->refuse(descriptor);
+  if (!problem && descriptor->demands & COMPUTE_DEMAND_PORTABLE)
+    problem = refuse_portable(device, descriptor);
   if (problem && reason && reason_bytes) snprintf(reason, reason_bytes, "%s", problem);
   return !problem;
 }
@@ -155,8 +167,8 @@ static compute_status kernel_prepare(void *handle, const compute_kernel_descript
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "%s",
                                   reason);
   cpu_kernel *prepared = NULL;
-  const compute_status status =
-      cpu_kind_prepare(kinds[descriptor->kind], device, descriptor, &prepared);
+  const compute_status status = cpu_kind_prepare(
+      kinds[descriptor->kind], device_for(device, descriptor->demands), descriptor, &prepared);
   if (status == COMPUTE_OK) *kernel = prepared;
   return status;
 }

@@ -42,6 +42,8 @@ static bool library_serves(cuda_device *device, const compute_kernel_descriptor 
                            const compute_tuning *tuning, compute_tuning_source source,
                            cuda_kernel *kernel) {
   const uint32_t asked = tuning->implementation;
+  /* A library chooses its kernels, and so the order of sums, by the shape. */
+  if (descriptor->demands & COMPUTE_DEMAND_REPRODUCIBLE) return false;
   const bool heuristic = source == COMPUTE_TUNING_HEURISTIC || source == COMPUTE_TUNING_TABLE;
   if (!asked && !(heuristic && cuda_vendor_is_preferred(device, descriptor))) return false;
   if (!asked && !cuda_implementation_name(device, descriptor, CUDA_BY_LIBRARY)) return false;

@@ -54,11 +54,17 @@ enum {
    * takes scratch memory of about four times the data plus the results, up to 256 MiB. Devices
    * without such kernels ignore the flag. */
   COMPUTE_PLAN_ALLOW_WINOGRAD = 1 << 4,
-  /** On the CPU an item has the same bits in every batch, also where that is slower: products with
-   * quantized weights of more than 32 rows, and f32 and f64 products of few rows with a transposed
-   * right factor that is not frozen. docs/reference/reproducibility.md has the promise and the
-   * price. Other devices ignore the flag. */
-  COMPUTE_PLAN_REPRODUCIBLE = 1 << 5
+  /** An item has the same bits in every batch, also where that is slower. On the CPU this concerns
+   * products with quantized weights of more than 32 rows, and f32 and f64 products of few rows with
+   * a transposed right factor that is not frozen. A GPU uses one order of sums for all numbers of
+   * items, and no library of its vendor. docs/reference/reproducibility.md has the promise and the
+   * price. */
+  COMPUTE_PLAN_REPRODUCIBLE = 1 << 5,
+  /** The same bits on every CPU: portable kernels, without fused multiply-adds, with one order of
+   * sums. Implies COMPUTE_PLAN_REPRODUCIBLE. Functions of the C library differ between its
+   * versions: a plan that needs one fails with COMPUTE_ERROR_UNSUPPORTED. On other devices the
+   * steps fall back to the CPU, or fail if the fallback is strict. */
+  COMPUTE_PLAN_PORTABLE = 1 << 6
 };
 
 typedef struct compute_plan_options {

@@ -73,7 +73,8 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release 
 # Without cpu_fit: on aarch64 one of its fits reaches the step limit with another status than the
 # reference.
 tests+=(base_error type_shape kernel_program device_pool tensor_tensor graph_builders io_npz
-  cpu_interpreter cpu_map cpu_conv_direct cpu_requantize operations_cast plan_run public_use)
+  cpu_interpreter cpu_map cpu_conv_direct cpu_requantize operations_cast operations_portable
+  plan_run public_use)
 products=(cpu_gemm cpu_gemm_runs cpu_gemm_narrow)
 quietly cmake --build "$folder/build" --target compute "${tests[@]}" "${products[@]}"
 kind=$(readelf -h "$folder/build/lib/libcompute.so" | sed -n 's/ *Machine: *//p')

@@ -193,6 +193,8 @@ AT(compute_kernel_descriptor, prologue_inputs, 152);
 AT(compute_kernel_descriptor, accumulate, 156);
 AT(compute_kernel_descriptor, attributes, 160);
 AT(compute_kernel_descriptor, attribute_bytes, 168);
+AT(compute_kernel_descriptor, constant_inputs, 176);
+AT(compute_kernel_descriptor, demands, 180);
 AT(compute_reduce_attributes, kept_rank, 0);
 AT(compute_reduce_attributes, combine, 4);
 AT(compute_row_attributes, operation, 0);

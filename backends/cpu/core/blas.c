@@ -335,6 +335,7 @@ static bool is_trusted(const cpu_device *device) {
 
 bool cpu_blas_is_used(const cpu_device *device) {
   const compute_services *services = device->services;
+  if (device->isa->portable) return false; /* a library's bits are the machine's */
   return services->variable(services->host, "COMPUTE_BLAS") != NULL;
 }
 

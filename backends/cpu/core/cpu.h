@@ -22,6 +22,9 @@ typedef struct cpu_device {
   struct cpu_workspaces *workspaces;
   struct cpu_blas *blas;     /* gemm/gemm.h; opened at the first GEMM */
   _Atomic int32_t describes; /* calls of cpu_device_describe so far */
+  /* The same device with the portable kernels, and with equal sizes of caches on all machines; NULL
+   * in a build without these kernels, and in the portable device. */
+  struct cpu_device *portable;
 } cpu_device;
 
 typedef struct cpu_kernel cpu_kernel;

@@ -153,6 +153,28 @@ void cpu_memory_query(uint64_t *total, uint64_t *available) {
 
 /* ---- The device ---------------------------------------------------------------------------- */
 
+/* Typical caches: kernels choose blocks by them, so results must not see the machine's. */
+#define PORTABLE_L2 ((uint64_t)512 << 10)
+#define PORTABLE_L3 ((uint64_t)16 << 20)
+
+/* Shares the workspaces. Without the kernels, `portable` stays NULL. */
+static compute_status open_portable(cpu_device *device) {
+  const cpu_isa *isa = cpu_isa_portable();
+  if (!isa) return COMPUTE_OK;
+  cpu_device *twin = cpu_allocate(device, sizeof *twin);
+  if (!twin) return cpu_out_of_memory(device, sizeof *twin);
+  twin->services = device->services;
+  twin->isa = isa;
+  twin->threads = device->threads;
+  twin->l2_bytes = PORTABLE_L2;
+  twin->l3_bytes = twin->share_bytes = PORTABLE_L3;
+  twin->memory_bytes = device->memory_bytes;
+  twin->huge_pages = device->huge_pages;
+  twin->workspaces = device->workspaces;
+  device->portable = twin;
+  return COMPUTE_OK;
+}
+
 compute_status cpu_device_open(const compute_services *services, cpu_device **result) {
   cpu_device *device = services->allocate(services->host, sizeof(cpu_device), SMALL_ALIGNMENT);
   if (!device)
@@ -188,12 +210,18 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
     cpu_device_close(device);
     return status;
   }
+  const compute_status status = open_portable(device);
+  if (status != COMPUTE_OK) {
+    cpu_device_close(device);
+    return status;
+  }
   *result = device;
   return COMPUTE_OK;
 }
 
 void cpu_device_close(cpu_device *device) {
   if (!device) return;
+  cpu_release(device, device->portable);
   cpu_blas_close(device);
   cpu_workspaces_release(device, device->workspaces);
   cpu_release(device, device);

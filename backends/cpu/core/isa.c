@@ -122,6 +122,21 @@ static const cpu_gemm_table gemm_avx2_dots = GEMM_TABLE(avx2, dots);
 #endif
 static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar, pairs);
 
+#if defined(CPU_HAS_PORTABLE)
+static const cpu_gemm_table gemm_portable = GEMM_TABLE(portable, pairs);
+static const cpu_isa portable = {"portable", 16, &cpu_tile_table_portable, &gemm_portable, true};
+#elif !defined(__aarch64__) && !defined(__wasm__)
+static const cpu_isa portable = {"portable", 16, &cpu_tile_table_scalar, &gemm_scalar, true};
+#endif
+
+const cpu_isa *cpu_isa_portable(void) {
+#if defined(CPU_HAS_PORTABLE) || (!defined(__aarch64__) && !defined(__wasm__))
+  return &portable;
+#else
+  return NULL;
+#endif
+}
+
 #ifdef __aarch64__
 #define BASELINE_NAME "neon"
 #elif defined(__wasm_simd128__)
@@ -136,36 +151,36 @@ static const struct {
   cpu_isa isa;
 } sets[] = {
 #ifdef CPU_AMX
-    {has_amx, {"amx", 64, &cpu_tile_table_avx512, &gemm_amx}},
+    {has_amx, {"amx", 64, &cpu_tile_table_avx512, &gemm_amx, false}},
 #endif
 #ifdef CPU_BF16_AVX512
-    {has_avx512_bf16, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_bf16}},
+    {has_avx512_bf16, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_bf16, false}},
 #endif
 #ifdef CPU_DOTS_AVX512
-    {has_avx512_dots, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_dots}},
+    {has_avx512_dots, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_dots, false}},
 #endif
 #ifdef CPU_HAS_AVX512
-    {has_avx512, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512}},
+    {has_avx512, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512, false}},
 #endif
 #ifdef CPU_DOTS_AVX2
-    {has_avx2_dots, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2_dots}},
+    {has_avx2_dots, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2_dots, false}},
 #endif
 #ifdef CPU_HAS_AVX2
-    {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2}},
+    {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2, false}},
 #endif
 #ifdef CPU_HAS_RVV
-    {has_rvv, {"rvv", 32, &cpu_tile_table_rvv, &gemm_rvv}},
+    {has_rvv, {"rvv", 32, &cpu_tile_table_rvv, &gemm_rvv, false}},
 #endif
 #ifdef CPU_BF16_SCALAR
-    {has_bf16, {"bf16", 16, &cpu_tile_table_scalar, &gemm_bf16}},
+    {has_bf16, {"bf16", 16, &cpu_tile_table_scalar, &gemm_bf16, false}},
 #endif
 #ifdef CPU_I8MM_SCALAR
-    {has_i8mm, {"i8mm", 16, &cpu_tile_table_scalar, &gemm_i8mm}},
+    {has_i8mm, {"i8mm", 16, &cpu_tile_table_scalar, &gemm_i8mm, false}},
 #endif
 #ifdef CPU_DOTS_SCALAR
-    {has_dotprod, {"dotprod", 16, &cpu_tile_table_scalar, &gemm_dotprod}},
+    {has_dotprod, {"dotprod", 16, &cpu_tile_table_scalar, &gemm_dotprod, false}},
 #endif
-    {has_scalar, {BASELINE_NAME, 16, &cpu_tile_table_scalar, &gemm_scalar}},
+    {has_scalar, {BASELINE_NAME, 16, &cpu_tile_table_scalar, &gemm_scalar, false}},
 };
 
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {

@@ -3,14 +3,20 @@
  *
  * Every source in an isa/ folder is compiled as a separate translation unit for each instruction
  * set: scalar (the baseline: SSE2 on x86-64, NEON on aarch64), avx2 (with FMA and F16C), avx512
- * (x86-64-v4), which also serves machines with AMX, and rvv (RISC-V's vectors, 1.0). Some sources are also compiled once per
- * variant, mostly an element type (listed in CMakeLists.txt). Each unit exports one constant table
+ * (x86-64-v4), which also serves machines with AMX, and rvv (RISC-V's vectors, 1.0).
+ *
+ * The portable set has vectors of 16 bytes and no fused multiply-adds: C on all processors, so that
+ * all compute the same bits. The scalar set is already such, but on aarch64: there, portable is a
+ * set of its own, compiled as if the compiler knew no NEON intrinsics.
+ *
+ * Some sources are also compiled once per variant, mostly an element type (listed in CMakeLists.txt). Each unit exports one constant table
  * whose name ends in both, for example cpu_scan_f32_avx2. Everything else in these sources is
  * static, so the linker can never pick an AVX-512 copy of an inline function for another
  * machine. */
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,7 +28,7 @@
 
 /* Declares a table for all sets; CPU_PICK returns the table's address for an instruction set. */
 #define CPU_DECLARE(type, name)                                                                    \
-  extern const type name##_scalar, name##_avx2, name##_avx512, name##_rvv
+  extern const type name##_scalar, name##_avx2, name##_avx512, name##_rvv, name##_portable
 #define CPU_DECLARE_FLOATS(type, name)                                                             \
   CPU_DECLARE(type, name##_f64);                                                                   \
   CPU_DECLARE(type, name##_f32)
@@ -31,12 +37,14 @@
   CPU_DECLARE(type, name##_i64);                                                                   \
   CPU_DECLARE(type, name##_i32)
 
-/* CPU_HAS_AVX2, CPU_HAS_AVX512 and CPU_HAS_RVV are defined if the module is compiled for these
- * sets. */
+/* CPU_HAS_AVX2, CPU_HAS_AVX512, CPU_HAS_RVV and CPU_HAS_PORTABLE are defined if the module is
+ * compiled for these sets. */
 #if defined(CPU_HAS_RVV)
 #define CPU_PICK_32(isa, name) ((isa)->vector_bytes == 32 ? &name##_rvv : &name##_scalar)
 #elif defined(CPU_HAS_AVX2)
 #define CPU_PICK_32(isa, name) ((isa)->vector_bytes == 32 ? &name##_avx2 : &name##_scalar)
+#elif defined(CPU_HAS_PORTABLE)
+#define CPU_PICK_32(isa, name) ((isa)->portable ? &name##_portable : &name##_scalar)
 #else
 #define CPU_PICK_32(isa, name) ((void)(isa), &name##_scalar)
 #endif
@@ -67,6 +75,7 @@ typedef struct cpu_isa {
   uint32_t vector_bytes; /* 16, 32, 64 */
   const cpu_tile_table *tile;
   const cpu_gemm_table *gemm;
+  bool portable; /* the same bits on every processor */
 } cpu_isa;
 
 /* Returns the machine's best instruction set, or the one named by COMPUTE_CPU_ISA (`forced`, may be
@@ -74,5 +83,8 @@ typedef struct cpu_isa {
  * `forced` is impossible. Only NULL and "amx" look for AMX, because that makes a request to the
  * kernel. */
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem);
+
+/* Returns the portable set, or NULL if the build has none. */
+const cpu_isa *cpu_isa_portable(void);
 
 #endif

@@ -2,7 +2,7 @@
 /* Plans of transforms of smooth lengths, and transforms of contiguous numbers. */
 #include "fourier/fourier.h"
 
-#include <math.h>
+#include "core/portable.h"
 
 enum {
   CODELET = 32,           /* up to here, passes have constant bounds and fill the registers */
@@ -24,7 +24,8 @@ void cpu_fourier_root(int64_t k, int64_t n, double root[2]) {
   const bool steep = u > n;
   if (steep) u = 2 * n - u;
   const double angle = turn * (double)u / (8 * (double)n);
-  const double c = steep ? sin(angle) : cos(angle), s = steep ? cos(angle) : sin(angle);
+  double c, s;
+  cpu_sin_cos(angle, steep ? &c : &s, steep ? &s : &c);
   root[0] = left ? -c : c;
   root[1] = below ? s : -s;
 }

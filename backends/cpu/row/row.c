@@ -27,6 +27,7 @@
 #include "program/isa/formulas_table.h"
 #include "row/isa/row_table.h"
 #include "core/nest.h"
+#include "core/portable.h"
 
 enum {
   LONG_ROW = 1024,  /* shorter rows do not pay for non-temporal stores, which go row by row */
@@ -287,12 +288,12 @@ static void merge_exponentials(const job *j, int64_t row) {
   if (kernel->blocks > 1) {
     total = 0;
     for (int64_t b = 0; b < kernel->blocks; b++)
-      total += block_statistic(j, b, 1)[row] * exp(block_statistic(j, b, 0)[row] - peak);
+      total += block_statistic(j, b, 1)[row] * cpu_exp(block_statistic(j, b, 0)[row] - peak);
   }
   if (isinf(peak)) total = NAN;
   merged_statistic(j, SHIFT)[row] = peak;
   merged_statistic(j, FACTOR)[row] = 1 / (total * kernel->exponential_scale);
-  merged_statistic(j, OFFSET)[row] = kernel->operation == COMPUTE_ROW_SOFTMAX ? 0 : log(total);
+  merged_statistic(j, OFFSET)[row] = kernel->operation == COMPUTE_ROW_SOFTMAX ? 0 : cpu_log(total);
 }
 
 static void merge_group(const job *j) {
@@ -376,7 +377,7 @@ static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, do
   aim_at_output(j, block, panel);
   turn(panel);
   for (int64_t row = 0; row < j->count; row++) {
-    relative[row] = merged_statistic(j, FACTOR)[row] * exp(peak[row] - row_peak[row]);
+    relative[row] = merged_statistic(j, FACTOR)[row] * cpu_exp(peak[row] - row_peak[row]);
     tiny |= relative[row] < FLT_MIN;
   }
   if (!tiny || scale == 1) return;

@@ -497,6 +497,15 @@ typedef struct compute_call_attributes {
  * REDUCE over 0 elements stores the identity, GEMM with k = 0 stores 0, as CONV does where nothing
  * is summed. */
 /* clang-format on */
+/** Demands on the bits of a result, combined by |. A device that cannot keep one refuses. */
+typedef enum compute_kernel_demand {
+  /** An item's bits do not depend on the number of items: sizes of the kept dimensions of sums, and
+   * rows or batches of products. */
+  COMPUTE_DEMAND_REPRODUCIBLE = 1,
+  /** The bits are equal on all processors of the CPU backend. Other backends never get it. */
+  COMPUTE_DEMAND_PORTABLE = 2
+} compute_kernel_demand;
+
 typedef struct compute_kernel_descriptor {
   size_t struct_size;
   compute_kernel_kind kind;
@@ -519,6 +528,7 @@ typedef struct compute_kernel_descriptor {
    * (compute_backend.kernel_packed_bytes). GEMM and CONV: inputs 0 and 1. Always 0 for a backend
    * without that function. */
   uint32_t constant_inputs;
+  uint32_t demands; /**< compute_kernel_demand; minor version 7 */
 } compute_kernel_descriptor;
 
 /** The attributes of a descriptor of that kind. */

@@ -302,6 +302,8 @@ compute_tuning_source tuning_lookup(tuning_store *store, const compute_target *t
                                     compute_tuning *tuning) {
   char kernel_class[KERNEL_CLASS_BYTES];
   *tuning = (compute_tuning){0};
+  /* Parameters of a class change the order of sums, and may not fit every number of items. */
+  if (descriptor->demands & COMPUTE_DEMAND_REPRODUCIBLE) return COMPUTE_TUNING_HEURISTIC;
   kernel_class_print(descriptor, kernel_class);
   if (forced_find(&store->forced, kernel_class, tuning)) return COMPUTE_TUNING_FORCED;
   if (tuning_store_find(store, target, kernel_class, tuning)) return COMPUTE_TUNING_FILE;

@@ -211,9 +211,24 @@ kernel_entry *kernel_cache_find(kernel_cache *cache, const compute_kernel_descri
   return look_up(cache, &key, hash_bytes(HASH_SEED, key.bytes, key.length));
 }
 
+/* The reason why a device cannot keep the demands of a kernel, or NULL. */
+static const char *refuse_demands(const compute_device *device, uint32_t demands) {
+  enum { MINOR_WITH_DEMANDS = 7 };
+  if (demands & COMPUTE_DEMAND_PORTABLE && device != device->context->cpu)
+    return "only the CPU has portable kernels";
+  if (demands && device->backend->abi_minor < MINOR_WITH_DEMANDS)
+    return "the module is too old for reproducible kernels";
+  return NULL;
+}
+
 bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
                          char *reason, size_t reason_bytes) {
   const compute_backend *backend = device->backend;
+  const char *refused = refuse_demands(device, descriptor->demands);
+  if (refused) {
+    if (reason && reason_bytes) snprintf(reason, reason_bytes, "%s", refused);
+    return false;
+  }
   kernel_entry *prepared = kernel_cache_find(device->kernels, descriptor);
   if (!prepared) return backend->supports(device->handle, descriptor, reason, reason_bytes);
   kernel_cache_return(device->kernels, prepared);

@@ -85,7 +85,7 @@ void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
   const kernel_kind *kind = kernel_kind_of(d->kind);
   put_i64(key, kind->has_prologue ? d->prologue_inputs : 0);
   put_i64(key, kind->has_accumulate ? (int64_t)d->accumulate : 0);
-  put_i64(key, d->constant_inputs);
+  put_i64(key, (int64_t)d->demands << 32 | d->constant_inputs);
   put_attributes(key, d);
 }
 
@@ -139,7 +139,9 @@ void kernel_key_read(const unsigned char *key, descriptor_copy *copy) {
   get_program(&key, &d->epilogue, copy->epilogue, copy->epilogue_outputs);
   d->prologue_inputs = (uint32_t)get_i64(&key);
   d->accumulate = (compute_dtype)get_i64(&key);
-  d->constant_inputs = (uint32_t)get_i64(&key);
+  const uint64_t bits = (uint64_t)get_i64(&key);
+  d->constant_inputs = (uint32_t)bits;
+  d->demands = (uint32_t)(bits >> 32);
   const size_t bytes = kernel_kind_of(d->kind)->attribute_bytes;
   if (bytes > 0) get(&key, kernel_attributes_in(&copy->attributes, d, bytes), bytes);
 }

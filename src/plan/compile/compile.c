@@ -181,6 +181,11 @@ static bool is_automatic(const compute_context *context, const compute_plan_opti
          (!options->device && context->automatic && !device_scope_is_open(context));
 }
 
+static uint32_t plan_demands(uint32_t flags) {
+  if (flags & COMPUTE_PLAN_PORTABLE) return COMPUTE_DEMAND_REPRODUCIBLE | COMPUTE_DEMAND_PORTABLE;
+  return flags & COMPUTE_PLAN_REPRODUCIBLE ? COMPUTE_DEMAND_REPRODUCIBLE : 0;
+}
+
 static compute_precision allowed_precision(uint32_t flags) {
   return (flags & COMPUTE_PLAN_ALLOW_TF32 ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT) |
          (flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? COMPUTE_PRECISION_WINOGRAD
@@ -223,7 +228,8 @@ static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_o
   if (status != COMPUTE_OK || !chooses_layouts(plan, options)) return status;
   const compute_device *main = plan->device[PLAN_MAIN];
   if (main->backend->flags & COMPUTE_BACKEND_CHANNELS_LAST) {
-    const bool bf16 = (main->info.capabilities & COMPUTE_CAPABILITY_BF16) != 0;
+    const bool bf16 = (main->info.capabilities & COMPUTE_CAPABILITY_BF16) != 0 &&
+                      !(options->flags & COMPUTE_PLAN_PORTABLE);
     status = channels_last_choose(r, bf16, memory, f);
     if (status == COMPUTE_OK) pass_log_nodes(log, PASS_CHANNELS, r, f, NULL, NULL);
   }
@@ -250,13 +256,14 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .log = log,
                 .fallback = plan->fallback,
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
-                .reproducible = (options->flags & COMPUTE_PLAN_REPRODUCIBLE) != 0,
+                .demands = plan_demands(options->flags),
                 .convolution = allowed_precision(options->flags)};
   const compute_device *kernels = kernels_device(plan, options);
   compute_status status = COMPUTE_OK;
   pass_log_graph(log, PASS_GRAPH, graph, outputs, count, &folded);
   if (simplify)
-    status = fold_nodes(graph, outputs, count, kernels, plan->device[PLAN_MAIN], memory, &folded);
+    status = fold_nodes(graph, outputs, count, kernels, plan->device[PLAN_MAIN], options->flags,
+                        memory, &folded);
   if (status == COMPUTE_OK && simplify)
     pass_log_graph(log, PASS_FOLD, graph, outputs, count, &folded);
   if (status == COMPUTE_OK)
@@ -312,7 +319,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
                      "the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
                    COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO |
-                   COMPUTE_PLAN_REPRODUCIBLE;
+                   COMPUTE_PLAN_REPRODUCIBLE | COMPUTE_PLAN_PORTABLE;
   if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the options have unknown flags or an unknown fallback");

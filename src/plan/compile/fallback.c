@@ -81,7 +81,8 @@ static compute_status make_plan(cpu_plan *cpu) {
                      "not enough memory for a plan's copy of its graph");
   for (uint32_t i = 0; i < cpu->output_count; i++)
     nodes[i] = graph_handle(&cpu->graph, cpu->outputs[i]);
-  uint32_t kept = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
+  uint32_t kept = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
+                  COMPUTE_PLAN_REPRODUCIBLE | COMPUTE_PLAN_PORTABLE;
   status = compute_compile(&cpu->graph, nodes, cpu->output_count,
                            &(compute_plan_options){.device = cpu->graph.context->cpu,
                                                    .fallback = COMPUTE_FALLBACK_STRICT,

@@ -32,6 +32,7 @@ typedef struct operands {
   const compute_graph *graph;
   const compute_device *kernels; /* as in ir_capture */
   const compute_device *main;    /* where frozen parameters are folded */
+  uint32_t flags;                /* of the plan, about bits */
 } operands;
 
 static operand_range range_of(const operands *o, const graph_node *n) {
@@ -181,12 +182,12 @@ static uint32_t mark(const operands *o, const uint32_t *outputs, uint32_t output
 
 /* Computes the nodes of `bindings` by a separate plan, into new tensors of the device. After a
  * failure, some tensors may exist. */
-static compute_status evaluate(compute_device *device, const compute_graph *g,
+static compute_status evaluate(compute_device *device, const compute_graph *g, uint32_t flags,
                                compute_binding *bindings, uint32_t count, scratch *memory) {
   compute_plan *plan = NULL;
   const compute_plan_options options = {.device = device,
                                         .fallback = COMPUTE_FALLBACK_STRICT,
-                                        .flags = COMPUTE_PLAN_NO_SIMPLIFICATION,
+                                        .flags = COMPUTE_PLAN_NO_SIMPLIFICATION | flags,
                                         .name = "constant folding"};
   compute_node *nodes = scratch_take(memory, count, sizeof *nodes);
   if (!nodes) return COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -216,7 +217,7 @@ static compute_status fold_constant_nodes(const operands *o, const unsigned char
     bindings[f->count].node = graph_handle(graph, i);
     f->values[f->count++].graph_index = i;
   }
-  const compute_status status = evaluate(cpu, graph, bindings, count, memory);
+  const compute_status status = evaluate(cpu, graph, o->flags, bindings, count, memory);
   for (uint32_t i = 0; i < count; i++) {
     f->tensors[i] = bindings[i].tensor;
     if (status == COMPUTE_OK) f->values[i].values = compute_tensor_data(f->tensors[i]);
@@ -238,13 +239,15 @@ static compute_status fold_frozen_nodes(const operands *o, const unsigned char *
   count = 0;
   for (uint32_t i = 0; i < o->graph->count; i++)
     if (flags[i] == FROZEN) nodes[count++] = i;
-  return fold_frozen(o->graph, nodes, count, evaluate, memory, f);
+  return fold_frozen(o->graph, nodes, count, o->flags, evaluate, memory, f);
 }
 
 compute_status fold_nodes(const compute_graph *graph, const uint32_t *outputs,
                           uint32_t output_count, const compute_device *kernels,
-                          const compute_device *device, scratch *memory, folding *f) {
-  const operands o = {graph, kernels, device};
+                          const compute_device *device, uint32_t flags_of_plan, scratch *memory,
+                          folding *f) {
+  const operands o = {graph, kernels, device,
+                      flags_of_plan & (COMPUTE_PLAN_REPRODUCIBLE | COMPUTE_PLAN_PORTABLE)};
   *f = (folding){0};
   unsigned char *flags = scratch_take(memory, graph->count, 1);
   compute_status status = flags ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;

@@ -127,10 +127,8 @@ TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), key_magnitude, LIMIT_EXP)
 RANGED_LOOP(log, log_f32(x), log_core_f32(x), key_positive, LIMIT_POSITIVE)
 RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), key_magnitude, LIMIT_TRIG)
 
-/* Angles that the vector code cannot reduce are rare: a part with such an angle uses the C library,
- * which reduces with as many digits of 2/π as necessary. */
-RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), key_magnitude, LIMIT_TRIG)
-RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), key_magnitude, LIMIT_TRIG)
+RANGED_LOOP(sin, sine_f32(x, 0), sine_core_f32(x, 0), key_magnitude, LIMIT_TRIG)
+RANGED_LOOP(cos, sine_f32(x, 1), sine_core_f32(x, 1), key_magnitude, LIMIT_TRIG)
 
 /* Loops over blocks of two vectors, whose computations overlap in the processor. They use named
  * variables, because compilers write arrays of vectors to memory. */

@@ -97,6 +97,11 @@ uint64_t emit_local_limit(const generation *g);
  * both limits. */
 uint64_t emit_asked_local_limit(const generation *g);
 uint64_t emit_most_local_limit(const generation *g);
+/* True if the order of sums must not depend on the number of items: no choice by the number of
+ * rows, results or batches, nor by the device's compute units. */
+static inline bool emit_is_reproducible(const generation *g) {
+  return (g->descriptor->demands & COMPUTE_DEMAND_REPRODUCIBLE) != 0;
+}
 static inline int64_t emit_units(const generation *g) {
   return g->target->compute_units > 0 ? g->target->compute_units : 1;
 }

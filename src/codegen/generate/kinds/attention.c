@@ -155,14 +155,15 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const int64_t width = k->a->width;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
   if (open[3]) t->items = width <= 16 ? 16 : width <= 32 ? 32 : 64;
-  if (open[0] && open[2] && !t->group_x && copies(k, t)) choose_copies(k, t);
+  const bool fixed = emit_is_reproducible(k->g);
+  if (open[0] && open[2] && !t->group_x && !fixed && copies(k, t)) choose_copies(k, t);
   emit_default(&t->group_x, ACROSS * DOWN);
   emit_default(&t->tile_k, 4 * ACROSS);
   if (!t->tile_m) {
     t->tile_m = 4 * DOWN;
-    while (t->tile_m > DOWN &&
-           (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
-                                               t->tile_m / (2 * DOWN) * emit_units(k->g)))
+    while (t->tile_m > DOWN && (k->queries <= t->tile_m / 2 ||
+                                (!fixed && k->batches * divide_up(k->queries, t->tile_m) <
+                                               t->tile_m / (2 * DOWN) * emit_units(k->g))))
       t->tile_m /= 2;
   }
   while (!tiles_fit(k, t)) {
@@ -233,7 +234,8 @@ static bool warpgroup_fits(const attention_kernel *k, const compute_tuning *t) {
  * whose warpgroups share the keys. */
 static bool choose_warpgroup(const attention_kernel *k, compute_tuning *t) {
   const bool open = !t->tile_k;
-  const bool few = k->batches * divide_up(k->queries, 128) < emit_units(k->g);
+  const bool few =
+      !emit_is_reproducible(k->g) && k->batches * divide_up(k->queries, 128) < emit_units(k->g);
   t->items = matrix_width(k);
   emit_default(&t->tile_m, few || t->group_x == FOUR_WARPS ? 64 : 128);
   emit_default(&t->group_x, 2 * FOUR_WARPS);

@@ -64,7 +64,8 @@ static void choose_parts(bincount_kernel *k) {
   const double copy = (double)k->rows * (double)k->bins * k->sum_bytes;
   int64_t most = k->length / (k->bins > least ? k->bins : least);
   if ((double)most > WORKSPACE_LIMIT / copy) most = (int64_t)(WORKSPACE_LIMIT / copy);
-  const int64_t parts = lines < (double)wanted ? divide_up(wanted, (int64_t)lines) : 1;
+  const bool few = lines < (double)wanted && !emit_is_reproducible(g);
+  const int64_t parts = few ? divide_up(wanted, (int64_t)lines) : 1;
   k->part = divide_up(k->length, emit_clamp(parts, 1, emit_clamp(most, 1, MOST_PARTS)));
   k->part = emit_clamp(k->part, 1, PART_MOST);
   k->parts = emit_clamp(divide_up(k->length, k->part), 1, INT64_MAX);

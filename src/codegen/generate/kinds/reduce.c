@@ -27,9 +27,10 @@ enum {
   ITEM_WORK = 1 << 15,   /* elements that make a CPU item worthwhile */
   ITEM_LEAST = 1 << 12,
   ITEMS_PER_UNIT = 4,
-  SHORT_COUNT = 16, /* elements; this many do not fill vectors */
-  LEAST_ACROSS = 8, /* results; fewer do not fill vectors */
-  BLOCK = 64        /* rounds between fresh partial sums */
+  SHORT_COUNT = 16,      /* elements; this many do not fill vectors */
+  LEAST_ACROSS = 8,      /* results; fewer do not fill vectors */
+  FIXED_SHARE = 1 << 16, /* elements of a part if parts must not depend on the results */
+  BLOCK = 64             /* rounds between fresh partial sums */
 };
 
 static uint64_t distance(const reduce_problem *p, int32_t first, int32_t end) {
@@ -56,6 +57,7 @@ static bool choose_across(const generation *g, const reduce_problem *p, bool ite
   const int32_t fence = p->space->fence, rank = p->space->rank;
   const int64_t neighbours = innermost(p, 0, fence);
   if (g->tuning.variant > 0) return g->tuning.variant == 2;
+  if (items && emit_is_reproducible(g)) return false; /* each form has an order of its own */
   if (neighbours < (items ? LEAST_ACROSS : 2)) return false;
   if (items && p->count <= SHORT_COUNT && neighbours > p->count) return true;
   return distance(p, 0, fence) < distance(p, fence, rank);
@@ -78,14 +80,15 @@ static void cut_groups(reduce_pass *pass, int64_t kept) {
 /* Items that share a result. There are few classes, so that few sources serve all sizes. If there
  * are results for all units, two results to a group overlap their final phases better. */
 static uint32_t choose_lanes(const generation *g, const reduce_pass *pass, int64_t kept) {
-  const bool many = kept >= 2 * GROUPS_PER_UNIT * emit_units(g);
+  const bool fixed = emit_is_reproducible(g);
+  const bool many = !fixed && kept >= 2 * GROUPS_PER_UNIT * emit_units(g);
   const uint32_t few = pass->count <= 8              ? 1
                        : pass->count <= 64           ? 8
                        : pass->count <= 1024         ? 32
                        : pass->count <= 4096 && many ? GROUP / 2
                                                      : GROUP;
   const uint32_t columns =
-      pass->across ? (uint32_t)emit_power_of_two(emit_clamp(kept, 1, MOST_COLUMNS)) : 1;
+      pass->across && !fixed ? (uint32_t)emit_power_of_two(emit_clamp(kept, 1, MOST_COLUMNS)) : 1;
   const uint32_t most = pass->group / columns > 0 ? pass->group / columns : 1;
   return few < most ? few : most;
 }
@@ -118,7 +121,8 @@ static void split_groups(const generation *g, reduce_pass *pass) {
   const int64_t wanted = emit_units(g) * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
   const int64_t round = (int64_t)pass->lanes * pass->unroll;
   const int64_t most = emit_clamp(pass->count / (round * ROUNDS), 1, MOST_SPLITS);
-  const int64_t splits = pass->tiles < wanted ? divide_up(wanted, pass->tiles) : 1;
+  int64_t splits = pass->tiles < wanted ? divide_up(wanted, pass->tiles) : 1;
+  if (emit_is_reproducible(g)) splits = pass->count / FIXED_SHARE;
   set_share(pass, emit_clamp(splits, 1, most), round);
 }
 
@@ -155,7 +159,7 @@ static void split_items(const generation *g, const reduce_problem *p, reduce_pas
   const int64_t wanted = emit_units(g) * ITEMS_PER_UNIT, total = multiply(p->kept, pass->count);
   const int64_t multiple = pass->across ? 1 : pass->lanes;
   int64_t splits = 1;
-  if (pass->tiles < wanted) {
+  if (pass->tiles < wanted && !emit_is_reproducible(g)) {
     const int64_t most =
         total / ITEM_WORK < pass->count / multiple ? total / ITEM_WORK : pass->count / multiple;
     splits = emit_clamp(divide_up(wanted, pass->tiles), 1, emit_clamp(most, 1, MOST_SPLITS));
@@ -389,6 +393,8 @@ static uint32_t choose_vector(const reduction *r, const reduce_pass *pass, bool 
   if (r->g->descriptor->prologue_inputs == 1 && space->rank - space->fence == 1 &&
       compute_dtype_size(in[0].dtype) >= 4)
     return 1;
+  /* The order of vectors differs from that of elements, which unaligned items need. */
+  if (emit_is_reproducible(r->g)) return 1;
   const uint32_t vector = vector_choose(r->g, space);
   return pass->share % vector == 0 || pass->splits == 1 ? vector : 1;
 }

@@ -58,6 +58,7 @@ static bool choose_across(const generation *g, const row_problem *p, bool items)
   const int32_t fence = p->space->fence, rank = p->space->rank;
   const int64_t neighbours = fence > 0 ? p->space->size[fence - 1] : 1;
   if (g->tuning.variant > 0) return g->tuning.variant == 2;
+  if (emit_is_reproducible(g)) return false;
   if (rank == fence || neighbours < (items ? LEAST_ACROSS : 2)) return false;
   if (items && p->length < SHORT_ROW && neighbours > p->length) return true;
   return cost(p, fence - 1) < cost(p, rank - 1);
@@ -96,8 +97,8 @@ static void split_groups(const generation *g, const row_problem *p, row_cut *cut
   const int64_t wanted = emit_units(g) * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
   const int64_t round = (int64_t)cut->lanes * cut->items;
   const int64_t most = emit_clamp(p->length / (2 * round), 1, MOST_SPLITS);
-  const int64_t splits = cut->tiles < wanted ? divide_up(wanted, cut->tiles) : 1;
-  set_share(cut, p, emit_clamp(splits, 1, most), round);
+  const bool few = cut->tiles < wanted && !emit_is_reproducible(g);
+  set_share(cut, p, few ? emit_clamp(divide_up(wanted, cut->tiles), 1, most) : 1, round);
 }
 
 static uint32_t group_limit(const generation *g) {
@@ -110,7 +111,8 @@ static uint32_t group_limit(const generation *g) {
 static void choose_groups(const generation *g, const row_problem *p, row_cut *cut, uint32_t limit) {
   const compute_tuning *t = &g->tuning;
   const bool inner = p->space->rank > p->space->fence;
-  const uint32_t most = inner ? vector_choose(g, p->space) : 1; /* also limits a request */
+  /* Also limits a request. Vectors have an order that unaligned rows cannot have. */
+  const uint32_t most = inner && !emit_is_reproducible(g) ? vector_choose(g, p->space) : 1;
   cut->vector = cut->across ? 1 : most;
   if (t->vector) cut->vector = t->vector < most ? t->vector : most;
   cut->lanes = t->tile_k ? t->tile_k : choose_lanes(p, cut, t->group_x ? t->group_x : limit);
@@ -177,7 +179,7 @@ static bool plan_items(generation *g, const row_problem *p, row_cut *cut) {
   }
   cut->pieces = divide_up(cut->inner, cut->across ? cut->width : 1);
   cut->tiles = p->rows / cut->inner * cut->pieces;
-  if (!cut->across && p->rows < wanted) {
+  if (!cut->across && p->rows < wanted && !emit_is_reproducible(g)) {
     const int64_t most = emit_clamp(total / ITEM_WORK, 1, MOST_SPLITS);
     splits = emit_clamp(divide_up(wanted, p->rows), 1,
                         emit_clamp(most, 1, divide_up(p->length, cut->width)));

@@ -44,7 +44,7 @@ typedef struct scan_kernel {
 /* True if neighbours in memory belong to neighbouring rows. */
 static bool runs_across(const scan_kernel *k) {
   const int32_t last = k->space.rank - 1;
-  if (last < 0 || k->rows < SHORT_GROUP) return false;
+  if (last < 0 || k->rows < SHORT_GROUP || emit_is_reproducible(k->g)) return false;
   const emit_walk *in = space_walk(&k->space, "in0"), *out = space_walk(&k->space, "out0");
   return emit_magnitude(in->stride[last]) < emit_magnitude(k->in_step) &&
          emit_magnitude(out->stride[last]) < emit_magnitude(k->out_step);
@@ -52,7 +52,8 @@ static bool runs_across(const scan_kernel *k) {
 
 static void cut_rows(scan_kernel *k, int64_t wanted, int64_t least) {
   const int64_t most = emit_clamp(k->length / least, 1, MOST_PARTS);
-  const int64_t parts = k->rows < wanted ? divide_up(wanted, k->rows) : 1;
+  const bool few = k->rows < wanted && !emit_is_reproducible(k->g);
+  const int64_t parts = few ? divide_up(wanted, k->rows) : 1;
   k->share = divide_up(k->length, emit_clamp(parts, 1, most));
   k->share = divide_up(k->share, least) * least;
   k->parts = divide_up(k->length, k->share);

@@ -28,6 +28,7 @@ typedef struct value {
 
 typedef struct work {
   const compute_graph *graph;
+  uint32_t flags;
   fold_function *compute;
   scratch *memory;
   folding *result;
@@ -125,6 +126,7 @@ static void forget_members(work *w) {
 static compute_status describe(work *w, value *v, bool *fits) {
   compute_status status = COMPUTE_OK;
   *fits = collect(w, v->node);
+  if (*fits && !put_number(w, w->flags)) status = COMPUTE_ERROR_OUT_OF_MEMORY;
   for (uint32_t i = 0; *fits && status == COMPUTE_OK && i < w->member_count; i++) {
     const graph_node *n = &w->graph->nodes[w->members[i]];
     if (n->op == OP_parameter && !v->source) v->source = n->tensor->buffer;
@@ -178,7 +180,8 @@ static compute_status compute_values(work *w, const value *values, uint32_t coun
   if (!bindings) return COMPUTE_ERROR_OUT_OF_MEMORY;
   for (uint32_t i = 0; i < count; i++) bindings[i].node = graph_handle(w->graph, values[i].node);
   compute_status status = COMPUTE_OK;
-  if (w->compute(values[0].source->device, w->graph, bindings, count, w->memory) == COMPUTE_OK)
+  if (w->compute(values[0].source->device, w->graph, w->flags, bindings, count, w->memory) ==
+      COMPUTE_OK)
     for (uint32_t i = 0; status == COMPUTE_OK && i < count; i++)
       status = keep(w, &values[i], bindings[i].tensor);
   for (uint32_t i = 0; i < count; i++) compute_tensor_release(bindings[i].tensor);
@@ -186,8 +189,9 @@ static compute_status compute_values(work *w, const value *values, uint32_t coun
 }
 
 compute_status fold_frozen(const compute_graph *graph, const uint32_t *nodes, uint32_t count,
-                           fold_function *compute, scratch *memory, folding *result) {
-  work w = {.graph = graph, .compute = compute, .memory = memory, .result = result};
+                           uint32_t flags, fold_function *compute, scratch *memory,
+                           folding *result) {
+  work w = {.graph = graph, .flags = flags, .compute = compute, .memory = memory, .result = result};
   w.number = scratch_take(memory, graph->count, sizeof *w.number);
   w.members = scratch_take(memory, MOST_MEMBERS, sizeof *w.members);
   value *missing = scratch_take(memory, count, sizeof *missing);

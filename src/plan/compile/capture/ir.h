@@ -157,17 +157,20 @@ typedef struct folding {
  * `kernels` has the meaning of ir_capture. Parts that cannot be computed stay unchanged. */
 compute_status fold_nodes(const compute_graph *graph, const uint32_t *outputs,
                           uint32_t output_count, const compute_device *kernels,
-                          const compute_device *device, scratch *memory, folding *result);
+                          const compute_device *device, uint32_t flags, scratch *memory,
+                          folding *result);
 
-/* Computes the nodes of `bindings` into new tensors of the device. */
+/* Computes the nodes of `bindings` into new tensors of the device, by a plan with these flags. */
 typedef compute_status fold_function(compute_device *device, const compute_graph *graph,
-                                     compute_binding *bindings, uint32_t count, scratch *memory);
+                                     uint32_t flags, compute_binding *bindings, uint32_t count,
+                                     scratch *memory);
 
 /* Folds nodes that depend on frozen parameters of one device. Each value is computed once. It lives
  * as long as the memory of the first parameter, and all plans share it. Adds the values to
  * `result`, which has room. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status fold_frozen(const compute_graph *graph, const uint32_t *nodes, uint32_t count,
-                           fold_function *compute, scratch *memory, folding *result);
+                           uint32_t flags, fold_function *compute, scratch *memory,
+                           folding *result);
 void fold_release(folding *f);
 
 #endif

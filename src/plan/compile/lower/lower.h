@@ -76,7 +76,7 @@ typedef struct lowering {
   compute_plan *plan;
   compute_fallback fallback;
   compute_precision product, convolution; /* the allowed precision of products */
-  bool reproducible;                      /* COMPUTE_PLAN_REPRODUCIBLE */
+  uint32_t demands;                       /* on kernels that compute */
   const cluster_place *places;            /* by cluster; NULL: all on the plan's device */
   storage *storages;
   uint32_t storage_count, storage_capacity;

@@ -395,7 +395,7 @@ static void draft_gemm(const lowering *l, const cluster *c, kernel_draft *d) {
   d->descriptor.accumulate = dtype_compute_type(a->dtype);
   compute_gemm_attributes *product = draft_attributes(d, sizeof *product);
   if (d->descriptor.accumulate == COMPUTE_F32) product->precision = l->product;
-  if (l->reproducible) product->precision |= COMPUTE_PRECISION_REPRODUCIBLE;
+  if (l->demands) product->precision |= COMPUTE_PRECISION_REPRODUCIBLE;
   product->k = a->shape.size[a->shape.rank - 1];
   add_matrix(l, d, anchor->inputs[0], map.rank);
   add_matrix(l, d, anchor->inputs[1], map.rank);
@@ -413,7 +413,7 @@ static void draft_quantized_gemm(const lowering *l, const cluster *c, kernel_dra
   d->descriptor.accumulate = dtype_compute_type(l->r->nodes[anchor->inputs[0]].dtype);
   compute_quantized_gemm_attributes *product = draft_attributes(d, sizeof *product);
   memcpy(product, anchor->constant, sizeof *product);
-  product->reproducible = l->reproducible;
+  product->reproducible = l->demands != 0;
   for (uint32_t i = 0; i < anchor->input_count; i++) add_matrix(l, d, anchor->inputs[i], map.rank);
   draft_body(l, c, d, anchor->input_count, 1, &map);
   merge_batches(d, anchor->input_count);

@@ -13,6 +13,12 @@ const plan_rule *const plan_rules[OP_COUNT] = {
 #include "graph/ops.def"
 };
 
+/* Kernels that only move elements keep every bit: plans with and without demands share them. */
+static bool computes(compute_kernel_kind kind) {
+  return kind != COMPUTE_KERNEL_COPY && kind != COMPUTE_KERNEL_GATHER &&
+         kind != COMPUTE_KERNEL_SORT && kind != COMPUTE_KERNEL_TOP_K;
+}
+
 bool draft_cluster(const lowering *l, uint32_t index, uint32_t part, kernel_draft *d) {
   const cluster *c = &l->f->clusters[index];
   const ir_node *root = &l->r->nodes[c->root];
@@ -20,6 +26,7 @@ bool draft_cluster(const lowering *l, uint32_t index, uint32_t part, kernel_draf
   if (part >= (rule->parts ? rule->parts(l, c) : 1)) return false;
   d->part = part;
   rule->draft(l, c, d);
+  if (computes(d->descriptor.kind)) d->descriptor.demands = l->demands;
   draft_finish(d);
   return true;
 }

@@ -237,15 +237,19 @@ static const emit_form *const forms[] = {
     &conv_packed, &conv_matrix, &conv_winograd, &conv_filter, &conv_places, &dot,
     &direct,      &conv_split,  &conv_tiled,    &plain,       NULL};
 
+/* One form for all batches; parts of sums depend on their number of results. */
+static const emit_form *const reproducible[] = {&conv_tiled, &plain, NULL};
+
 static compute_status emit(generation *g) {
   conv_problem problem;
   gemm_problem product;
   if (compute_conv_of(g->descriptor)->pool > 0)
     return emit_refuse(g, "pooling is a kernel of its own");
   if (!conv_read(g, &problem)) return COMPUTE_OK;
-  if (conv_read_product(g, &problem, &product)) return gemm_emit(g, &product);
+  const bool fixed = emit_is_reproducible(g);
+  if (!fixed && conv_read_product(g, &problem, &product)) return gemm_emit(g, &product);
   g->wide = conv_problem_is_wide(g, &problem);
-  return emit_by_form(g, &emit_conv, forms, &problem);
+  return emit_by_form(g, &emit_conv, fixed ? reproducible : forms, &problem);
 }
 
 static const tuning_grid grids[] = {

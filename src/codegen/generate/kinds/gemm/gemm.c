@@ -53,10 +53,13 @@ static const emit_form *const forms[] = {
     &gemm_dot,    &gemm_direct, &gemm_packed, &gemm_warpgroup, &gemm_pipeline,
     &gemm_matrix, &gemm_split,  &gemm_tiled,  &plain,          NULL};
 
+/* One form for all numbers of rows. PLAIN adds in the same order as TILED. */
+static const emit_form *const reproducible[] = {&gemm_tiled, &plain, NULL};
+
 compute_status gemm_emit(generation *g, gemm_problem *problem) {
   if (problem->batches == 0 || problem->m == 0 || problem->n == 0) return COMPUTE_OK;
   g->wide = gemm_problem_is_wide(problem);
-  return emit_by_form(g, &emit_gemm, forms, problem);
+  return emit_by_form(g, &emit_gemm, emit_is_reproducible(g) ? reproducible : forms, problem);
 }
 
 static compute_status emit(generation *g) {

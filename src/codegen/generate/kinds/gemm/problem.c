@@ -118,7 +118,8 @@ void emit_gemm_swap(gemm_problem *problem) {
  * dense. */
 static bool should_swap(const generation *g, const gemm_problem *problem) {
   const int64_t few = gemm_dot_columns(g, problem);
-  if (problem->m <= few || problem->n <= few) return problem->m < problem->n;
+  if (!emit_is_reproducible(g) && (problem->m <= few || problem->n <= few))
+    return problem->m < problem->n;
   const int64_t *c = space_walk(&problem->tile, "out0")->stride;
   return c[1] != 1 && c[0] == 1;
 }
@@ -195,7 +196,7 @@ bool gemm_is_tiny(const gemm_problem *problem) {
 /* Aims at two groups for each compute unit. A part has at least 256 terms. */
 uint32_t gemm_choose_parts(const generation *g, const gemm_problem *problem, int64_t groups) {
   const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
-  if (problem->batches >= 2 * units || groups >= units) return 1;
+  if (emit_is_reproducible(g) || problem->batches >= 2 * units || groups >= units) return 1;
   int64_t parts = 2 * units / (groups > 0 ? groups : 1);
   if (parts > problem->k / 256) parts = problem->k / 256;
   if (parts > GEMM_SPLIT_LIMIT) parts = GEMM_SPLIT_LIMIT;

@@ -316,6 +316,8 @@ static bool tile_fits(const generation *g, const gemm_problem *problem, const ti
 static tile_shape choose_tile(const generation *g, const gemm_problem *problem) {
   const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
   enum { COUNT = sizeof tile_shapes / sizeof *tile_shapes };
+  if (emit_is_reproducible(g))
+    return tile_shapes[tile_fits(g, problem, &tile_shapes[SMALL_TILE]) ? SMALL_TILE : COUNT - 1];
   for (int i = 0; i < COUNT - 1; i++) {
     const tile_shape *tile = &tile_shapes[i];
     const double groups = (double)divide_up(problem->m, tile->m) *
