@@ -182,8 +182,7 @@ COMPUTE_API size_t compute_model_label_count(const compute_model *model, size_t 
  * labels are integers. *number is the integer, or `index`. COMPUTE_ERROR_INVALID_ARGUMENT past the
  * end; _NULL_POINTER. Thread-safe. */
 COMPUTE_API compute_status compute_model_label_at(const compute_model *model, size_t output,
-                                                  size_t index, const char **text,
-                                                  int64_t *number);
+                                                  size_t index, const char **text, int64_t *number);
 
 typedef struct compute_model_info {
   const char *producer, *graph_name, *description; /**< "" if not in the file */

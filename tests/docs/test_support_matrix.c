@@ -65,8 +65,8 @@ static bool belongs_here(const compute_operation_info *info) {
 /* Single roundings count in units of the last place. If many roundings add up, the error of an
  * element near zero is meaningless, so errors are relative to the largest element. */
 static bool in_last_places(const compute_operation_info *info) {
-  static const char *const summing[] = {"reduction",   "row",     "matmul",        "indexed",
-                                        "convolution", "window",  "attention",     "recurrent",
+  static const char *const summing[] = {"reduction",   "row",     "matmul",         "indexed",
+                                        "convolution", "window",  "attention",      "recurrent",
                                         "scan",        "fourier", "linear algebra", "trees"};
   for (size_t i = 0; i < sizeof summing / sizeof *summing; i++)
     if (strcmp(info->category, summing[i]) == 0) return false;

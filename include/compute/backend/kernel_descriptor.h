@@ -325,9 +325,9 @@ typedef struct compute_linalg_attributes {
 } compute_linalg_attributes;
 
 enum {
-  COMPUTE_TREES_HEAD = 4,       /**< numbers of a tree's row: its first node, its depth, the target
+  COMPUTE_TREES_HEAD = 4,      /**< numbers of a tree's row: its first node, its depth, the target
                                  * of its leaves or −1, its first value */
-  COMPUTE_TREES_MOST = 1 << 24  /**< features, targets */
+  COMPUTE_TREES_MOST = 1 << 24 /**< features, targets */
 };
 
 /** An ensemble of decision trees. */
