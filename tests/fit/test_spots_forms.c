@@ -307,7 +307,7 @@ static void the_kernel_leaves_nothing_to_fold(void **state) {
   for (int composed = 0; composed < 2; composed++) {
     scratch memory = {0};
     folding folded;
-    assert_ok(fold_nodes(g, &output, 1, kernels[composed], NULL, &memory, &folded));
+    assert_ok(fold_nodes(g, &output, 1, kernels[composed], NULL, 0, &memory, &folded));
     assert_int_equal(folded.count > 0, composed);
     fold_release(&folded);
     scratch_release(&memory);
