@@ -358,8 +358,9 @@ static void reals_become_integers_by_truncation_and_saturate(void **state) {
 /* Known answers of Philox4x32-10 with key and counter 0, and all ones (Salmon et al., 2011). */
 static void random_words_are_those_of_philox(void **state) {
   (void)state;
-  const random_pair words = random_words(0, 0, 0);
+  const random_four words = random_words(0, 0, 0);
   assert_true(words.word0 == 0x6627e8d5 && words.word1 == 0xe169c58d);
+  assert_true(words.word2 == 0xbc57ac4c && words.word3 == 0x9b00dbd8);
   assert_true(random_f32(0, 0, 0) == (float)(0x6627e8d5 >> 8) * 0x1p-24f);
 }
 
