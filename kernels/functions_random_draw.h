@@ -230,13 +230,16 @@ DEVICE f64 draw_gamma_f64(f64 u, f64 shape) {
   return made.power < 0 ? made.value * draw_exp(made.power) : made.value;
 }
 
+//@ DRAW_FINITE
+#define DRAW_FINITE 0x1.fffffffffffffp1023 /* the largest finite number */
+
 //@ draw_beta_f64
 /* X / (X + Y) of two gamma numbers. Where a shape is small, both can underflow, so the quotient Y /
- * X comes from logarithms. */
+ * X comes from logarithms. Where shapes are very large, the sum can overflow. */
 DEVICE f64 draw_beta_f64(f64 u, f64 a, f64 b) {
-  if (!(u >= 0 && u < 1 && a > 0 && b > 0)) return NAN_f64;
+  if (!(u >= 0 && u < 1 && a > 0 && b > 0 && a <= DRAW_FINITE && b <= DRAW_FINITE)) return NAN_f64;
   draw_gamma_parts x, y;
-  f64 log_ratio;
+  f64 log_ratio, sum;
   x.value = y.value = 1;
   x.power = y.power = 0;
   NO_UNROLL
@@ -244,7 +247,9 @@ DEVICE f64 draw_beta_f64(f64 u, f64 a, f64 b) {
     y = x;
     x = draw_gamma(u, k == 0 ? b : a, DRAW_STREAM + k);
   }
-  if (x.power == 0 && y.power == 0) return x.value / (x.value + y.value);
+  sum = x.value + y.value;
+  if (x.power == 0 && y.power == 0)
+    return sum <= DRAW_FINITE ? x.value / sum : 1 / (1 + y.value / x.value);
   log_ratio = draw_log(y.value / x.value) + (y.power - x.power);
   return log_ratio > 700 ? 0.0 : 1 / (1 + draw_exp(log_ratio));
 }
@@ -418,25 +423,32 @@ DEVICE f64 draw_beyond(f64 u, f64 low, f64 high) {
   return low + step;
 }
 
+//@ DRAW_NARROW
+#define DRAW_NARROW 0x1p-14 /* both errors below are smaller than 2e-10 of the width here */
+
 //@ draw_truncated_normal_f64
 /* The inverse of the distribution between two limits. The side with the larger limit is computed,
- * so that a narrow tail keeps its accuracy. */
+ * so that a narrow tail keeps its accuracy. Between narrow limits the probabilities cancel: the
+ * density is linear there, apart from terms of second order. u = 0 is the first of 2^53 parts; its
+ * middle keeps infinite limits away. */
 DEVICE f64 draw_truncated_normal_f64(f64 u, f64 low, f64 high) {
   if (!(u >= 0 && u < 1 && low <= high)) return NAN_f64;
   if (low == high) return low;
   const boolean mirrored = low + high < 0;
   const f64 a = mirrored ? -high : low, b = mirrored ? -low : high,
             at = mirrored ? (1 - 0x1p-53) - u : u;
-  const f64 above = draw_upper(b);
+  const f64 above = draw_upper(b), width = b - a, middle = a + 0.5 * width;
   f64 x;
-  if (a > 35) {
+  if (width * (1 + (middle < 0 ? -middle : middle)) < DRAW_NARROW) {
+    x = a + width * (at * (1 - 0.5 * (width * middle) * (1 - at)));
+  } else if (a > 35) {
     x = draw_beyond(at, a, b);
   } else if (a >= 0) {
     const f64 from = draw_upper(a), tail = from - at * (from - above);
     x = draw_normal_quantile(0.5 - tail, tail);
   } else {
     const f64 below = draw_upper(-a), inside = 1 - below - above;
-    const f64 left = below + at * inside, right = above + (1 - at) * inside;
+    const f64 left = below + (at > 0 ? at : 0x1p-54) * inside, right = above + (1 - at) * inside;
     const f64 tail = left < right ? left : right;
     const f64 size = tail < 0.5 ? draw_normal_quantile(0.5 - tail, tail) : 0.0;
     x = left < right ? -size : size;

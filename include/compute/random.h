@@ -62,8 +62,8 @@ COMPUTE_API compute_node compute_random_beta(compute_graph *graph, compute_node 
 
 /* ---- Discrete distributions: any number dtype -------------------------------------------------- */
 
-/** Whole numbers low, low + 1, …, high − 1 with equal probabilities, in an integer dtype.
- * COMPUTE_ERROR_INVALID_ARGUMENT unless low < high, high − low ≤ 2^53, and `dtype` holds them. */
+/** Whole numbers low, low + 1, …, high − 1 in an integer dtype. Their probabilities differ by less
+ * than 2^-40 of their value. COMPUTE_ERROR_INVALID_ARGUMENT unless low < high, high − low ≤ 2^53, and `dtype` holds them. */
 COMPUTE_API compute_node compute_random_integers(compute_graph *graph, int64_t low, int64_t high,
                                                  compute_dtype dtype, compute_shape shape,
                                                  compute_node seed, uint32_t stream);
@@ -86,17 +86,19 @@ COMPUTE_API compute_node compute_random_binomial(compute_graph *graph, compute_n
 
 /** Classes 0 … n − 1 as i64, with probabilities softmax(logits): logits [..., n], whose leading
  * axes broadcast to `shape`. The class has the largest sum of logit and Gumbel number. −∞ excludes
- * a class. Needs memory for n numbers of each element. COMPUTE_ERROR_SHAPE for n = 0. */
+ * a class. −1 where a logit is NaN or ∞, or all are −∞. Needs memory for n numbers of each element.
+ * COMPUTE_ERROR_SHAPE for n = 0. */
 COMPUTE_API compute_node compute_random_categorical(compute_graph *graph, compute_node logits,
                                                     compute_shape shape, compute_node seed,
                                                     uint32_t stream);
 
-/** 0 … count − 1 in random order, i64 [count]. */
+/** 0 … count − 1 in random order, i64 [count]. Needs memory of 8 · count bytes beside the result. */
 COMPUTE_API compute_node compute_random_permutation(compute_graph *graph, int64_t count,
                                                     compute_node seed, uint32_t stream);
 
 /** `chosen` different numbers of 0 … count − 1 in random order, i64 [chosen]: the first ones of
- * compute_random_permutation. COMPUTE_ERROR_INVALID_ARGUMENT unless 0 ≤ chosen ≤ count. */
+ * compute_random_permutation. Needs memory of 8 · count bytes for up to 64 numbers, of 16 · count
+ * bytes for more. COMPUTE_ERROR_INVALID_ARGUMENT unless 0 ≤ chosen ≤ count. */
 COMPUTE_API compute_node compute_random_choice(compute_graph *graph, int64_t count, int64_t chosen,
                                                compute_node seed, uint32_t stream);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/validate/evaluate/draw.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 
@@ -49,32 +50,36 @@ static compute_node means(compute_graph *g) {
       exponential, 0x7837e88627fc1f9c, compute_random_exponential(g, COMPUTE_F64, shape, seed, 2)) \
       row(gumbel, 0x30ad40d6e1ebe98c, compute_random_gumbel(g, COMPUTE_F64, shape, seed, 3)) row(  \
           gamma, 0xc06f457502fa737b,                                                               \
-          compute_random_gamma(g, ramp(g, 0.001, 0.25), COMPUTE_F64, shape, seed,                  \
-                               4)) row(beta, 0xfcf6f64daf0174e2,                                   \
-                                       compute_random_beta(g, ramp(g, 0.1, 0.2),                   \
-                                                           ramp(g, 3, -0.05), COMPUTE_F64, shape,  \
-                                                           seed, 5))                               \
-          row(truncated, 0x0e5a310c131f626e,                                                       \
-              compute_random_truncated_normal(                                                     \
-                  g, ramp(g, -3, 0.125), compute_add(g, ramp(g, -3, 0.125), ramp(g, 0.5, 0.25)),   \
-                  COMPUTE_F64, shape,                                                              \
-                  seed, 6)) row(poisson, 0x38d2d588edb27c87,                                       \
-                                compute_random_poisson(g, means(g), COMPUTE_F64, shape, seed, 7))  \
-              row(binomial, 0x1716e783b4410a1e,                                                    \
-                  compute_random_binomial(g, ramp(g, 0, 10), shares(g), COMPUTE_F64, shape, seed,  \
-                                          8))                                                      \
-                  row(integers, 0x2f79b2e13e210186,                                                \
-                      compute_random_integers(g, -5, 1000003, COMPUTE_I64, shape, seed, 9))        \
-                      row(bernoulli, 0xab8712ebb42bcce5,                                           \
-                          compute_cast(g, compute_random_bernoulli(g, shares(g), shape, seed, 10), \
-                                       COMPUTE_I64))                                               \
-                          row(categorical, 0xfb3c89aed5caaa4b,                                     \
-                              compute_random_categorical(g, ramp(g, 0, 0.125),                     \
-                                                         COMPUTE_SHAPE(ROWS), seed, 11))           \
-                              row(permutation, 0xb5b241772c500021,                                 \
-                                  compute_random_permutation(g, 1000, seed, 12))                   \
-                                  row(choice, 0x9fd53ea18fca7685,                                  \
-                                      compute_random_choice(g, 1000, 20, seed, 12))
+          compute_random_gamma(g, ramp(g, 0.001, 0.25), COMPUTE_F64, shape, seed, 4))              \
+          row(beta, 0xfcf6f64daf0174e2,                                                            \
+              compute_random_beta(g, ramp(g, 0.1, 0.2), ramp(g, 3, -0.05), COMPUTE_F64, shape,     \
+                                  seed, 5))                                                        \
+              row(truncated, 0x0e5a310c131f626e,                                                   \
+                  compute_random_truncated_normal(                                                 \
+                      g, ramp(g, -3, 0.125),                                                       \
+                      compute_add(g, ramp(g, -3, 0.125), ramp(g, 0.5, 0.25)), COMPUTE_F64, shape,  \
+                      seed,                                                                        \
+                      6)) row(poisson, 0x38d2d588edb27c87,                                         \
+                              compute_random_poisson(g, means(g), COMPUTE_F64, shape, seed, 7))    \
+                  row(binomial, 0x1716e783b4410a1e,                                                \
+                      compute_random_binomial(g, ramp(g, 0, 10), shares(g), COMPUTE_F64, shape,    \
+                                              seed, 8))                                            \
+                      row(integers, 0x2f79b2e13e210186,                                            \
+                          compute_random_integers(g, -5, 1000003, COMPUTE_I64, shape, seed, 9))    \
+                          row(wide, 0x0f4e86b4f6bbfa2c,                                            \
+                              compute_random_integers(g, -7, INT64_C(3) << 51, COMPUTE_I64, shape, \
+                                                      seed, 13))                                   \
+                              row(bernoulli, 0xab8712ebb42bcce5,                                   \
+                                  compute_cast(                                                    \
+                                      g, compute_random_bernoulli(g, shares(g), shape, seed, 10),  \
+                                      COMPUTE_I64))                                                \
+                                  row(categorical, 0xfb3c89aed5caaa4b,                             \
+                                      compute_random_categorical(g, ramp(g, 0, 0.125),             \
+                                                                 COMPUTE_SHAPE(ROWS), seed, 11))   \
+                                      row(permutation, 0xb5b241772c500021,                         \
+                                          compute_random_permutation(g, 1000, seed, 12))           \
+                                          row(choice, 0x9fd53ea18fca7685,                          \
+                                              compute_random_choice(g, 1000, 20, seed, 12))
 PINS(PINNED)
 
 typedef struct pin {
@@ -432,6 +437,96 @@ static void classes_have_their_probabilities(void **state) {
   compute_graph_release(g);
 }
 
+/* Rows without a class have -1. */
+static void classes_need_finite_logits(void **state) {
+  (void)state;
+  enum { ROW = 3, CASES = 6, DRAWS = 50 };
+  const float logits[CASES * ROW] = {NAN,       0,         0,         0,      0,        -NAN,
+                                     -INFINITY, -INFINITY, -INFINITY, 0,      INFINITY, INFINITY,
+                                     -INFINITY, 3e38f,     -INFINITY, -3e38f, -3e38f,   -3e38f};
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+  const compute_node l = compute_constant(g, COMPUTE_F32, COMPUTE_SHAPE(CASES, ROW), logits);
+  int64_t count;
+  int64_t *x = value_of(
+      g, seed, compute_random_categorical(g, l, COMPUTE_SHAPE(DRAWS, CASES), seed, 0), 1, &count);
+  for (int k = 0; k < DRAWS; k++) {
+    const int64_t *row = x + k * CASES;
+    for (int i = 0; i < 4; i++) assert_int_equal(row[i], -1);
+    assert_int_equal(row[4], 1);
+    assert_true(row[5] >= 0 && row[5] < ROW);
+  }
+  free(x);
+  compute_graph_release(g);
+}
+
+/* ---- Integers -------------------------------------------------------------------------------- */
+
+/* Remainders see an unequal probability of neighbours. */
+static void wide_integers_have_equal_probabilities(void **state) {
+  (void)state;
+  enum { COUNT = 300000, MOST = 13 };
+  static const int divisors[] = {3, 5, 7, MOST};
+  const bool few = test_spread() > 1; /* every span is a kernel */
+  for (size_t i = 0; i < (few ? 1 : sizeof divisors / sizeof *divisors); i++)
+    for (int power = few ? 51 : 12; power < 52; power += power < 44 ? 16 : 1) {
+      const int64_t span = (int64_t)divisors[i] << power;
+      if (span > INT64_C(1) << 53) continue;
+      compute_graph *g = compute_graph_create(test_context);
+      const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+      const compute_node y = compute_random_integers(g, 0, span, COMPUTE_I64, COMPUTE_SHAPE(COUNT),
+                                                     seed, (uint32_t)power);
+      int64_t count;
+      int64_t *x = value_of(g, seed, y, 1, &count);
+      double seen[MOST] = {0}, expected[MOST];
+      for (int64_t k = 0; k < count; k++) {
+        assert_true(x[k] >= 0 && x[k] < span);
+        seen[x[k] % divisors[i]]++;
+      }
+      for (int k = 0; k < divisors[i]; k++) expected[k] = (double)COUNT / divisors[i];
+      if (!(chi_excess(expected, seen, divisors[i]) < 4.75))
+        fail_msg("remainders of %d << %d", divisors[i], power);
+      free(x);
+      compute_graph_release(g);
+    }
+}
+
+/* The second uniform number adds less than 1 to the product of 53 bits and the span. */
+static void wide_integers_are_products(void **state) {
+  (void)state;
+  enum { COUNT = 3000 };
+  static const int64_t spans[] = {4097,
+                                  1000008,
+                                  (1 << 27) - 1,
+                                  (1 << 27) + 1,
+                                  INT64_C(3) << 30,
+                                  (INT64_C(1) << 53) - 1,
+                                  INT64_C(3) << 51};
+  for (size_t i = 0; i<sizeof spans / sizeof *spans; i += test_spread()> 1 ? 3 : 1) {
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+    const compute_shape shape = COMPUTE_SHAPE(COUNT);
+    const int64_t low = -spans[i] / 2;
+    int64_t count;
+    double *u =
+        value_of(g, seed, compute_random_uniform(g, COMPUTE_F64, shape, seed, 4), 11, &count);
+    int64_t *x = value_of(
+        g, seed, compute_random_integers(g, low, low + spans[i], COMPUTE_I64, shape, seed, 4), 11,
+        &count);
+    for (int k = 0; k < COUNT; k++) {
+      const uint64_t bits = (uint64_t)(u[k] * 0x1p53), s = (uint64_t)spans[i];
+      const uint64_t high = bits >> 27, rest = bits & 0x7ffffff;
+      const uint64_t s1 = s >> 27, s0 = s & 0x7ffffff;
+      const uint64_t middle = high * s0 + rest * s1 + (rest * s0 >> 27);
+      const int64_t least = (int64_t)((high * s1 << 1) + (middle >> 26));
+      assert_in_range(x[k] - low - least, 0, 1);
+    }
+    free(u);
+    free(x);
+    compute_graph_release(g);
+  }
+}
+
 /* ---- Orders ---------------------------------------------------------------------------------- */
 
 /* Every number is at every place equally often, and a choice is the start of the permutation. */
@@ -517,6 +612,10 @@ static const extreme extremes[] = {
     {{BETA, 1e9, 1e-9}, 1, 1},
     {{BETA, 0, 1}, NAN, NAN},
     {{BETA, 1, NAN}, NAN, NAN},
+    {{BETA, 1, INFINITY}, NAN, NAN},
+    {{BETA, INFINITY, 1}, NAN, NAN},
+    {{BETA, 1e308, 1e308}, 0.5, 0.5},
+    {{BETA, 1.7e308, 1e-5}, 1, 1},
     {{POISSON, 0, 0}, 0, 0},
     {{POISSON, 1e-300, 0}, 0, 0},
     {{POISSON, 1e6, 0}, 990000, 1010000},
@@ -557,6 +656,58 @@ static void extreme_parameters_give_limits_or_nan(void **state) {
     }
     free(x);
     compute_graph_release(g);
+  }
+}
+
+/* Numbers between limits that are close together are nearly uniform there. */
+static void narrow_limits_keep_the_distribution(void **state) {
+  (void)state;
+  enum { COUNT = 20000 };
+  static const double limits[][2] = {{1, 1 + 1e-9},     {1, 1 + 1e-12},       {-1e-15, 1e-15},
+                                     {-1e-9, 1e-9},     {-0.5, -0.5 + 1e-11}, {5, 5 + 1e-12},
+                                     {-6 - 1e-10, -6},  {30, 30 + 1e-9},      {35.5, 35.5 + 1e-10},
+                                     {-40, -40 + 1e-9}, {1e-3, 1e-3 + 1e-5}};
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    const double low = limits[i][0], width = limits[i][1] - low;
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+    const law w = {TRUNCATED, low, limits[i][1]};
+    int64_t count;
+    double *x = value_of(g, seed, build_law(g, &w, COUNT, seed, 5), 7, &count);
+    double *u = value_of(
+        g, seed, compute_random_uniform(g, COMPUTE_F64, COMPUTE_SHAPE(COUNT), seed, 5), 7, &count);
+    double apart = 0;
+    for (int k = 0; k < COUNT; k++) apart = fmax(apart, fabs((x[k] - low) / width - u[k]));
+    const double step = nextafter(fabs(low) + width, INFINITY) - (fabs(low) + width);
+    if (!(apart <= 1e-7 + step / width))
+      fail_msg("%.17g … %.17g: %g of the width away", low, limits[i][1], apart);
+    free(x);
+    free(u);
+    compute_graph_release(g);
+  }
+}
+
+static double truncated(double u, double low, double high) {
+  return draw_number(COMPUTE_I_DRAW_TRUNCATED_NORMAL, u, low, high);
+}
+
+/* The first and last uniform numbers belong to normal numbers of size 8.2 to 8.3. Where limits are
+ * nearly narrow, half of the numbers are below low + width / 2 · (1 − low · width / 4). */
+static void truncated_numbers_are_quantiles(void **state) {
+  (void)state;
+  static const double wide[][2] = {
+      {-INFINITY, INFINITY}, {-INFINITY, 40}, {-39, INFINITY}, {-39, 40}, {-40, 39}};
+  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+    const double first = truncated(0, wide[i][0], wide[i][1]);
+    const double last = truncated(1 - 0x1p-53, wide[i][0], wide[i][1]);
+    assert_true(first > -8.3 && first < -8.2);
+    assert_true(last > 8.2 && last < 8.3);
+  }
+  for (int i = 1; i < 20; i++) { /* narrow up to 11 */
+    const double low = 10, width = i * 0x1p-21;
+    const double wanted = width * (0.5 - low * width / 8);
+    assert_true(fabs(truncated(0.5, low, low + width) - low - wanted) < 1e-8 * width + 2e-15);
+    assert_true(fabs(truncated(0.5, -low - width, -low) + low + wanted) < 1e-8 * width + 2e-15);
   }
 }
 
@@ -685,6 +836,8 @@ static void wrong_arguments_are_refused(void **state) {
           compute_random_categorical(g, compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(3, 0)),
                                      COMPUTE_SHAPE(3), seed, 0));
   REFUSED(COMPUTE_ERROR_DTYPE, "seed", compute_random_normal(g, COMPUTE_F32, shape, three, 0));
+  REFUSED(COMPUTE_ERROR_DTYPE, "seed",
+          compute_random_integers(g, 0, INT64_C(3) << 50, COMPUTE_I64, shape, three, 0));
   compute_graph_release(g);
 }
 
@@ -695,9 +848,14 @@ int main(void) {
       cmocka_unit_test(numbers_have_their_distribution),
       cmocka_unit_test(moments_of_every_element_are_right),
       cmocka_unit_test(classes_have_their_probabilities),
+      cmocka_unit_test(classes_need_finite_logits),
+      cmocka_unit_test(wide_integers_have_equal_probabilities),
+      cmocka_unit_test(wide_integers_are_products),
       cmocka_unit_test(orders_are_uniform),
       cmocka_unit_test(seeds_and_streams_do_not_overlap),
       cmocka_unit_test(extreme_parameters_give_limits_or_nan),
+      cmocka_unit_test(narrow_limits_keep_the_distribution),
+      cmocka_unit_test(truncated_numbers_are_quantiles),
       cmocka_unit_test(tiny_shapes_underflow_as_often_as_they_should),
       cmocka_unit_test(integer_dtypes_have_a_number_for_invalid_parameters),
       cmocka_unit_test(truncated_numbers_have_gradients),

@@ -88,6 +88,10 @@ DEFAULTS = {"keep_axes": "false", "keep_axis": "false", "axes": "all", "epsilon"
 # Operands that get one dtype before a call, as bits: the rule of the array API standard.
 UNIFIED = {"select": 6, "matmul": 3, "mean_squared_error": 3, "huber": 3, "atan2": 3, "copysign": 3, "hypot": 3,
            "logaddexp": 3, "searchsorted": 3, "interp": 7, "solve": 3, "solve_triangular": 3, "least_squares": 3}
+# The dtype of numbers for the operands of operations in these headers; for a seed it is int64.
+NUMBERS_AS = {"random.h": "COMPUTE_F64"}
+# Results without a dtype argument are float32, besides those of these operations.
+RESULT_DTYPES = {"compute_random_integers": "int64"}
 ALONE = ("gather", "gather_elements", "scatter_add", "scatter_add_elements", "bincount", "cross_entropy",
          "cross_entropy_smoothed", "matmul_integer", "assign", "max_unpool", "dequantize", "quantized_matmul")
 

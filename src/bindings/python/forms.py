@@ -172,8 +172,9 @@ class Module:
             return Argument(what, NUMBERS[base][2], f"{base} {c} = {zero};",
                             f'{NUMBERS[base][1]}({value}, "{what}", &{c})', default=default)
         if base == "compute_dtype":
-            return Argument(what, "Any", f"compute_dtype {c} = COMPUTE_F32;", f"to_dtype({value}, &{c})",
-                            default="float32")
+            usual = self.binding.RESULT_DTYPES.get(name, "float32")
+            code = "COMPUTE_" + usual.replace("float", "F").replace("int", "I")
+            return Argument(what, "Any", f"compute_dtype {c} = {code};", f"to_dtype({value}, &{c})", default=usual)
         if base == "compute_shape":
             return Argument(what, "int | Sequence[int]", f"compute_shape {c} = {{0}};",
                             f"to_shape({value}, &{c})")
@@ -260,6 +261,15 @@ class Module:
                 tests.append(convert)
         return tests
 
+    def added(self, name, argument, i):
+        """The call that takes an operand."""
+        dtype = self.binding.NUMBERS_AS.get(self.about["functions"][name]["header"])
+        if argument.name == "seed":
+            dtype = "COMPUTE_I64"
+        if dtype is None:
+            return f'operands_add(&o, v[{i}], "{argument.name}")'
+        return f'operands_typed(&o, v[{i}], "{argument.name}", {dtype})'
+
     def operation_source(self, name, python, arguments, lists, outputs, passed):
         ordered = self.ordered(arguments)
         options = any(a.name.startswith("**") for a in ordered)
@@ -272,7 +282,7 @@ class Module:
         for argument in arguments:  # in the order of C: o.node[i]
             if argument.operand:
                 i = ordered.index(argument)
-                tests.append({"one": f'operands_add(&o, v[{i}], "{argument.name}")', "optional": f"operands_maybe(&o, v[{i}])",
+                tests.append({"one": self.added(name, argument, i), "optional": f"operands_maybe(&o, v[{i}])",
                               "list": f'operands_list(&o, v[{i}], &s, "{argument.name}")'}[argument.operand])
         tests += self.converted(ordered)
         mask = self.mask(python, arguments)
@@ -437,7 +447,7 @@ class Module:
     def signature(self, arguments):
         parts = []
         for a in arguments:
-            default = {"all": "None", "none": "None", "false": "False", "float32": "None"}.get(a.default, a.default)
+            default = {"all": "None", "none": "None", "false": "False", "float32": "None", "int64": "None"}.get(a.default, a.default)
             parts.append(a.name if a.default is None or a.name.startswith("**") else f"{a.name}={default}")
         return ", ".join(parts)
 

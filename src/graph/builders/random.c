@@ -146,7 +146,51 @@ compute_node compute_random_binomial(compute_graph *graph, compute_node trials,
 
 /* ---- From uniform numbers -------------------------------------------------------------------- */
 
-/* The product rounds once, so it is the same on every device. It may round up to the span. */
+/* Spans up to here, and powers of 2, need no more than the 53 bits of one uniform number. */
+#define SPAN_OF_ONE 4096
+/* The key of the second uniform number is the seed with these bits inverted. */
+#define SECOND_KEY INT64_C(0x6b43a9b5d2e1f087)
+
+static compute_node whole(const drawing *d, int64_t value) {
+  return compute_scalar_i64(d->graph, COMPUTE_I64, value);
+}
+
+/* u · factor as i64 */
+static compute_node scaled(const drawing *d, compute_node u, double factor) {
+  return compute_cast(d->graph,
+                      compute_mul(d->graph, u, compute_scalar(d->graph, COMPUTE_F64, factor)),
+                      COMPUTE_I64);
+}
+
+/* floor(u · span) in whole numbers, where u has 106 bits: the first number is a · 2^-53. The second
+ * counts as floor(second · span) · 2^-53 / span. Digits of 27 bits keep products below 2^63. */
+static compute_node wide_integers(const drawing *d, uint64_t span) {
+  enum { DIGIT = 27 };
+  compute_graph *g = d->graph;
+  const int64_t mask = (INT64_C(1) << DIGIT) - 1;
+  const compute_node first = uniform(d), bits = compute_bit_xor(g, d->seed, whole(d, SECOND_KEY));
+  const compute_node second = compute_random_uniform(g, COMPUTE_F64, d->shape, bits, d->stream);
+  const compute_node a = scaled(d, first, 0x1p53), shift = whole(d, DIGIT);
+  const compute_node low = compute_bit_and(g, a, whole(d, mask));
+  const compute_node high = compute_shift_right(g, a, shift);
+  const compute_node span_low = whole(d, (int64_t)span & mask);
+  compute_node x = compute_add(g, compute_mul(g, low, span_low), scaled(d, second, (double)span));
+  x = compute_add(g, compute_shift_right(g, x, shift), compute_mul(g, high, span_low));
+  if (span >> DIGIT == 0) return compute_shift_right(g, x, whole(d, 53 - DIGIT));
+  const compute_node span_high = whole(d, (int64_t)(span >> DIGIT));
+  x = compute_add(g, x, compute_mul(g, low, span_high));
+  x = compute_shift_right(g, x, whole(d, 53 - DIGIT));
+  const compute_node top = compute_mul(g, compute_mul(g, high, span_high), whole(d, 2));
+  return compute_add(g, x, top);
+}
+
+/* floor(u · span): the product rounds once, so it is the same on every device. A power of 2 is
+ * exact. A span up to 4096 changes probabilities by less than 2^-40 of them. */
+static compute_node integers_below(const drawing *d, uint64_t span) {
+  if (span > SPAN_OF_ONE && (span & (span - 1)) != 0) return wide_integers(d, span);
+  return scaled(d, uniform(d), (double)span);
+}
+
 compute_node compute_random_integers(compute_graph *graph, int64_t low, int64_t high,
                                      compute_dtype dtype, compute_shape shape, compute_node seed,
                                      uint32_t stream) {
@@ -163,11 +207,7 @@ compute_node compute_random_integers(compute_graph *graph, int64_t low, int64_t 
   if (!build_element_of_i64(graph, d->operation, "low", dtype, low, &ends[0]) ||
       !build_element_of_i64(graph, d->operation, "high − 1", dtype, high - 1, &ends[1]))
     return BUILD_NONE;
-  const compute_node scaled =
-      compute_mul(graph, uniform(d), compute_scalar(graph, COMPUTE_F64, (double)span));
-  compute_node x = compute_cast(graph, scaled, COMPUTE_I64);
-  x = compute_minimum(graph, x, compute_scalar_i64(graph, COMPUTE_I64, (int64_t)span - 1));
-  x = compute_add(graph, x, compute_scalar_i64(graph, COMPUTE_I64, low));
+  const compute_node x = compute_add(graph, integers_below(d, span), whole(d, low));
   return dtype == COMPUTE_I64 ? x : compute_cast(graph, x, dtype);
 }
 
@@ -199,7 +239,11 @@ compute_node compute_random_categorical(compute_graph *graph, compute_node logit
   const drawing *d = DRAWING(operation);
   if (!begin(d, DOMAIN_FLOAT, &logits, 1)) return BUILD_NONE;
   const compute_node gumbel = draw(d, COMPUTE_I_DRAW_GUMBEL, NULL, 0);
-  return compute_argmax(graph, compute_add(graph, gumbel, logits), -1, false);
+  const compute_node chosen = compute_argmax(graph, compute_add(graph, gumbel, logits), -1, false);
+  /* NaN if any logit is, −∞ if all are. */
+  const compute_node largest = compute_max(graph, logits, COMPUTE_AXES(-1), false);
+  return compute_select(graph, compute_is_finite(graph, largest), chosen,
+                        compute_scalar_i64(graph, COMPUTE_I64, -1));
 }
 
 /* ---- Orders ---------------------------------------------------------------------------------- */

@@ -193,7 +193,8 @@ typedef struct operands {
   PyObject *graph_object, *context; /* borrowed */
   compute_graph *graph;             /* NULL for arrays */
   int count;
-  PyObject *number[OPERANDS]; /* a Python number, until operands_unify */
+  PyObject *number[OPERANDS];    /* a Python number, until operands_unify */
+  compute_dtype typed[OPERANDS]; /* the dtype of a number there; 0: from the other operands */
   bool array[OPERANDS];
   compute_node node[OPERANDS];
   compute_tensor *tensor[OPERANDS];
@@ -205,6 +206,7 @@ typedef struct operands {
 } operands;
 
 int operands_add(operands *o, PyObject *value, const char *name);
+int operands_typed(operands *o, PyObject *value, const char *name, compute_dtype dtype);
 int operands_maybe(operands *o, PyObject *value); /* None, or missing */
 int operands_list(operands *o, PyObject *values, scratch *s, const char *name);
 int operands_unify(operands *o, unsigned mask);

@@ -42,6 +42,11 @@ int operands_add(operands *o, PyObject *value, const char *name) {
   return -1;
 }
 
+int operands_typed(operands *o, PyObject *value, const char *name, compute_dtype dtype) {
+  o->typed[o->count] = dtype;
+  return operands_add(o, value, name);
+}
+
 int operands_maybe(operands *o, PyObject *value) {
   if (value) return operands_add(o, value, "an operand");
   o->count++;
@@ -154,7 +159,7 @@ static int number_integer(operands *o, int i, compute_dtype dtype, compute_devic
   return status ? -1 : 0;
 }
 
-/* A number takes the dtype of the other operands. */
+/* A number takes the dtype of the other operands, unless its operand has one. */
 static int number_one(operands *o, int i, compute_dtype dtype, compute_device *device) {
   if (PyFloat_Check(o->number[i]) && !is_float(dtype)) {
     PyErr_SetString(PyExc_TypeError, "a float with an operand of integers; cast that first");
@@ -208,8 +213,8 @@ int operands_unify(operands *o, unsigned mask) {
     return -1;
   }
   for (int i = 0; numbers && i < o->count; i++) {
-    if (o->number[i] && number_one(o, i, mask >> i & 1 && common ? common : first, device))
-      return -1;
+    const compute_dtype others = mask >> i & 1 && common ? common : first;
+    if (o->number[i] && number_one(o, i, o->typed[i] ? o->typed[i] : others, device)) return -1;
   }
   for (int i = 0; differ && i < o->count; i++) {
     if (mask >> i & 1 && !o->number[i] && dtype_of(o, i) != common && cast_one(o, i, common))
