@@ -2,7 +2,8 @@
 /* Labels of classes: the texts or integers that a model's output stands for.
  *
  * Graphs have no texts, so a classifier gives the numbers of its labels. The list is an attribute
- * of the node that gives the output, before operators that only move elements. */
+ * of the node that gives the output, before operators that only move elements. Other operators
+ * refuse such labels (record.c). */
 #include <string.h>
 
 #include "core/base/error.h"
@@ -18,11 +19,14 @@ typedef struct label_list {
   const char *more;
 } label_list;
 
-static bool moves_elements(const char *type) {
-  static const char *const types[] = {"Identity", "Reshape", "Squeeze",  "Unsqueeze",
-                                      "Flatten",  "Cast",    "Transpose"};
+/* Operators whose output has elements of their first input, and nothing else. */
+bool labels_pass(const onnx_node *node) {
+  static const char *const types[] = {"Expand",   "Flatten",  "Gather",    "GatherElements",
+                                      "GatherND", "Identity", "Reshape",   "Slice",
+                                      "Squeeze",  "Tile",     "Transpose", "Unsqueeze"};
+  if (node->domain[0] || node->function) return false;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (strcmp(type, types[i]) == 0) return true;
+    if (strcmp(node->type, types[i]) == 0) return true;
   return false;
 }
 
@@ -80,7 +84,7 @@ static label_list find_labels(const compute_model *model, size_t output) {
     size_t i = 0;
     while (i < node->output_count && node->outputs[i] != value) i++;
     if (i == node->output_count) continue;
-    if (!moves_elements(node->type) || node->domain[0]) return labels_of(graph, node, i);
+    if (!labels_pass(node)) return labels_of(graph, node, i);
     const onnx_reference *from = node->inputs;
     value = node->input_count > 0 && from->level == 0 ? from->index : -1;
   }

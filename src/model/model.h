@@ -218,6 +218,11 @@ int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int
  * not an output. */
 bool record_is_only_use(const onnx_graph *graph, const onnx_node *node, int32_t value);
 
+/* ---- labels.c ------------------------------------------------------------------------------ */
+
+/* Returns true if the node only moves elements of its first input, which may be labels. */
+bool labels_pass(const onnx_node *node);
+
 /* ---- into.c -------------------------------------------------------------------------------- */
 
 /* compute_model_record with checked arguments. Without `training`, scalar floats stay constants

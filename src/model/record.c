@@ -83,9 +83,26 @@ static compute_status call_function(model_call *call) {
   return status;
 }
 
+/* Positions of labels that are texts (operators/ml.h). */
+static bool is_labels(const model_value *value) {
+  return value->kind == VALUE_TENSOR && value->type == ONNX_STRING;
+}
+
+/* As numbers, positions of labels would give wrong results. Lists of two nodes may differ. */
+static compute_status check_labels(const model_call *call) {
+  const bool ours = !custom_operator(call->recorder->model, call->node);
+  for (size_t i = 0; i < call->input_count; i++)
+    if (is_labels(call->inputs[i]) && !(i == 0 && ours && labels_pass(call->node)))
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                       "its input %zu has labels that are texts, which may only be moved", i);
+  return COMPUTE_OK;
+}
+
 static compute_status apply_rule(model_call *call, bool *custom) {
   const compute_model_operator *own = custom_operator(call->recorder->model, call->node);
   *custom = own != NULL;
+  const compute_status refused = check_labels(call);
+  if (refused) return refused;
   if (own) return own->record(own->user, call);
   if (call->node->function) return call_function(call);
   const model_rule rule = operator_find(call->node->domain, call->node->type, call->version);
@@ -143,6 +160,9 @@ static compute_status commit(model_call *call) {
         record_last_use(recorder->model, frame->graph, node->outputs[i]) >= 0)
       return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu, '%s', is not computed here", i,
                        node->output_names[i]);
+    if (is_labels(&call->outputs[i]) && frame->caller)
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                       "labels that are texts in a function, a branch or a loop");
     const char *name = value->name;
     *value = call->outputs[i];
     value->name = name;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Nodes of ai.onnx.ml, and their results for the features of test_classical.c: ONNX Runtime's 1.32,
  * but ONNX's reference for the linear SVMRegressor and for Normalizer with MAX, and the logistic
- * function for the TreeEnsembleRegressor that asks for it. */
+ * function for the TreeEnsembleRegressor that asks for it. The numbers of SVMRegressor with POLY are
+ * of the formula. */
 #ifndef MODEL_CLASSICAL_CASES_H
 #define MODEL_CLASSICAL_CASES_H
 
+#include <math.h>
 #include <stdint.h>
 
 /* Attributes are "name=kind values", with ';' between them. Kinds: f floats, i integers, s texts;
@@ -157,6 +159,32 @@ static const classical_case classical_cases[] = {
     {"SVMRegressor",
      "kernel_type=S LINEAR; coefficients=f 2,-1,0.5; rho=f 0.25",
      {1.75, -2.25, 4.75, 6.25},
+     4,
+     {0},
+     0},
+    {"LinearRegressor",
+     "coefficients=f 0.25,0,0; intercepts=f 0.25; post_transform=S PROBIT",
+     {0, -INFINITY, -0.4888139, INFINITY},
+     4,
+     {0},
+     0},
+    {"LinearClassifier",
+     "coefficients=f 100,0,0,0,200,0,0,0,150; classlabels_ints=i 4,5,6; "
+     "post_transform=S LOGISTIC",
+     {6, 5, 6, 4},
+     4,
+     {1, 1, 1, 0, 1, 0.5, 1, 0, 1, 1, 0, 0},
+     12},
+    {"LinearClassifier",
+     "coefficients=f 1,-1,0.5; intercepts=f -0.25; classlabels_ints=i 4,5",
+     {5, 4, 5, 5},
+     4,
+     {0.75, 0.25, 2.75, -1.75, -3, 4, -1.75, 2.75},
+     8},
+    {"SVMRegressor",
+     "kernel_type=S POLY; kernel_params=f 1,2,2.5; n_supports=I 1; support_vectors=f 1,0,0; "
+     "coefficients=f 1; rho=f 0",
+     {15.588457, 1, 7.59375, 55.901699},
      4,
      {0},
      0},

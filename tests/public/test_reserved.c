@@ -220,6 +220,7 @@ static void of_other_operations(void **state) {
   compute_quantized_options packing = {.bits = 8, .block = 8};
   compute_call_options call = {0};
   compute_spot_options spots = {.sigma = 1};
+  compute_tree_ensemble_options trees = {.targets = 1};
   const bool spot[9] = {0};
   int64_t count;
   REFUSED(compute_dequantize, compute_quantized_options, "options", packing.reserved,
@@ -228,6 +229,8 @@ static void of_other_operations(void **state) {
           of_node(compute_quantized_matmul(graph, x, packed, scale, none, &packing)));
   REFUSED(compute_call, compute_call_options, "options", call.reserved,
           of_node(compute_call(graph, copy_call, NULL, &x, 1, &out, 1, &call, NULL)));
+  REFUSED(compute_tree_ensemble, compute_tree_ensemble_options, "options", trees.reserved,
+          of_node(compute_tree_ensemble(graph, x, &trees)));
   REFUSED(compute_find_spots, compute_spot_options, "options", spots.reserved,
           of_node(compute_find_spots(graph, frames, &spots, NULL)));
   REFUSED(

@@ -479,10 +479,7 @@ static bool check_options(ensemble *e) {
                      (o->values || o->value_count == 0);
   if (!lists)
     return graph_refuse(e->graph, COMPUTE_ERROR_NULL_POINTER, operation, "a list is NULL");
-  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
-    if (o->reserved[i] != 0)
-      return graph_refuse(e->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                          "reserved fields must be zero");
+  if (!graph_check_reserved(e->graph, operation, "options", o->reserved)) return false;
   if (o->node_count < 0 || o->tree_count < 0 || o->value_count < 0 || o->node_count > INT32_MAX ||
       o->tree_count > INT32_MAX)
     return graph_refuse(e->graph, COMPUTE_ERROR_OVERFLOW, operation,

@@ -44,8 +44,8 @@ static compute_status gather_elements(model_call *call) {
 static compute_status array_feature_extractor(model_call *call) {
   compute_graph *graph = call->graph;
   if (call->inputs[0]->kind == VALUE_STRINGS && call->inputs[0]->shape.rank == 1)
-    return call_output(call, 0,
-                       compute_reshape(graph, indices_input(call, 1), COMPUTE_SHAPE(1, -1)));
+    return call_output_as(call, 0, ONNX_STRING,
+                          compute_reshape(graph, indices_input(call, 1), COMPUTE_SHAPE(1, -1)));
   compute_node x = call_input(call, 0);
   const compute_shape shape = call_shape(call, 0);
   if (shape.rank < 2)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators of ai.onnx.ml that prepare features and translate labels, and the parts that this
- * domain's models share. */
+/* Operators of ai.onnx.ml that prepare features, and the parts that this domain's models share. */
 #include "model/operators/ml.h"
 
 #include <inttypes.h>
@@ -35,25 +34,57 @@ static compute_status wrong_type(model_call *call, const char *name) {
   return call_fail(call, COMPUTE_ERROR_FORMAT, "attribute '%s' is of the wrong type", name);
 }
 
-/* Number `at` of a tensor's data, which may be unaligned. */
-static bool read_number(const onnx_tensor *tensor, size_t at, double *value) {
+/* Copies element `at` of a tensor's data, which may be unaligned. */
 #define READ(code, type)                                                                           \
   case code: {                                                                                     \
     type one;                                                                                      \
     memcpy(&one, (const char *)tensor->data + at * sizeof one, sizeof one);                        \
-    *value = (double)one;                                                                          \
+    *value = one;                                                                                  \
     return true;                                                                                   \
   }
+
+static bool read_integer(const onnx_tensor *tensor, size_t at, int64_t *value) {
   switch (tensor->type) {
-    READ(ONNX_FLOAT, float)
-    READ(ONNX_DOUBLE, double)
     READ(ONNX_INT64, int64_t)
     READ(ONNX_INT32, int32_t)
     READ(ONNX_INT16, int16_t)
     READ(ONNX_UINT8, uint8_t)
   default: return false;
   }
+}
+
+static bool read_number(const onnx_tensor *tensor, size_t at, double *value) {
+  int64_t integer;
+  switch (tensor->type) {
+    READ(ONNX_FLOAT, float)
+    READ(ONNX_DOUBLE, double)
+  default:
+    if (!read_integer(tensor, at, &integer)) return false;
+    *value = (double)integer;
+    return true;
+  }
+}
+
 #undef READ
+
+compute_status ml_integers(model_call *call, const char *name, const char *tensor,
+                           const int64_t **list, size_t *count, int32_t *type) {
+  *list = call_attribute_ints(call, name, count);
+  *type = ONNX_INT64;
+  if (*count > 0) return COMPUTE_OK;
+  *list = NULL;
+  const onnx_attribute *whole = call_attribute(call, tensor);
+  const onnx_tensor *from = whole ? whole->tensor : NULL;
+  if (!from || from->strings || from->type == ONNX_FLOAT || from->type == ONNX_DOUBLE)
+    return COMPUTE_OK;
+  int64_t *to = call_allocate(call, (size_t)from->count, sizeof *to);
+  if (from->count && !to) return call_out_of_memory(call);
+  for (size_t i = 0; i < (size_t)from->count; i++)
+    if (!read_integer(from, i, &to[i])) return wrong_type(call, tensor);
+  *list = to;
+  *count = (size_t)from->count;
+  *type = from->type;
+  return COMPUTE_OK;
 }
 
 compute_status ml_numbers(model_call *call, const char *name, const char *tensor,
@@ -109,6 +140,7 @@ compute_status ml_read_labels(model_call *call, const char *integers, ml_labels 
 }
 
 compute_status ml_output_labels(model_call *call, const ml_labels *labels, compute_node classes) {
+  if (!labels->numbers && labels->count) return call_output_as(call, 0, ONNX_STRING, classes);
   if (!labels->numbers) return call_output(call, 0, classes);
   const compute_node table = compute_constant(
       call->graph, COMPUTE_I64, COMPUTE_SHAPE((int64_t)labels->count), labels->numbers);
@@ -156,9 +188,8 @@ static compute_node probit(model_call *call, compute_node p) {
   const compute_node zero = call_scalar_like(call, p, 0);
   const compute_node sign =
       compute_select(graph, compute_less(graph, x, zero), call_scalar_like(call, p, -1), one);
-  const compute_node y =
-      compute_mul(graph, compute_mul(graph, sign, size), call_scalar_like(call, p, 1.41421356));
-  return compute_select(graph, compute_equal(graph, product, zero), zero, y);
+  /* 0 and 1 give −∞ and ∞. */
+  return compute_mul(graph, compute_mul(graph, sign, size), call_scalar_like(call, p, 1.41421356));
 }
 
 compute_status ml_transform(model_call *call, const char *name, compute_node *scores) {
@@ -303,6 +334,15 @@ static compute_status feature_vectorizer(model_call *call) {
   return call_output(call, 0, compute_concat(call->graph, parts, count, 1));
 }
 
+/* True for floats that a cast to i64 keeps apart from their fraction: not NaN, not too large. */
+static compute_node fits_integer(model_call *call, compute_node x) {
+  const compute_node wide = op_cast(call, x, COMPUTE_F64);
+  const compute_node end = call_scalar_like(call, wide, 0x1p63);
+  return compute_logical_and(
+      call->graph, compute_greater_equal(call->graph, wide, compute_neg(call->graph, end)),
+      compute_less(call->graph, wide, end));
+}
+
 /* Without `zeros`, a value of no category fails the run: it becomes an index out of range. */
 static compute_status one_hot_encoder(model_call *call) {
   compute_graph *graph = call->graph;
@@ -320,11 +360,14 @@ static compute_status one_hot_encoder(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its result has more than %d axes",
                      COMPUTE_MAX_RANK);
   shape_set(&shape, shape.rank++, 1);
-  const compute_node x =
-      compute_reshape(graph, op_cast(call, call_input(call, 0), COMPUTE_I64), shape);
+  const compute_node given = compute_reshape(graph, call_input(call, 0), shape);
+  const compute_node x = op_cast(call, given, COMPUTE_I64);
   const compute_node table =
       compute_constant(graph, COMPUTE_I64, COMPUTE_SHAPE((int64_t)count), categories);
-  compute_node y = compute_cast(graph, compute_equal(graph, x, table), COMPUTE_F32);
+  compute_node is_category = compute_equal(graph, x, table);
+  if (op_is_float(call_dtype(call, 0)))
+    is_category = compute_logical_and(graph, is_category, fits_integer(call, given));
+  compute_node y = compute_cast(graph, is_category, COMPUTE_F32);
   if (!zeros) {
     const compute_node found = compute_max(graph, y, COMPUTE_AXES(-1), true);
     const compute_node at =
@@ -336,194 +379,7 @@ static compute_status one_hot_encoder(model_call *call) {
   return call_output(call, 0, y);
 }
 
-/* ---- Labels ---------------------------------------------------------------------------------- */
-
-/* A table of LabelEncoder or CategoryMapper: `count` keys in order, and where their values are. */
-typedef struct entry {
-  double key;
-  int64_t integer; /* the key of a table of integers */
-  int64_t at;
-} entry;
-
-static int compare_keys(const void *a, const void *b) {
-  const entry *x = a, *y = b;
-  if (isnan(x->key) || isnan(y->key)) return isnan(x->key) - isnan(y->key);
-  if (x->key != y->key) return (x->key > y->key) - (x->key < y->key);
-  if (x->integer != y->integer) return (x->integer > y->integer) - (x->integer < y->integer);
-  return (x->at > y->at) - (x->at < y->at);
-}
-
-/* The place in the list of values of each element of x: that of its first key, or `count`. NaN
- * equals NaN. */
-static compute_status find_keys(model_call *call, compute_node x, bool integers, entry *entries,
-                                size_t count, compute_node *place) {
-  compute_graph *graph = call->graph;
-  const compute_dtype dtype = integers ? COMPUTE_I64 : COMPUTE_F64;
-  qsort(entries, count, sizeof *entries, compare_keys);
-  size_t used = 0, numbers = 0;
-  int64_t missing = (int64_t)count;
-  for (size_t i = 0; i < count; i++) {
-    if (isnan(entries[i].key)) {
-      if (missing == (int64_t)count) missing = entries[i].at;
-    } else if (used == 0 || entries[used - 1].key != entries[i].key ||
-               entries[used - 1].integer != entries[i].integer) {
-      entries[used++] = entries[i];
-    }
-  }
-  numbers = used;
-  double *keys = call_allocate(call, numbers + 1, sizeof *keys);
-  int64_t *whole = call_allocate(call, numbers + 1, sizeof *whole);
-  int64_t *at = call_allocate(call, numbers + 1, sizeof *at);
-  if (!keys || !whole || !at) return call_out_of_memory(call);
-  for (size_t i = 0; i < numbers; i++) {
-    keys[i] = entries[i].key;
-    whole[i] = entries[i].integer;
-    at[i] = entries[i].at;
-  }
-  at[numbers] = (int64_t)count; /* behind the last key */
-  keys[numbers] = INFINITY;
-  whole[numbers] = INT64_MAX;
-  x = op_cast(call, x, dtype);
-  const compute_shape size = COMPUTE_SHAPE((int64_t)numbers + 1);
-  const compute_node sorted =
-      compute_constant(graph, dtype, size, integers ? (const void *)whole : keys);
-  const compute_node limit = number_i64(call, (int64_t)numbers);
-  const compute_node found = compute_minimum(
-      graph, compute_cast(graph, compute_searchsorted(graph, sorted, x, false), COMPUTE_I64),
-      limit);
-  const compute_node equal = compute_equal(graph, compute_gather(graph, sorted, found, 0), x);
-  const compute_node places =
-      compute_gather(graph, compute_constant(graph, COMPUTE_I64, size, at), found, 0);
-  *place = compute_select(graph, equal, places, number_i64(call, (int64_t)count));
-  if (!integers)
-    *place = compute_select(graph, compute_is_nan(graph, x), number_i64(call, missing), *place);
-  return COMPUTE_OK;
-}
-
-/* Keys of the node, and if they are integers. */
-static compute_status read_keys(model_call *call, entry **entries, size_t *count, bool *integers) {
-  const double *keys;
-  const int64_t *whole = call_attribute_ints(call, "keys_int64s", count);
-  size_t listed = 0;
-  const compute_status status = ml_numbers(call, "keys_floats", "keys_tensor", &keys, &listed);
-  if (status) return status;
-  *integers = *count > 0;
-  if (*count == 0) *count = listed;
-  if (*count == 0) return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "keys that are not numbers");
-  *entries = call_allocate(call, *count, sizeof **entries);
-  if (!*entries) return call_out_of_memory(call);
-  for (size_t i = 0; i < *count; i++)
-    (*entries)[i] = (entry){*integers ? 0 : keys[i], *integers ? whole[i] : 0, (int64_t)i};
-  return COMPUTE_OK;
-}
-
-/* The number of a text in a list, its length for none. */
-static size_t find_text(const char *const *list, size_t count, const char *text) {
-  size_t at = 0;
-  while (at < count && strcmp(list[at], text) != 0) at++;
-  return at;
-}
-
-/* Places of texts that are known: constants of the file. */
-static compute_status find_texts(model_call *call, const char *const *keys, size_t count,
-                                 compute_node *place) {
-  if (call->inputs[0]->kind != VALUE_STRINGS)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its input is text");
-  const compute_shape shape = call_shape(call, 0);
-  const size_t elements = (size_t)op_count(shape, 0, shape.rank);
-  int64_t *at = call_allocate(call, elements, sizeof *at);
-  if (!at) return call_out_of_memory(call);
-  for (size_t i = 0; i < elements; i++)
-    at[i] = (int64_t)find_text(keys, count, call->inputs[0]->strings[i]);
-  *place = compute_constant(call->graph, COMPUTE_I64, shape, at);
-  return COMPUTE_OK;
-}
-
-/* The values of the places; the last of the `count` + 1 is the default. Texts are their places. */
-static compute_status output_values(model_call *call, compute_node place, size_t count) {
-  compute_graph *graph = call->graph;
-  const double *values;
-  const char *const *texts;
-  size_t listed, text_count, integer_count;
-  const int64_t *integers = call_attribute_ints(call, "values_int64s", &integer_count);
-  compute_status status = ml_texts(call, "values_strings", &texts, &text_count);
-  if (!status && !texts) status = ml_texts(call, "values_tensor", &texts, &text_count);
-  if (texts && !status && text_count == count) return call_output(call, 0, place);
-  if (!status) status = ml_numbers(call, "values_floats", "values_tensor", &values, &listed);
-  if (status) return status;
-  const size_t given = integer_count ? integer_count : listed;
-  if (given != count)
-    return call_fail(call, COMPUTE_ERROR_FORMAT, "%zu keys and %zu values", count, given);
-  const compute_shape size = COMPUTE_SHAPE((int64_t)count + 1);
-  if (integer_count) {
-    int64_t *table = call_allocate(call, count + 1, sizeof *table);
-    if (!table) return call_out_of_memory(call);
-    memcpy(table, integers, count * sizeof *table);
-    table[count] = call_attribute_i(call, "default_int64", -1);
-    const compute_node node = compute_constant(graph, COMPUTE_I64, size, table);
-    return call_output(call, 0, compute_gather(graph, node, place, 0));
-  }
-  const onnx_attribute *whole = call_attribute(call, "values_tensor");
-  const onnx_tensor *tensor = whole ? whole->tensor : NULL;
-  const double *other;
-  size_t others;
-  status = ml_numbers(call, "", "default_tensor", &other, &others);
-  if (status) return status;
-  double *table = call_allocate(call, count + 1, sizeof *table);
-  if (!table) return call_out_of_memory(call);
-  memcpy(table, values, count * sizeof *table);
-  table[count] = others ? other[0] : call_attribute_f(call, "default_float", -0.0);
-  compute_node node = compute_constant(graph, COMPUTE_F64, size, table);
-  const compute_dtype dtype = tensor ? onnx_dtype(tensor->type) : COMPUTE_F32;
-  return call_output(call, 0, compute_gather(graph, compute_cast(graph, node, dtype), place, 0));
-}
-
-static compute_status label_encoder(model_call *call) {
-  const char *const *texts;
-  size_t count;
-  entry *entries;
-  bool integers;
-  compute_node place;
-  compute_status status = ml_texts(call, "keys_strings", &texts, &count);
-  if (!status && !texts) status = ml_texts(call, "keys_tensor", &texts, &count);
-  if (status) return status;
-  if (texts) {
-    status = find_texts(call, texts, count, &place);
-  } else {
-    status = read_keys(call, &entries, &count, &integers);
-    if (!status) status = find_keys(call, call_input(call, 0), integers, entries, count, &place);
-  }
-  return status ? status : output_values(call, place, count);
-}
-
-/* Between integers and texts: a text is its place in the list, with the default behind the last. */
-static compute_status category_mapper(model_call *call) {
-  compute_graph *graph = call->graph;
-  const char *const *texts;
-  size_t count, numbers;
-  const int64_t *integers = call_attribute_ints(call, "cats_int64s", &numbers);
-  compute_status status = ml_texts(call, "cats_strings", &texts, &count);
-  if (status) return status;
-  if (count == 0 || count != numbers)
-    return call_fail(call, COMPUTE_ERROR_FORMAT, "%zu texts and %zu integers", count, numbers);
-  compute_node place;
-  if (call->inputs[0]->kind == VALUE_STRINGS) {
-    status = find_texts(call, texts, count, &place);
-    if (status) return status;
-    int64_t *table = call_allocate(call, count + 1, sizeof *table);
-    if (!table) return call_out_of_memory(call);
-    memcpy(table, integers, count * sizeof *table);
-    table[count] = call_attribute_i(call, "default_int64", -1);
-    const compute_node node =
-        compute_constant(graph, COMPUTE_I64, COMPUTE_SHAPE((int64_t)count + 1), table);
-    return call_output(call, 0, compute_gather(graph, node, place, 0));
-  }
-  entry *entries = call_allocate(call, count, sizeof *entries);
-  if (!entries) return call_out_of_memory(call);
-  for (size_t i = 0; i < count; i++) entries[i] = (entry){0, integers[i], (int64_t)i};
-  status = find_keys(call, call_input(call, 0), true, entries, count, &place);
-  return status ? status : call_output(call, 0, place);
-}
+/* ---- Maps -------------------------------------------------------------------------------------- */
 
 /* A sequence of maps is the matrix of the scores: column i has the scores of label i. */
 static compute_status zip_map(model_call *call) {
@@ -539,10 +395,8 @@ static compute_status cast_map(model_call *call) {
 static const operator_row rows[] = {
     {"ai.onnx.ml", "Binarizer", 1, binarizer},
     {"ai.onnx.ml", "CastMap", 1, cast_map},
-    {"ai.onnx.ml", "CategoryMapper", 1, category_mapper},
     {"ai.onnx.ml", "FeatureVectorizer", 1, feature_vectorizer},
     {"ai.onnx.ml", "Imputer", 1, imputer},
-    {"ai.onnx.ml", "LabelEncoder", 2, label_encoder},
     {"ai.onnx.ml", "Normalizer", 1, normalizer},
     {"ai.onnx.ml", "OneHotEncoder", 1, one_hot_encoder},
     {"ai.onnx.ml", "Scaler", 1, scaler},

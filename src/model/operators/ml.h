@@ -2,7 +2,8 @@
 /* Shared by the operators of ai.onnx.ml: matrices of features, labels, and scores of classes.
  *
  * Graphs have no texts. A label that is a text is its number in the node's list of labels, and
- * compute_model_output_label has the list (labels.c). */
+ * compute_model_label_at has the list (labels.c). Such a value is i64 with the type ONNX_STRING.
+ * Operators that only move elements take it, and all others refuse it. */
 #ifndef MODEL_OPERATORS_ML_H
 #define MODEL_OPERATORS_ML_H
 
@@ -16,6 +17,11 @@ int64_t ml_columns(const model_call *call, compute_node x);
  * NULL: no such attribute). *values is NULL if both are absent. */
 compute_status ml_numbers(model_call *call, const char *name, const char *tensor,
                           const double **values, size_t *count);
+
+/* The integers of attribute `name`, or of a tensor of integers. *list is NULL if there are none.
+ * *type: the tensor's ONNX type, else ONNX_INT64. */
+compute_status ml_integers(model_call *call, const char *name, const char *tensor,
+                           const int64_t **list, size_t *count, int32_t *type);
 
 /* A list or tensor of texts; NULL if it is absent. */
 compute_status ml_texts(model_call *call, const char *name, const char *const **texts,

@@ -52,36 +52,56 @@ static compute_status linear_regressor(model_call *call) {
   return status ? status : call_output(call, 0, op_cast(call, y, COMPUTE_F32));
 }
 
-/* The only label if the one score is large enough, otherwise 0; without labels 1 or 0. */
-static compute_status one_class(model_call *call, const ml_labels *labels, compute_node score,
-                                bool raw) {
+/* The only label if the one score is not negative, otherwise 0; without labels 1 or 0. */
+static compute_status one_class(model_call *call, const ml_labels *labels, compute_node score) {
   compute_graph *graph = call->graph;
-  const compute_node above =
-      compute_greater_equal(graph, score, call_scalar_like(call, score, raw ? 0 : 0.5));
-  const int64_t label = labels->numbers && labels->count ? labels->numbers[0] : 1;
+  if (labels->count && !labels->numbers)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "one label, which is a text");
+  const compute_node above = compute_greater_equal(graph, score, call_scalar_like(call, score, 0));
+  const int64_t label = labels->count ? labels->numbers[0] : 1;
   const compute_node chosen =
       compute_select(graph, above, number_i64(call, label), number_i64(call, 0));
   return call_output(call, 0, compute_reshape(graph, chosen, COMPUTE_SHAPE(-1)));
 }
 
+/* Scores of two labels from one: without a transform [1 − score, score], as ONNX Runtime has it. */
+static compute_status transform_one(model_call *call, const char *transform, compute_node *score) {
+  if (strcmp(transform, "NONE") != 0) return ml_transform_pair(call, transform, score);
+  const compute_node parts[] = {compute_sub(call->graph, call_scalar_like(call, *score, 1), *score),
+                                *score};
+  *score = compute_concat(call->graph, parts, 2, 1);
+  return COMPUTE_OK;
+}
+
+/* The label follows from the scores before the transform: a transform may round them to equal
+ * numbers, or to NaN. */
 static compute_status linear_classifier(model_call *call) {
-  compute_node scores;
-  int64_t targets;
+  compute_graph *graph = call->graph;
+  compute_node raw, classes;
+  int64_t targets = 0;
   ml_labels labels;
   const char *transform = call_attribute_s(call, "post_transform", "NONE");
-  compute_status status = linear(call, &scores, &targets);
+  compute_status status = linear(call, &raw, &targets);
   if (!status) status = ml_read_labels(call, "classlabels_ints", &labels);
   if (status) return status;
   const bool pair = targets == 1 && labels.count == 2;
   if (!pair && labels.count > 0 && (int64_t)labels.count != targets)
     return call_fail(call, COMPUTE_ERROR_FORMAT, "%zu labels for %" PRId64 " targets", labels.count,
                      targets);
-  status = (pair ? ml_transform_pair : ml_transform)(call, transform, &scores);
+  compute_node scores = raw;
+  status = (pair ? transform_one : ml_transform)(call, transform, &scores);
   if (status) return status;
   call_output(call, 1, op_cast(call, scores, COMPUTE_F32));
-  if (targets == 1 && !pair)
-    return one_class(call, &labels, scores, strcmp(transform, "NONE") == 0);
-  return ml_output_labels(call, &labels, compute_argmax(call->graph, scores, 1, false));
+  if (targets == 1 && !pair) return one_class(call, &labels, raw);
+  if (pair)
+    classes = compute_reshape(
+        graph,
+        compute_cast(graph, compute_greater(graph, raw, call_scalar_like(call, raw, 0)),
+                     COMPUTE_I64),
+        COMPUTE_SHAPE(-1));
+  else
+    classes = compute_argmax(graph, raw, 1, false);
+  return ml_output_labels(call, &labels, classes);
 }
 
 /* ---- Support vector machines ----------------------------------------------------------------- */
@@ -136,7 +156,7 @@ static compute_status apply_kernel(model_call *call, const machine *m, int64_t c
   if (strcmp(m->kernel, "LINEAR") == 0) return COMPUTE_OK;
   *k = compute_add(graph, compute_mul(graph, *k, gamma), call_scalar_like(call, m->x, m->offset));
   if (strcmp(m->kernel, "POLY") == 0)
-    *k = number_power_of(call, *k, trunc(m->degree));
+    *k = number_power_of(call, *k, m->degree);
   else if (strcmp(m->kernel, "SIGMOID") == 0)
     *k = compute_tanh(graph, *k);
   else
@@ -183,7 +203,7 @@ static compute_status svm_regressor(model_call *call) {
 
 /* The probabilities of k classes from r[i][j], the probability of i rather than j: the method of
  * Wu, Lin and Weng (2004), section 4.3, as libsvm iterates it. */
-enum { MOST_CLASSES = 64, LEAST_ROUNDS = 100, MOST_WEIGHTS = 1 << 27 };
+enum { MOST_CLASSES = 64, LEAST_ROUNDS = 100 };
 
 static void couple(int64_t k, double r[MOST_CLASSES][MOST_CLASSES], double *p) {
   double q[MOST_CLASSES][MOST_CLASSES] = {{0}}, qp[MOST_CLASSES];
@@ -260,6 +280,34 @@ static compute_status probabilities(model_call *call, const machine *m, int64_t 
   return COMPUTE_OK;
 }
 
+/* Sums of the vectors of each class with each row of coefficients, [rows, classes · (classes − 1)].
+ * A table of vectors and pairs would be much larger than the file. */
+static compute_status sum_groups(model_call *call, const machine *m, const int64_t *supports,
+                                 int64_t classes, int64_t vectors, compute_node *sums) {
+  compute_graph *graph = call->graph;
+  compute_node k;
+  const compute_status status = apply_kernel(call, m, vectors, m->vectors, &k);
+  if (status) return status;
+  const int64_t width = classes - 1, rows = shape_at(compute_node_shape(graph, k), 0);
+  const compute_node table = ml_constant(call, k, COMPUTE_SHAPE(width, vectors), m->coefficients);
+  const compute_node turned = compute_transpose(graph, table, COMPUTE_AXES(1, 0));
+  compute_node *parts = call_allocate(call, (size_t)classes, sizeof *parts);
+  if (!parts) return call_out_of_memory(call);
+  for (int64_t i = 0, start = 0; i < classes; start += supports[i++])
+    parts[i] = supports[i] == 0
+                   ? call_zeros(call, compute_node_dtype(graph, k), COMPUTE_SHAPE(rows, width))
+                   : compute_matmul(graph, compute_slice(graph, k, 1, start, supports[i], 1),
+                                    compute_slice(graph, turned, 0, start, supports[i], 1));
+  *sums = compute_concat(graph, parts, (size_t)classes, 1);
+  return COMPUTE_OK;
+}
+
+/* Columns of x at `count` indices of the file's sizes. */
+static compute_node columns_at(model_call *call, compute_node x, const int64_t *at, int64_t count) {
+  const compute_node indices = compute_constant(call->graph, COMPUTE_I64, COMPUTE_SHAPE(count), at);
+  return compute_gather(call->graph, x, indices, 1);
+}
+
 /* Scores of each pair i < j of classes, [rows, pairs], and the votes of the classes. Vectors of
  * class i count with row j − 1 of the coefficients, those of class j with row i. */
 static compute_status score_pairs(model_call *call, const machine *m, const int64_t *supports,
@@ -267,37 +315,35 @@ static compute_status score_pairs(model_call *call, const machine *m, const int6
                                   compute_node *votes) {
   compute_graph *graph = call->graph;
   const int64_t pairs = classes * (classes - 1) / 2;
-  if (vectors > MOST_WEIGHTS / pairs) /* a small file could ask for much memory */
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "%" PRId64 " vectors for %" PRId64 " pairs",
-                     vectors, pairs);
-  double *weights = call_allocate(call, (size_t)(vectors * pairs), sizeof *weights);
-  double *turns = call_allocate(call, (size_t)(2 * pairs * classes), sizeof *turns);
-  if (!weights || !turns) return call_out_of_memory(call);
-  double *lost = turns + pairs * classes; /* votes of a pair whose score is not positive */
-  int64_t pair = 0, start_i = 0;
-  for (int64_t i = 0; i < classes; start_i += supports[i++]) {
-    int64_t start_j = start_i + supports[i];
-    for (int64_t j = i + 1; j < classes; start_j += supports[j++], pair++) {
-      for (int64_t v = start_i; v < start_i + supports[i]; v++)
-        weights[v * pairs + pair] = m->coefficients[(j - 1) * vectors + v];
-      for (int64_t v = start_j; v < start_j + supports[j]; v++)
-        weights[v * pairs + pair] = m->coefficients[i * vectors + v];
-      turns[pair * classes + i] = 1;
-      lost[pair * classes + j] = 1;
+  int64_t *first = call_allocate(call, (size_t)(2 * pairs), sizeof *first);
+  int64_t *duels = call_allocate(call, (size_t)(classes * classes), sizeof *duels);
+  if (!first || !duels) return call_out_of_memory(call);
+  int64_t *second = first + pairs, pair = 0;
+  for (int64_t i = 0; i < classes; i++) {
+    duels[i * classes + i] = 2 * pairs; /* a column of zeros */
+    for (int64_t j = i + 1; j < classes; j++, pair++) {
+      first[pair] = i * (classes - 1) + j - 1;
+      second[pair] = j * (classes - 1) + i;
+      duels[i * classes + j] = pair;
+      duels[j * classes + i] = pairs + pair;
     }
   }
-  compute_node k;
-  const compute_status status = apply_kernel(call, m, vectors, m->vectors, &k);
+  compute_node sums;
+  const compute_status status = sum_groups(call, m, supports, classes, vectors, &sums);
   if (status) return status;
-  *scores = compute_matmul(graph, k, ml_constant(call, k, COMPUTE_SHAPE(vectors, pairs), weights));
-  *scores = compute_add(graph, *scores, ml_constant(call, k, COMPUTE_SHAPE(pairs), m->rho));
+  *scores = compute_add(graph, columns_at(call, sums, first, pairs),
+                        columns_at(call, sums, second, pairs));
+  *scores = compute_add(graph, *scores, ml_constant(call, sums, COMPUTE_SHAPE(pairs), m->rho));
+  const compute_dtype dtype = compute_node_dtype(graph, sums);
+  const int64_t rows = shape_at(compute_node_shape(graph, sums), 0);
   const compute_node won =
-      compute_cast(graph, compute_greater(graph, *scores, call_scalar_like(call, k, 0)),
-                   compute_node_dtype(graph, k));
-  const compute_node rest = compute_sub(graph, call_scalar_like(call, k, 1), won);
-  const compute_shape table = COMPUTE_SHAPE(pairs, classes);
-  *votes = compute_add(graph, compute_matmul(graph, won, ml_constant(call, k, table, turns)),
-                       compute_matmul(graph, rest, ml_constant(call, k, table, lost)));
+      compute_cast(graph, compute_greater(graph, *scores, call_scalar_like(call, sums, 0)), dtype);
+  const compute_node parts[] = {won, compute_sub(graph, call_scalar_like(call, sums, 1), won),
+                                call_zeros(call, dtype, COMPUTE_SHAPE(rows, 1))};
+  const compute_node all =
+      columns_at(call, compute_concat(graph, parts, 3, 1), duels, classes * classes);
+  *votes = compute_sum(graph, compute_reshape(graph, all, COMPUTE_SHAPE(rows, classes, classes)),
+                       COMPUTE_AXES(2), false);
   return COMPUTE_OK;
 }
 
@@ -351,7 +397,7 @@ static compute_status svm_classifier(model_call *call) {
       (ml_columns(call, scores) == 1 ? ml_transform_pair : ml_transform)(call, transform, &scores);
   if (status) return status;
   call_output(call, 1, op_cast(call, scores, COMPUTE_F32));
-  if (classes == 1) return one_class(call, &labels, votes, true);
+  if (classes == 1) return one_class(call, &labels, votes);
   return ml_output_labels(call, &labels, compute_argmax(graph, votes, 1, false));
 }
 

@@ -51,8 +51,14 @@ static bool missing_holds(compute_tree_test test, const int64_t *tracks, size_t 
   return test == COMPUTE_TREE_NEQ || (tracks && tracks[i] != 0);
 }
 
+/* Checks the targets of all values, also of those that no tree reaches. */
 static compute_status add_trees(model_call *call, const forest *f, int64_t targets,
                                 compute_tree_combine combine, compute_node *y) {
+  for (size_t i = 0; i < f->value_count; i++)
+    if (f->values[i].target < 0 || f->values[i].target >= targets)
+      return call_fail(call, COMPUTE_ERROR_FORMAT,
+                       "value %zu belongs to target %" PRId64 " of %" PRId64, i,
+                       f->values[i].target, targets);
   const compute_tree_ensemble_options options = {.nodes = f->nodes,
                                                  .values = f->values,
                                                  .roots = f->roots,
@@ -140,30 +146,35 @@ static compute_status read_branches(model_call *call, forest *f, const node_name
   return status;
 }
 
-/* A root is a node that no other leads to. Each tree must have one. */
-static compute_status find_roots(model_call *call, forest *f, const node_name *names,
-                                 const int64_t *trees) {
-  unsigned char *reached = call_allocate(call, f->node_count + 1, 1);
-  f->roots = call_allocate(call, f->node_count + 1, sizeof *f->roots);
-  if (!reached || !f->roots) return call_out_of_memory(call);
-  size_t expected = 0;
-  for (size_t i = 0; i < f->node_count; i++) {
-    const compute_tree_node *n = &f->nodes[i];
-    expected += i == 0 || names[i].tree != names[i - 1].tree;
-    if (n->test != COMPUTE_TREE_LEAF) reached[n->yes] = reached[n->no] = 1;
+/* The root of a tree is its first node in the file. It must lead to all nodes of its tree; the
+ * builder refuses circles. */
+static compute_status find_roots(model_call *call, forest *f, const node_name *names) {
+  const size_t n = f->node_count;
+  unsigned char *reached = call_allocate(call, n + 1, 1);
+  int64_t *stack = call_allocate(call, n + 1, sizeof *stack);
+  f->roots = call_allocate(call, n + 1, sizeof *f->roots);
+  if (!reached || !stack || !f->roots) return call_out_of_memory(call);
+  for (size_t i = 0; i < n;) { /* names are sorted by tree */
+    const size_t start = i;
+    size_t root = names[i].index;
+    for (; i < n && names[i].tree == names[start].tree; i++)
+      if (names[i].index < root) root = names[i].index;
+    reached[root] = 1;
   }
-  for (size_t i = 0; i < f->node_count; i++)
-    if (!reached[i]) f->roots[f->tree_count++] = (int64_t)i;
-  bool each = f->tree_count == expected;
-  /* Two roots in one tree and none in another would have the same number. */
-  node_name *sorted = call_allocate(call, f->tree_count + 1, sizeof *sorted);
-  if (!sorted) return call_out_of_memory(call);
-  for (size_t i = 0; i < f->tree_count; i++) sorted[i] = (node_name){trees[f->roots[i]], 0, i};
-  qsort(sorted, f->tree_count, sizeof *sorted, compare_names);
-  for (size_t i = 1; i < f->tree_count; i++) each = each && sorted[i].tree != sorted[i - 1].tree;
-  return each ? COMPUTE_OK
-              : call_fail(call, COMPUTE_ERROR_FORMAT, "%zu trees have %zu roots", expected,
-                          f->tree_count);
+  size_t depth = 0;
+  for (size_t i = 0; i < n; i++)
+    if (reached[i]) stack[depth++] = f->roots[f->tree_count++] = (int64_t)i;
+  while (depth > 0) {
+    const compute_tree_node *node = &f->nodes[stack[--depth]];
+    const int64_t to[] = {node->yes, node->no};
+    for (int k = 0; k < 2 && node->test != COMPUTE_TREE_LEAF; k++)
+      if (!reached[to[k]]) reached[stack[depth++] = to[k]] = 1;
+  }
+  for (size_t i = 0; i < n; i++)
+    if (!reached[i])
+      return call_fail(call, COMPUTE_ERROR_FORMAT,
+                       "node %zu is not reached from the first node of its tree", i);
+  return COMPUTE_OK;
 }
 
 /* An entry of a leaf, to be sorted by node. */
@@ -222,7 +233,7 @@ static compute_status read_forest(model_call *call, forest *f, const char *const
     if (names[i].tree == names[i - 1].tree && names[i].node == names[i - 1].node)
       return call_fail(call, COMPUTE_ERROR_FORMAT, "a tree has two nodes %" PRId64, names[i].node);
   status = read_branches(call, f, names, trees);
-  if (!status) status = find_roots(call, f, names, trees);
+  if (!status) status = find_roots(call, f, names);
   return status ? status : read_leaves(call, f, names, leaves);
 }
 
@@ -253,7 +264,8 @@ static compute_status tree_regressor(model_call *call) {
   if (status) return status;
   if (base_count > 0 && (int64_t)base_count != targets)
     return bad_lengths(call, "base_values", base_count, (size_t)targets);
-  add_trees(call, &f, targets, (compute_tree_combine)combine, &y);
+  status = add_trees(call, &f, targets, (compute_tree_combine)combine, &y);
+  if (status) return status;
   if (base_count)
     y = compute_add(call->graph, y, ml_constant(call, y, COMPUTE_SHAPE(targets), base));
   status = ml_transform(call, call_attribute_s(call, "post_transform", "NONE"), &y);
@@ -338,7 +350,8 @@ static compute_status tree_classifier(model_call *call) {
   if (!status) status = read_base(call, &base, &base_count);
   if (status) return status;
   if (labels.count < 1) return call_fail(call, COMPUTE_ERROR_FORMAT, "it has no labels");
-  add_trees(call, &f, (int64_t)labels.count, COMPUTE_TREE_SUM, &scores);
+  status = add_trees(call, &f, (int64_t)labels.count, COMPUTE_TREE_SUM, &scores);
+  if (status) return status;
   if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
   if (names_one(&f, labels.count)) {
     if (base_count > 2) return bad_lengths(call, "base_values", base_count, 2);
@@ -379,12 +392,14 @@ static compute_status read_members(model_call *call, forest *f, size_t nodes) {
 }
 
 /* A branch to leaf number `leaf` gets a node of its own, so that no node is reached twice. */
-static compute_status read_branch(model_call *call, forest *f, size_t leaves, int64_t to,
+static compute_status read_branch(model_call *call, forest *f, size_t nodes, int64_t to,
                                   bool to_leaf, size_t own, int64_t *branch) {
+  const size_t leaves = f->value_count;
   *branch = to;
-  if (!to_leaf) return COMPUTE_OK; /* the builder checks it */
-  if (to < 0 || (size_t)to >= leaves)
-    return call_fail(call, COMPUTE_ERROR_FORMAT, "leaf %" PRId64 " of %zu", to, leaves);
+  if (to < 0 || (size_t)to >= (to_leaf ? leaves : nodes))
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "a branch to %s %" PRId64 " of %zu",
+                     to_leaf ? "leaf" : "node", to, to_leaf ? leaves : nodes);
+  if (!to_leaf) return COMPUTE_OK;
   f->nodes[own] =
       (compute_tree_node){.test = COMPUTE_TREE_LEAF, .first_value = to, .value_count = 1};
   *branch = (int64_t)own;
@@ -413,10 +428,8 @@ static compute_status read_nodes(model_call *call, forest *f, size_t n) {
         .test = tests[(size_t)modes[i]], .feature = features[i], .threshold = splits[i]};
     node->missing = missing_holds(node->test, tracks, i);
     if (node->test == COMPUTE_TREE_MEMBER) node->threshold = 0;
-    status = read_branch(call, f, f->value_count, yes[i], yes_leaf[i] != 0, n + 2 * i, &node->yes);
-    if (!status)
-      status =
-          read_branch(call, f, f->value_count, no[i], no_leaf[i] != 0, n + 2 * i + 1, &node->no);
+    status = read_branch(call, f, n, yes[i], yes_leaf[i] != 0, n + 2 * i, &node->yes);
+    if (!status) status = read_branch(call, f, n, no[i], no_leaf[i] != 0, n + 2 * i + 1, &node->no);
   }
   return status ? status : read_members(call, f, n);
 }
@@ -450,7 +463,9 @@ static compute_status tree_ensemble(model_call *call) {
   /* A root whose branches are the same leaf is that leaf. */
   for (size_t i = 0; i < f.tree_count && !status; i++) {
     f.roots[i] = roots[i];
-    if (roots[i] < 0 || (size_t)roots[i] >= nodes) continue; /* the builder refuses it */
+    if (roots[i] < 0 || (size_t)roots[i] >= nodes)
+      return call_fail(call, COMPUTE_ERROR_FORMAT, "root %" PRId64 " of %zu nodes", roots[i],
+                       nodes);
     const compute_tree_node *n = &f.nodes[roots[i]];
     if ((size_t)n->yes == nodes + 2 * (size_t)roots[i] &&
         (size_t)n->no == nodes + 2 * (size_t)roots[i] + 1 &&
@@ -459,8 +474,8 @@ static compute_status tree_ensemble(model_call *call) {
   }
   if (status) return status;
   compute_node y;
-  add_trees(call, &f, call_attribute_i(call, "n_targets", 1), combines[combine], &y);
-  status = ml_transform(call, transforms[transform], &y);
+  status = add_trees(call, &f, call_attribute_i(call, "n_targets", 1), combines[combine], &y);
+  if (!status) status = ml_transform(call, transforms[transform], &y);
   return status ? status : call_output(call, 0, op_cast(call, y, call_dtype(call, 0)));
 }
 

@@ -15,6 +15,7 @@
   FAMILY(index)                                                                                    \
   FAMILY(loss)                                                                                     \
   FAMILY(ml)                                                                                       \
+  FAMILY(ml_labels)                                                                                \
   FAMILY(ml_linear)                                                                                \
   FAMILY(ml_trees)                                                                                 \
   FAMILY(norm)                                                                                     \
