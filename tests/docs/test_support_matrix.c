@@ -50,7 +50,9 @@ static int dtype_index(const char *name) {
   return -1;
 }
 
+/* Draws compute in f64; builders convert their numbers. */
 static bool takes(const compute_operation_info *info, compute_dtype dtype) {
+  if (strcmp(info->category, "draw") == 0) return dtype == COMPUTE_F64;
   const compute_dtype *list = operation_all_dtypes(info->domain);
   while (*list != COMPUTE_DTYPE_NONE && *list != dtype) list++;
   return *list == dtype;
