@@ -153,13 +153,14 @@ static void add_body(fourier_kernel *k, emit_launch *launch, int64_t count, int6
   define_passes(k, text, points);
   text_add(text, "LOCAL_ARRAY(VALUE, real, 2 * FOURIER_POINTS);\n"
                  "LOCAL_ARRAY(VALUE, imag, 2 * FOURIER_POINTS);\n"
-                 "LOCAL_ARRAY(VALUE, roots, 2 * FOURIER_POINTS);\n"
-                 "const int lane = (int)LOCAL_ID_X;\n"
-                 "for (int k = lane; k < FOURIER_POINTS; k += FOURIER_GROUP) {\n"
-                 "  roots[2 * k] = fourier_root(k, FOURIER_POINTS, 0);\n"
-                 "  roots[2 * k + 1] = fourier_root(k, FOURIER_POINTS, 1);\n"
-                 "}\n"
-                 "for (INDEX at = (INDEX)GROUP_ID_X; at < shape.count;\n"
+                 "const int lane = (int)LOCAL_ID_X;\n");
+  if (points > 1) /* else there are no passes */
+    text_add(text, "LOCAL_ARRAY(VALUE, roots, 2 * FOURIER_POINTS);\n"
+                   "for (int k = lane; k < FOURIER_POINTS; k += FOURIER_GROUP) {\n"
+                   "  roots[2 * k] = fourier_root(k, FOURIER_POINTS, 0);\n"
+                   "  roots[2 * k + 1] = fourier_root(k, FOURIER_POINTS, 1);\n"
+                   "}\n");
+  text_add(text, "for (INDEX at = (INDEX)GROUP_ID_X; at < shape.count;\n"
                  "     at += (INDEX)GROUP_COUNT_X) {\n"
                  "const INDEX row = DIVIDE(at, shape.each), own = at - row * shape.each;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "row", "row");
