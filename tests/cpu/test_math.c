@@ -62,7 +62,7 @@ static const struct {
 } functions[] = {
     {"exp", COMPUTE_I_EXP, exp, 1.1},       {"expm1", COMPUTE_I_EXPM1, expm1, 1.7},
     {"log", COMPUTE_I_LOG, log, 0.9},       {"log1p", COMPUTE_I_LOG1P, log1p, 1.6},
-    {"sin", COMPUTE_I_SIN, sine, 2.2},      {"cos", COMPUTE_I_COS, cosine, 2.2},
+    {"sin", COMPUTE_I_SIN, sine, 3},        {"cos", COMPUTE_I_COS, cosine, 3},
     {"atan", COMPUTE_I_ATAN, atan, 1.6},    {"tan", COMPUTE_I_TAN, tangent, 4},
     {"asin", COMPUTE_I_ASIN, asin, 2.1},    {"acos", COMPUTE_I_ACOS, acos, 1.3},
     {"sinh", COMPUTE_I_SINH, sinh, 1.8},    {"cosh", COMPUTE_I_COSH, cosh, 1.6},
