@@ -56,7 +56,7 @@ static void begin_count(void) {
 
 static void finish_count(const char *what) {
   print_message("%s: %lld comparisons, %lld different\n", what, compared, different);
-  assert_true(compared > 0 || test_samples() > 1); /* a sample of few rows may be empty */
+  assert_true(compared > 0);
   assert_int_equal(different, 0);
 }
 
@@ -392,10 +392,12 @@ static const struct {
 static void large_operations_have_the_same_bits_in_every_batch(void **state) {
   (void)state;
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_BF16, COMPUTE_F64};
+  enum { LARGE = sizeof large / sizeof *large };
   begin_count();
-  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+  for (size_t i = 0; i < LARGE; i++)
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
-      if (!on_cpu() && (d > 0 || !test_in_spread(i))) continue;
+      const bool last = i + 1 == LARGE && compared == 0; /* a sample may have no other row */
+      if (!on_cpu() && (d > 0 || !(last || test_in_spread(i)))) continue;
       work w = {.build = large[i].build};
       add_input(&w, dtypes[d], large[i].item, true, -1, 1, i);
       for (int o = 0; o < 2 && large[i].others[o].rank > 0; o++)

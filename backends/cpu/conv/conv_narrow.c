@@ -2,8 +2,8 @@
 /* FORWARD with one result channel per group, data and results in small planes, for example of
  * 7 × 7: a vector would be longer than a row. Some groups of an image are transposed, so that the
  * loop for channels last computes them, and the results are transposed back. Each data channel of
- * the groups has its own transposed planes; to the loop, its filter rows follow those of the
- * preceding data channel. */
+ * the groups has its own transposed planes; the loop reads its filter rows after the rows
+ * of the preceding data channel. */
 #include <stdio.h>
 
 #include "conv.h"

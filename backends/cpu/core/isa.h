@@ -6,13 +6,13 @@
  * (x86-64-v4), which also serves machines with AMX, and rvv (RISC-V's vectors, 1.0).
  *
  * The portable set has vectors of 16 bytes and no fused multiply-adds: C on all processors, so that
- * all compute the same bits. The scalar set is already such, but on aarch64: there, portable is a
- * set of its own, compiled as if the compiler knew no NEON intrinsics.
+ * all compute the same bits. The scalar set serves, except on aarch64, where a separate set is
+ * compiled without NEON intrinsics.
  *
- * Some sources are also compiled once per variant, mostly an element type (listed in CMakeLists.txt). Each unit exports one constant table
- * whose name ends in both, for example cpu_scan_f32_avx2. Everything else in these sources is
- * static, so the linker can never pick an AVX-512 copy of an inline function for another
- * machine. */
+ * Some sources are also compiled once per variant, mostly an element type (listed in
+ * CMakeLists.txt). Each unit exports one constant table whose name ends in both, for example
+ * cpu_scan_f32_avx2. Everything else in these sources is static, so the linker can never pick an
+ * AVX-512 copy of an inline function for another machine. */
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The same bits on every processor: kernels that cannot promise this, and functions that replace
- * those of the C library. */
+/* The same bits on every processor: kernels that cannot promise this, and functions in place of
+ * the C library. */
 #ifndef CPU_CORE_PORTABLE_H
 #define CPU_CORE_PORTABLE_H
 

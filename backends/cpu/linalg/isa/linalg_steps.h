@@ -271,8 +271,8 @@ static void FORM(pivot)(FORM(rows) * s, int64_t k) {
   }
 }
 
-/* Columns first … end − 1 of a panel that ends at column `right`. What the panels to the left add is
- * in the panel. */
+/* Columns first … end − 1 of a panel that ends at column `right`. The panel already has
+ * the terms of the panels to its left. */
 static void FORM(eliminate_block)(FORM(rows) * s, int64_t panel, int64_t first, int64_t end,
                                   int64_t right, VALUE *status) {
   VALUE *a = s->a;

@@ -2,9 +2,6 @@
 /* Batchers: single items from many threads, gathered to batches. */
 #include "glue.h"
 
-/* How often a wait looks for signals, in seconds. */
-static const double SLICE = 0.05;
-
 static PyObject *batcher_new(PyObject *self, PyObject *const *args, Py_ssize_t count,
                              PyObject *names) {
   static const char *const keys[] = {"batch"};
@@ -83,42 +80,18 @@ end:
   return result;
 }
 
-/* Waits in slices, between which a signal ends the wait. The request continues. */
+static compute_status wait_for_request(void *request, double limit) {
+  return compute_batcher_wait(request, limit);
+}
+
+static compute_status poll_request(void *request, bool *done) {
+  return compute_batcher_poll(request, done);
+}
+
 static PyObject *request_wait(PyObject *self, PyObject *const *args, Py_ssize_t count,
                               PyObject *names) {
-  static const char *const keys[] = {"limit"};
-  static const form f = {"wait", keys, 1, 0, false};
-  PyObject *v[1], *result = NULL;
-  scratch s = {0};
-  compute_batcher_request *request = NULL;
-  double limit = 0;
-  bool done = false;
-  if (form_take(&f, args, count, names, v, NULL) || (v[0] && to_f64(v[0], "limit", &limit)) ||
-      to_object(self, KIND_BATCHER_REQUEST, &s, (void **)&request))
-    goto end;
-  for (double left = limit;; left -= SLICE) {
-    const double slice = limit > 0 && left < SLICE ? (left > 1e-9 ? left : 1e-9) : SLICE;
-    compute_status status;
-    PyThreadState *const unlocked = PyEval_SaveThread();
-    status = compute_batcher_wait(request, slice);
-    PyEval_RestoreThread(unlocked);
-    const bool polled = compute_batcher_poll(request, &done) == COMPUTE_OK;
-    /* The request may end between the wait and the poll. */
-    if (polled && done && status == COMPUTE_ERROR_TIMEOUT)
-      status = compute_batcher_wait(request, 0);
-    if (!polled || done || status != COMPUTE_ERROR_TIMEOUT) {
-      result = status ? fail(status) : Py_NewRef(((object *)self)->extra);
-      break;
-    }
-    if (PyErr_CheckSignals()) break;
-    if (limit > 0 && left <= SLICE) {
-      fail(status);
-      break;
-    }
-  }
-end:
-  scratch_end(&s);
-  return result;
+  static const waiting w = {KIND_BATCHER_REQUEST, wait_for_request, poll_request};
+  return wait_in_slices(&w, self, args, count, names);
 }
 
 #define METHOD(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS

@@ -257,6 +257,18 @@ typedef struct watch {
   PyObject *type, *value, *trace;
 } watch;
 
+/* Work that can be waited for. */
+typedef struct waiting {
+  enum kind kind;
+  compute_status (*wait)(void *handle, double limit);
+  compute_status (*poll)(void *handle, bool *done);
+} waiting;
+
+/* The method wait(limit=0), whose result is the object's `extra`. It waits in slices, between which
+ * a signal ends the wait. The work continues. */
+PyObject *wait_in_slices(const waiting *w, PyObject *self, PyObject *const *args, Py_ssize_t count,
+                         PyObject *names);
+
 void watch_catch(watch *w);      /* keeps the exception, unless there is one already */
 PyObject *watch_raise(watch *w); /* raises it; NULL */
 void watch_clear(watch *w);

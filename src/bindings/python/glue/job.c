@@ -54,27 +54,27 @@ end:
   return result;
 }
 
-/* Waits in slices, between which a signal ends the wait. The job continues. */
-static PyObject *job_wait(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                          PyObject *names) {
+PyObject *wait_in_slices(const waiting *w, PyObject *self, PyObject *const *args, Py_ssize_t count,
+                         PyObject *names) {
   static const char *const keys[] = {"limit"};
   static const form f = {"wait", keys, 1, 0, false};
   PyObject *v[1], *result = NULL;
   scratch s = {0};
-  compute_job *job = NULL;
+  void *handle = NULL;
   double limit = 0;
   bool done = false;
   if (form_take(&f, args, count, names, v, NULL) || (v[0] && to_f64(v[0], "limit", &limit)) ||
-      to_object(self, KIND_JOB, &s, (void **)&job))
+      to_object(self, w->kind, &s, &handle))
     goto end;
   for (double left = limit;; left -= SLICE) {
+    const double slice = limit > 0 && left < SLICE ? (left > 1e-9 ? left : 1e-9) : SLICE;
     compute_status status;
     PyThreadState *const unlocked = PyEval_SaveThread();
-    status = compute_job_wait(job, limit > 0 && left < SLICE ? (left > 1e-9 ? left : 1e-9) : SLICE);
+    status = w->wait(handle, slice);
     PyEval_RestoreThread(unlocked);
-    const bool polled = compute_job_poll(job, &done) == COMPUTE_OK;
-    /* The job may end between the wait and the poll. */
-    if (polled && done && status == COMPUTE_ERROR_TIMEOUT) status = compute_job_wait(job, 0);
+    const bool polled = w->poll(handle, &done) == COMPUTE_OK;
+    /* The work may end between the wait and the poll. */
+    if (polled && done && status == COMPUTE_ERROR_TIMEOUT) status = w->wait(handle, 0);
     if (!polled || done || status != COMPUTE_ERROR_TIMEOUT) {
       result = status ? fail(status) : Py_NewRef(((object *)self)->extra);
       break;
@@ -88,6 +88,20 @@ static PyObject *job_wait(PyObject *self, PyObject *const *args, Py_ssize_t coun
 end:
   scratch_end(&s);
   return result;
+}
+
+static compute_status wait_for_job(void *job, double limit) {
+  return compute_job_wait(job, limit);
+}
+
+static compute_status poll_job(void *job, bool *done) {
+  return compute_job_poll(job, done);
+}
+
+static PyObject *job_wait(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                          PyObject *names) {
+  static const waiting w = {KIND_JOB, wait_for_job, poll_job};
+  return wait_in_slices(&w, self, args, count, names);
 }
 
 #define METHOD(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS

@@ -57,7 +57,7 @@ static bool choose_across(const generation *g, const reduce_problem *p, bool ite
   const int32_t fence = p->space->fence, rank = p->space->rank;
   const int64_t neighbours = innermost(p, 0, fence);
   if (g->tuning.variant > 0) return g->tuning.variant == 2;
-  if (items && emit_is_reproducible(g)) return false; /* each form has an order of its own */
+  if (items && emit_is_reproducible(g)) return false; /* the two forms order sums differently */
   if (neighbours < (items ? LEAST_ACROSS : 2)) return false;
   if (items && p->count <= SHORT_COUNT && neighbours > p->count) return true;
   return distance(p, 0, fence) < distance(p, fence, rank);
@@ -393,7 +393,7 @@ static uint32_t choose_vector(const reduction *r, const reduce_pass *pass, bool 
   if (r->g->descriptor->prologue_inputs == 1 && space->rank - space->fence == 1 &&
       compute_dtype_size(in[0].dtype) >= 4)
     return 1;
-  /* The order of vectors differs from that of elements, which unaligned items need. */
+  /* Vectors and elements order sums differently, and unaligned items need elements. */
   if (emit_is_reproducible(r->g)) return 1;
   const uint32_t vector = vector_choose(r->g, space);
   return pass->share % vector == 0 || pass->splits == 1 ? vector : 1;
