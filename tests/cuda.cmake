@@ -147,7 +147,7 @@ foreach(name train_trainer train_replicas train_faults)
 endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
-set(variant_labels full) # the remaining tests repeat others, or take long
+set(variant_labels full odd) # the remaining tests repeat others, or take long
 foreach(name eager_eager job_job model_loops model_sizes plan_training)
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()

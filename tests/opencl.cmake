@@ -101,7 +101,7 @@ foreach(name fit_run fit_spots)
   compute_add_variant(${name} opencl_locale "${opencl_locale}")
 endforeach()
 compute_add_variant(model_norm_range opencl "${on_device}")
-set(variant_labels full) # the remaining tests repeat others, or take long
+set(variant_labels full even) # the remaining tests repeat others, or take long
 foreach(name eager_eager job_job model_loops model_sizes plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
@@ -133,15 +133,15 @@ set_target_properties(opencl_small_kernels PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 set(oclgrind ${COMPUTE_OCLGRIND_ICD} ${opencl_layer})
 foreach(type gpu cpu)
-  compute_add_script(oclgrind_races_${type} opencl/oclgrind.sh full ${oclgrind} races ${type}=1)
+  compute_add_script(oclgrind_races_${type} opencl/oclgrind.sh "full;even" ${oclgrind} races ${type}=1)
 endforeach()
 # Every eleventh convolution.
 foreach(type gpu cpu)
-  compute_add_script(oclgrind_convolution_${type} opencl/oclgrind.sh full
+  compute_add_script(oclgrind_convolution_${type} opencl/oclgrind.sh "full;even"
     ${oclgrind} races ${type}=1)
   set_property(TEST oclgrind_convolution_${type} APPEND PROPERTY ENVIRONMENT
     "TEST_PROGRAM=${CMAKE_BINARY_DIR}/bin/compute-conformance"
     "TEST_ARGUMENTS=--filter kernel/conv/* opencl:0" COMPUTE_TEST_SPREAD=11)
 endforeach()
-compute_add_script(oclgrind_uninitialised opencl/oclgrind.sh full
+compute_add_script(oclgrind_uninitialised opencl/oclgrind.sh "full;even"
   ${oclgrind} uninitialised gpu=1)

@@ -24,13 +24,12 @@ that misses its goal is printed and fails nothing.
 
 Where tests have many samples, a run takes a third of them, on devices that compile fewer; whole
 programs run on OpenCL and with MPICH one day, on CUDA's stand-in and with Open MPI the next. With
---full they run on all of them, and the days take turns with builds: AddressSanitizer, then clang,
-then ThreadSanitizer and the fuzzers; and libcompute.a and builds for macOS, then musl and FreeBSD,
-then aarch64, then Windows, then Debian packages, then the README in a minimal Debian, then both
-commands in a minimal Debian 12, then in 13. COMPUTE_TEST_SEED draws samples and turns, and is
-printed; by default it is made from the date. COMPUTE_TEST_SEED=0 takes everything, which is for
-releases: --full then takes much longer. Every run also runs a part of both commands with all
-optional packages hidden; with --full the days hide some of them one after the other.
+--full the days also take turns with builds: AddressSanitizer, clang, ThreadSanitizer, the fuzzers;
+and each system, form of installation and minimal Debian (tests/matrix/). COMPUTE_TEST_SEED draws
+samples and turns, and is printed; by default it is made from the date. COMPUTE_TEST_SEED=0 takes
+everything, which is for releases: --full then takes much longer. Every run also runs a part of both
+commands with all optional packages hidden; with --full the days hide some of them one after the
+other.
 COMPUTE_TEST_DEVICE names the device under test (default: cpu).
 TEXT
 }
@@ -78,11 +77,13 @@ setup_build "$build" -DCOMPUTE_TESTS=ON
 today=$(($(date +%s) / 86400 * 10007))
 export COMPUTE_TEST_SEED=${COMPUTE_TEST_SEED:-$today}
 echo "samples are drawn by COMPUTE_TEST_SEED=$COMPUTE_TEST_SEED"
-select=(--label-regex '^default$')
-if ((full)); then
-  select=()
-  if ((COMPUTE_TEST_SEED)); then export COMPUTE_TEST_SAMPLE_SEED=$COMPUTE_TEST_SEED; fi
-elif ((COMPUTE_TEST_SEED % 2)); then
+select=()
+if ((!full)); then
+  select=(--label-regex '^default$')
+elif ((COMPUTE_TEST_SEED)); then
+  export COMPUTE_TEST_SAMPLE_SEED=$COMPUTE_TEST_SEED
+fi
+if ((COMPUTE_TEST_SEED % 2)); then
   select+=(--label-exclude '^even$')
 elif ((COMPUTE_TEST_SEED)); then
   select+=(--label-exclude '^odd$')

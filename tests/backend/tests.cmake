@@ -25,7 +25,7 @@ if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
 endif()
 
-# Without --full they alternate daily, like the variants in opencl.cmake and cuda.cmake.
+# They alternate daily, like the variants in opencl.cmake and cuda.cmake.
 foreach(set ${instruction_sets})
   compute_add_conformance(cpu_${set} cpu cpu "default;full;odd" ENVIRONMENT COMPUTE_CPU_ISA=${set})
 endforeach()
@@ -35,10 +35,10 @@ if(TARGET opencl_layer)
     ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${opencl_environment}
     "POCL_EXTRA_BUILD_FLAGS=${opencl_builtins}")
   # With all of PoCL's declarations.
-  compute_add_conformance(opencl_gpu opencl:0 opencl_gpu "full"
+  compute_add_conformance(opencl_gpu opencl:0 opencl_gpu "full;even"
     ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${opencl_environment} COMPUTE_TEST_LAYER=gpu=1
     POCL_EXTRA_BUILD_FLAGS=)
-  compute_add_conformance(opencl_full opencl:0 opencl "full"
+  compute_add_conformance(opencl_full opencl:0 opencl "full;even"
     ARGUMENTS --hooks ${opencl_layer} --full ENVIRONMENT ${opencl_environment} COMPUTE_TEST_SPREAD=4)
 endif()
 
@@ -46,7 +46,7 @@ if(TARGET cuda_stand_in_driver)
   set(on_fake ${cuda_environment} COMPUTE_TEST_CUDA=device_count=2)
   compute_add_conformance(cuda cuda:0 cuda "default;full;odd"
     ARGUMENTS --hooks libcuda.so.1 ENVIRONMENT ${on_fake} COMPUTE_TEST_SPREAD=10)
-  compute_add_conformance(cuda_full cuda:0 cuda "full"
+  compute_add_conformance(cuda_full cuda:0 cuda "full;odd"
     ARGUMENTS --hooks libcuda.so.1 --full ENVIRONMENT ${on_fake} COMPUTE_TEST_SPREAD=3)
 endif()
 
