@@ -4,9 +4,11 @@
  * LightGBM train them.
  *
  * A tree is given as nodes in one array for all trees. Each row of features walks from the root to
- * a leaf. The leaves' values are combined for each target. The CPU computes; a plan for another
- * device copies the features there. The result of a row does not depend on the other rows, bit for
- * bit. There is no gradient.
+ * a leaf. The leaves' values are combined for each target. The result of a row does not depend on
+ * the other rows, bit for bit. There is no gradient.
+ *
+ * Every device computes trees. A device without f64 leaves thresholds of f64 to the CPU, and adds
+ * up in f32 with compensation.
  *
  * ONNX models with trees (compute/model.h) use this operation. */
 #ifndef COMPUTE_TREES_H

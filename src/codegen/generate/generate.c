@@ -21,9 +21,6 @@ const emit_kind emit_quantized_gemm = {.name = "QUANTIZED_GEMM"};
 /* Pivots and iterations depend on values: the CPU runs these. */
 const emit_kind emit_linalg = {.name = "LINALG"};
 
-/* The CPU runs these. A sum in f64 is part of the kind, and many devices have no f64. */
-const emit_kind emit_trees = {.name = "TREES"};
-
 /* Generated code cannot call back into the program. */
 const emit_kind emit_call = {.name = "CALL"};
 

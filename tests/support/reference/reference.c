@@ -35,7 +35,7 @@ static void *widen(const test_values *values) {
 
 bool reference_is_of_cpu(const compute_graph *graph) {
   for (size_t i = 0; i < graph->count; i++)
-    if (graph->nodes[i].op == OP_linalg || graph->nodes[i].op == OP_tree_ensemble) return true;
+    if (graph->nodes[i].op == OP_linalg) return true;
   return false;
 }
 

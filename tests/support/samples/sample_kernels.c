@@ -76,7 +76,7 @@ static void (*const samples[])(sample_visitor visit, void *user) = {
 void sample_kernels_visit(sample_visitor visit, void *user) {
   for (size_t kind = 0; kind < COMPUTE_KERNEL_KIND_COUNT; kind++)
     if (kind != COMPUTE_KERNEL_SPOTS && kind != COMPUTE_KERNEL_QUANTIZED_GEMM &&
-        kind != COMPUTE_KERNEL_LINALG && kind != COMPUTE_KERNEL_TREES)
+        kind != COMPUTE_KERNEL_LINALG)
       samples[kind](visit, user);
 }
 
@@ -141,6 +141,7 @@ static bool program_uses_f64(const compute_program *program) {
 
 bool sample_kernel_uses_f64(const sample_kernel *sample) {
   const compute_kernel_descriptor *d = &sample->descriptor;
+  if (d->kind == COMPUTE_KERNEL_TREES && compute_trees_of(d)->words == 2) return true;
   for (uint32_t i = 0; i < d->input_count + d->output_count; i++)
     if (sample_kernel_operand(sample, i)->dtype == COMPUTE_F64) return true;
   return program_uses_f64(&d->prologue) || program_uses_f64(&d->epilogue) ||

@@ -9,6 +9,7 @@ typedef struct trees_sample {
   uint32_t words;
   compute_dtype dtype;
   bool turned;
+  uint32_t lanes; /* of a second way */
 } trees_sample;
 
 static void sample_one(const trees_sample *c, sample_visitor visit, void *user) {
@@ -36,16 +37,17 @@ static void sample_one(const trees_sample *c, sample_visitor visit, void *user) 
     table->stride[1] = 1;
   }
   sample_output(&s, c->dtype, 3);
+  if (c->lanes > 0) *sample_tuning(&s) = (compute_tuning){.group_x = 32, .group_y = c->lanes};
   sample_end(&s, visit, user);
 }
 
 void sample_trees_kernels(sample_visitor visit, void *user) {
   static const trees_sample cases[] = {
-      {1, 1, 1, 1, COMPUTE_COMBINE_SUM, 1, COMPUTE_F32, false},
-      {200, 3, 2, 5, COMPUTE_COMBINE_SUM, 1, COMPUTE_F32, true},
-      {70, 5, 1, 9, COMPUTE_COMBINE_MAX, 2, COMPUTE_F64, false},
-      {3, 2, 3, 20, COMPUTE_COMBINE_MIN, 2, COMPUTE_F32, false},
-      {0, 2, 3, 2, COMPUTE_COMBINE_SUM, 2, COMPUTE_F64, false},
+      {1, 1, 1, 1, COMPUTE_COMBINE_SUM, 1, COMPUTE_F32, false, 0},
+      {200, 3, 2, 5, COMPUTE_COMBINE_SUM, 1, COMPUTE_F32, true, 4},
+      {70, 5, 1, 9, COMPUTE_COMBINE_MAX, 2, COMPUTE_F64, false, 1},
+      {3, 2, 3, 20, COMPUTE_COMBINE_MIN, 2, COMPUTE_F32, false, 0},
+      {0, 2, 3, 2, COMPUTE_COMBINE_SUM, 2, COMPUTE_F64, false, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) sample_one(&cases[i], visit, user);
 }
