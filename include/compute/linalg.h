@@ -4,7 +4,8 @@
  *
  * A matrix is the last two axes of a tensor: a [..., m, n] is a batch of matrices with m rows and
  * n columns. The other axes broadcast between operands. Operands may have any float dtype; f16 and
- * bf16 are computed in f32. The CPU computes; a plan for another device copies the operands there.
+ * bf16 are computed in f32. Other devices have Cholesky, LU and solves of matrices that fit in local
+ * memory; the CPU computes the rest, and a plan for another device copies the operands there.
  * The factors, solutions, eigenvalues and singular values of a matrix do not depend on the other
  * matrices of its batch, bit for bit. Determinants, least squares, pseudo-inverses and norms are
  * sums and products of such results, whose last bits can depend on the size of the batch.

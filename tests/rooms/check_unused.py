@@ -16,7 +16,6 @@ import sys
 from check_rooms import TREES, objects_of, symbols_of
 
 ALLOWED = {
-    "emit_linalg": "a row of the table in src/codegen/generate/generate.c, whose names a macro forms",
     "emit_call": "a row of the table in src/codegen/generate/generate.c, whose names a macro forms",
     "emit_quantized_gemm": "a row of the table in src/codegen/generate/generate.c, whose names a macro forms",
     "emit_spots": "a row of the table in src/codegen/generate/generate.c, whose names a macro forms",

@@ -18,9 +18,6 @@ static const emit_kind *const kinds[] = {
 const emit_kind emit_spots = {.name = "SPOTS"};
 const emit_kind emit_quantized_gemm = {.name = "QUANTIZED_GEMM"};
 
-/* Pivots and iterations depend on values: the CPU runs these. */
-const emit_kind emit_linalg = {.name = "LINALG"};
-
 /* Generated code cannot call back into the program. */
 const emit_kind emit_call = {.name = "CALL"};
 

@@ -21,6 +21,9 @@ static int64_t integer_at(const test_values *values, int64_t index) {
 }
 
 /* Widens the elements for the reference: to doubles or 64-bit integers. */
+/* Numbers of a matrix that the local memory of every device has. */
+enum { LOCAL_NUMBERS = 1000 };
+
 static void *widen(const test_values *values) {
   void *wide = calloc((size_t)values->count + 1, sizeof(int64_t));
   assert_non_null(wide);
@@ -34,8 +37,12 @@ static void *widen(const test_values *values) {
 }
 
 bool reference_is_of_cpu(const compute_graph *graph) {
-  for (size_t i = 0; i < graph->count; i++)
-    if (graph->nodes[i].op == OP_linalg) return true;
+  for (size_t i = 0; i < graph->count; i++) {
+    if (graph->nodes[i].op != OP_linalg) continue;
+    const compute_linalg_attributes *a = graph->nodes[i].constant;
+    if (a->function > COMPUTE_LINALG_SOLVE || a->rows * (a->columns + a->right) > LOCAL_NUMBERS)
+      return true;
+  }
   return false;
 }
 

@@ -75,8 +75,7 @@ static void (*const samples[])(sample_visitor visit, void *user) = {
 
 void sample_kernels_visit(sample_visitor visit, void *user) {
   for (size_t kind = 0; kind < COMPUTE_KERNEL_KIND_COUNT; kind++)
-    if (kind != COMPUTE_KERNEL_SPOTS && kind != COMPUTE_KERNEL_QUANTIZED_GEMM &&
-        kind != COMPUTE_KERNEL_LINALG)
+    if (kind != COMPUTE_KERNEL_SPOTS && kind != COMPUTE_KERNEL_QUANTIZED_GEMM)
       samples[kind](visit, user);
 }
 

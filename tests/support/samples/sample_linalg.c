@@ -42,6 +42,7 @@ static void sample_one(const linalg_sample *c, sample_visitor visit, void *user)
   lay_out(c, c->rows, c->columns, sample_input(&s, c->dtype, 7));
   if (compute_linalg_has_right(&a)) lay_out(c, c->rows, c->right, sample_input(&s, c->dtype, 7));
   sample_output(&s, c->dtype, 5)->stride[1] = 0;
+  if (c->batch > 4) *sample_tuning(&s) = (compute_tuning){.group_x = 32, .group_y = 8};
   sample_end(&s, visit, user);
 }
 
