@@ -43,9 +43,8 @@ void observer_add(observer *seen, const float *values, int64_t count) {
       continue;
     }
     seen->count++;
-    if (seen->reach == 0)
-      seen->zeros++;
-    else
+    seen->zeros += values[i] == 0;
+    if (seen->reach > 0)
       seen->bins[(int)floor((double)values[i] * scale) + HALF_BINS]++;
   }
 }
@@ -102,14 +101,17 @@ static void bins_of(const observer *seen, number_range range, int *first, int *l
 
 /* The divergence of the rounded distribution from the values, whose tails are moved to the ends of
  * the range. A level spreads its count over its bins that are not empty. Counts that are few differ by
- * chance, which makes merged bins look worse; the expected part of this is subtracted (Miller 1955). */
+ * chance, which makes merged bins look worse; the expected part of this is subtracted (Miller 1955). Zeros,
+ * which every range represents exactly, do not count. */
 static double divergence(const observer *seen, number_range range, int32_t steps) {
-  double p[OBSERVER_BINS] = {0}, total = (double)seen->count, sum = 0, inside = 0, free = 0;
+  double p[OBSERVER_BINS] = {0}, of[OBSERVER_BINS], sum = 0, inside = 0, free = 0;
+  const double total = (double)(seen->count - seen->zeros);
   int first, last;
   bins_of(seen, range, &first, &last);
   for (int i = 0; i < OBSERVER_BINS; i++) {
-    p[i < first ? first : i > last ? last : i] += (double)seen->bins[i];
-    if (i >= first && i <= last) inside += (double)seen->bins[i];
+    of[i] = (double)(seen->bins[i] - (i == HALF_BINS ? seen->zeros : 0));
+    p[i < first ? first : i > last ? last : i] += of[i];
+    if (i >= first && i <= last) inside += of[i];
   }
   const int count = last - first + 1;
   for (int level = 0; level <= steps; level++) {
@@ -117,7 +119,7 @@ static double divergence(const observer *seen, number_range range, int32_t steps
     const int end = first + (int)((int64_t)count * (level + 1) / (steps + 1));
     double mass = 0, full = 0;
     for (int i = begin; i < end; i++) {
-      mass += (double)seen->bins[i];
+      mass += of[i];
       full += p[i] > 0;
     }
     free += full > 0 ? full - 1 : 0;

@@ -17,7 +17,7 @@ typedef struct observer {
   double reach;         /* 0 before the first value that is not 0 */
   uint64_t count;       /* of finite values */
   uint64_t not_finite;  /* of infinities and NaN */
-  uint64_t zeros;       /* before the first value that is not 0 */
+  uint64_t zeros;       /* of values that are exactly 0 */
   uint64_t *bins;       /* OBSERVER_BINS */
 } observer;
 
