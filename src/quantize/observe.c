@@ -90,28 +90,38 @@ static double squared_error(const observer *seen, number_range range, int32_t st
   return sum;
 }
 
-/* The bins of a range, at least one. */
-static void bins_of(const observer *seen, number_range range, int *first, int *last) {
-  const double scale = HALF_BINS / seen->reach;
-  *first = (int)floor(range.low * scale) + HALF_BINS;
-  *last = (int)ceil(range.high * scale) + HALF_BINS - 1;
-  if (*last >= OBSERVER_BINS) *last = OBSERVER_BINS - 1;
-  if (*last < *first) *last = *first;
+/* A histogram without zeros, which every range represents exactly. Bins are merged until they have
+ * LEAST_IN_BIN values on average: counts that differ by chance make merged levels look worse. */
+typedef struct density {
+  double of[OBSERVER_BINS], total;
+  int bins;
+} density;
+
+enum { LEAST_IN_BIN = 64, LEAST_BINS = 256 };
+
+static void find_density(const observer *seen, density *d) {
+  int used = 0, merged = 1;
+  for (int i = 0; i < OBSERVER_BINS; i++) used += seen->bins[i] > 0;
+  *d = (density){.total = (double)(seen->count - seen->zeros)};
+  while (OBSERVER_BINS / merged > LEAST_BINS && d->total * merged < (double)LEAST_IN_BIN * used)
+    merged *= 2;
+  d->bins = OBSERVER_BINS / merged;
+  for (int i = 0; i < OBSERVER_BINS; i++)
+    d->of[i / merged] += (double)(seen->bins[i] - (i == HALF_BINS ? seen->zeros : 0));
 }
 
 /* The divergence of the rounded distribution from the values, whose tails are moved to the ends of
- * the range. A level spreads its count over its bins that are not empty. Counts that are few differ by
- * chance, which makes merged bins look worse; the expected part of this is subtracted (Miller 1955). Zeros,
- * which every range represents exactly, do not count. */
-static double divergence(const observer *seen, number_range range, int32_t steps) {
-  double p[OBSERVER_BINS] = {0}, of[OBSERVER_BINS], sum = 0, inside = 0, free = 0;
-  const double total = (double)(seen->count - seen->zeros);
-  int first, last;
-  bins_of(seen, range, &first, &last);
-  for (int i = 0; i < OBSERVER_BINS; i++) {
-    of[i] = (double)(seen->bins[i] - (i == HALF_BINS ? seen->zeros : 0));
-    p[i < first ? first : i > last ? last : i] += of[i];
-    if (i >= first && i <= last) inside += of[i];
+ * the range. A level spreads its count over its bins that are not empty. */
+static double divergence(const observer *seen, const density *d, number_range range,
+                         int32_t steps) {
+  double p[OBSERVER_BINS] = {0}, sum = 0, inside = 0;
+  const double scale = d->bins / 2 / seen->reach;
+  const int first = (int)floor(range.low * scale) + d->bins / 2;
+  const int end_bin = (int)ceil(range.high * scale) + d->bins / 2 - 1;
+  const int last = end_bin < first ? first : end_bin < d->bins ? end_bin : d->bins - 1;
+  for (int i = 0; i < d->bins; i++) {
+    p[i < first ? first : i > last ? last : i] += d->of[i];
+    if (i >= first && i <= last) inside += d->of[i];
   }
   const int count = last - first + 1;
   for (int level = 0; level <= steps; level++) {
@@ -119,17 +129,16 @@ static double divergence(const observer *seen, number_range range, int32_t steps
     const int end = first + (int)((int64_t)count * (level + 1) / (steps + 1));
     double mass = 0, full = 0;
     for (int i = begin; i < end; i++) {
-      mass += of[i];
+      mass += d->of[i];
       full += p[i] > 0;
     }
-    free += full > 0 ? full - 1 : 0;
     for (int i = begin; i < end; i++) {
       if (p[i] <= 0) continue;
       const double q = fmax(mass / full / fmax(inside, 1), 1e-12);
-      sum += p[i] / total * log(p[i] / total / q);
+      sum += p[i] / d->total * log(p[i] / d->total / q);
     }
   }
-  return sum - free / (2 * total);
+  return sum;
 }
 
 number_range observer_range(const observer *seen, compute_quantize_range method, double percentile,
@@ -138,11 +147,13 @@ number_range observer_range(const observer *seen, compute_quantize_range method,
   if (method == COMPUTE_RANGE_MIN_MAX || seen->reach == 0) return whole;
   if (method == COMPUTE_RANGE_PERCENTILE) return percentile_range(seen, percentile);
   number_range best = whole;
+  density d;
+  find_density(seen, &d);
   double least = INFINITY;
   for (int i = SHRINKS; i >= SHRINKS / 8; i--) {
     const number_range some = {whole.low * i / SHRINKS, whole.high * i / SHRINKS};
     const double error = method == COMPUTE_RANGE_MSE ? squared_error(seen, some, steps)
-                                                     : divergence(seen, some, steps);
+                                                     : divergence(seen, &d, some, steps);
     if (error >= least) continue;
     least = error;
     best = some;

@@ -3,7 +3,7 @@
 floats, and beside ONNX Runtime's own quantizer: quantize.py LIBRARY [--speed] [--json FILE] [--only NAME]
 
 The models are made here: a CNN like MobileNetV2, a perceptron, a block of a transformer. --speed also measures
-each file here and in ONNX Runtime, and the file of ONNX Runtime's quantizer in both, in alternating runs."""
+each file here and in ONNX Runtime, and the file of ONNX Runtime's quantizer in both: processor time of one thread, in alternating runs."""
 
 import argparse
 import ctypes
@@ -250,9 +250,9 @@ WAYS = {
 # ---- Comparison -----------------------------------------------------------------------------------------
 
 
-def session(path, threads=2):
+def session(path):
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
@@ -281,16 +281,16 @@ def theirs(source, path, arrays, reduce_range):
 
 
 def time_all(calls, seconds=1.5):
-    """The median time of each call in ms, in alternating runs."""
+    """The median processor time of each call in ms, in alternating runs of one thread."""
     times = {name: [] for name in calls}
     for call in calls.values():
         call()
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds * len(calls) or len(next(iter(times.values()))) < 5:
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = time.process_time()
             call()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(time.process_time() - start)
     return {name: 1e3 * statistics.median(values) for name, values in times.items()}
 
 
@@ -340,6 +340,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--only")
     a = parser.parse_args()
+    os.environ["COMPUTE_THREADS"] = "1"
     library, rows, failed = Library(a.library), [], False
     with tempfile.TemporaryDirectory() as folder:
         for model, make in MODELS.items():
