@@ -55,7 +55,7 @@ typedef struct compute_quantize_options {
   /** Of a weight; 0: 8. COMPUTE_QUANTIZE_STATIC takes 8 or 7. 7 bits avoid the sums of 16 bits that
    * saturate in ONNX Runtime on AVX2. COMPUTE_QUANTIZE_WEIGHTS takes 8 or 4. */
   int32_t bits;
-  int32_t block; /**< weights with one scale, a power of two from 16 to 256; 0: 32 */
+  int32_t block;   /**< weights with one scale, a power of two from 16 to 256; 0: 32 */
   bool per_tensor; /**< COMPUTE_QUANTIZE_STATIC: one scale for a weight, not one for each channel */
   /** Patterns of nodes that keep f32, with * for any text and ? for any character. A pattern is
    * compared with the name of a node, with its operator, and with its first output. */
@@ -76,7 +76,7 @@ typedef struct compute_quantize_options {
 
 /** A node of the model. */
 typedef struct compute_quantize_layer {
-  const char *name;     /**< of the first output; lives as long as the report */
+  const char *name;      /**< of the first output; lives as long as the report */
   const char *operation; /**< the operator */
   bool quantized;
   const char *reason; /**< why it keeps f32, or how its weights are stored; "" for neither */

@@ -58,8 +58,7 @@ static void mark_nested(edit *e, nested_graph from, nested_list *list) {
   /* An output of a nested graph may be a value of the main graph, which its index cannot tell. */
   for (size_t i = 0; i < from.graph->output_count; i++)
     for (size_t v = 0; from.graph->outputs[i].name && v < e->graph->value_count; v++)
-      if (strcmp(e->graph->values[v], from.graph->outputs[i].name) == 0)
-        e->values[v].nested = true;
+      if (strcmp(e->graph->values[v], from.graph->outputs[i].name) == 0) e->values[v].nested = true;
 }
 
 static void find_facts(edit *e) {
@@ -101,8 +100,8 @@ compute_status edit_open(edit *e, const compute_context *context, const char *op
                          wire_buffer source) {
   *e = (edit){.context = context, .operation = operation, .source = source};
   const wire message = {source.data, source.data + source.count};
-  const compute_status status = onnx_decode(context, operation, "the model", message, NULL,
-                                            COMPUTE_MODEL_COPY, &e->file);
+  const compute_status status =
+      onnx_decode(context, operation, "the model", message, NULL, COMPUTE_MODEL_COPY, &e->file);
   if (status) return status;
   e->graph = &e->file.graph;
   e->values = arena_allocate(&e->memory, e->graph->value_count, sizeof *e->values);
@@ -202,8 +201,7 @@ void edit_put_tensor(edit *e, const char *name, int32_t type, compute_shape shap
 
 float *edit_floats(edit *e, const onnx_tensor *tensor) {
   float *values = arena_allocate(&e->memory, (size_t)tensor->count, sizeof *values);
-  if (values && tensor->count)
-    memcpy(values, tensor->data, (size_t)tensor->count * sizeof *values);
+  if (values && tensor->count) memcpy(values, tensor->data, (size_t)tensor->count * sizeof *values);
   e->failed |= !values;
   return values;
 }
@@ -255,8 +253,7 @@ static edited_node *find_node(const writer *w, wire message) {
     if (field.number != NODE_OUTPUT || field.type != WIRE_BYTES || !wire_bytes(field.bytes))
       continue;
     const named_node key = {(const char *)field.bytes.at, wire_bytes(field.bytes), 0};
-    const named_node *found =
-        bsearch(&key, w->named, w->named_count, sizeof *w->named, by_name);
+    const named_node *found = bsearch(&key, w->named, w->named_count, sizeof *w->named, by_name);
     return found ? &w->e->nodes[found->node] : NULL;
   }
   return NULL;
@@ -321,8 +318,8 @@ static void put_graph(writer *w, wire_buffer *to, wire message) {
     } else if (whole && (field.number == GRAPH_INITIALIZER || field.number == GRAPH_SPARSE)) {
       if (!is_dropped(e, e->graph->initializer_values[w->initializer++]))
         wire_put_field(to, &field);
-    } else if (!whole || (field.number != GRAPH_VALUE && (field.number != GRAPH_INPUT ||
-                                                         !is_dropped_input(e, field.bytes)))) {
+    } else if (!whole || (field.number != GRAPH_VALUE &&
+                          (field.number != GRAPH_INPUT || !is_dropped_input(e, field.bytes)))) {
       wire_put_field(to, &field);
     }
   }

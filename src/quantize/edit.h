@@ -58,12 +58,11 @@ typedef struct edit_attribute {
 
 /* Adds a node to `to`. `inputs` ends in NULL; "" is an omitted input. */
 void edit_put_node(edit *e, wire_buffer *to, const char *domain, const char *type,
-                   const char *const *inputs, const char *output,
-                   const edit_attribute *attributes);
+                   const char *const *inputs, const char *output, const edit_attribute *attributes);
 
 /* Adds an initializer with `bytes` bytes of elements. */
-void edit_put_tensor(edit *e, const char *name, int32_t type, compute_shape shape,
-                     const void *data, uint64_t bytes);
+void edit_put_tensor(edit *e, const char *name, int32_t type, compute_shape shape, const void *data,
+                     uint64_t bytes);
 
 /* The f32 elements of an initializer, in the edit's memory; NULL if out of memory. */
 float *edit_floats(edit *e, const onnx_tensor *tensor);

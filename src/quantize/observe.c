@@ -44,8 +44,7 @@ void observer_add(observer *seen, const float *values, int64_t count) {
     }
     seen->count++;
     seen->zeros += values[i] == 0;
-    if (seen->reach > 0)
-      seen->bins[(int)floor((double)values[i] * scale) + HALF_BINS]++;
+    if (seen->reach > 0) seen->bins[(int)floor((double)values[i] * scale) + HALF_BINS]++;
   }
 }
 

@@ -13,12 +13,12 @@ enum { OBSERVER_BINS = 4096 };
 /* Bins of equal width divide −reach to reach, a power of two. When a value lies outside, reach
  * doubles and pairs of bins are merged, which is exact. */
 typedef struct observer {
-  double low, high;     /* of the finite values, and 0 */
-  double reach;         /* 0 before the first value that is not 0 */
-  uint64_t count;       /* of finite values */
-  uint64_t not_finite;  /* of infinities and NaN */
-  uint64_t zeros;       /* of values that are exactly 0 */
-  uint64_t *bins;       /* OBSERVER_BINS */
+  double low, high;    /* of the finite values, and 0 */
+  double reach;        /* 0 before the first value that is not 0 */
+  uint64_t count;      /* of finite values */
+  uint64_t not_finite; /* of infinities and NaN */
+  uint64_t zeros;      /* of values that are exactly 0 */
+  uint64_t *bins;      /* OBSERVER_BINS */
 } observer;
 
 /* Adds values; `bins` must exist. */

@@ -39,8 +39,8 @@ static const char *find_problem(const compute_quantize_options *o) {
     return "a list is NULL, but its count is not 0";
   for (size_t i = 0; i < o->keep_count; i++)
     if (!o->keep[i]) return "a pattern is NULL";
-  const bool samples = whole || (o->method == COMPUTE_QUANTIZE_WEIGHTS &&
-                                 o->rounding == COMPUTE_ROUNDING_GPTQ);
+  const bool samples =
+      whole || (o->method == COMPUTE_QUANTIZE_WEIGHTS && o->rounding == COMPUTE_ROUNDING_GPTQ);
   return samples && !o->next && !o->sample_count ? "the method needs samples" : NULL;
 }
 
@@ -97,8 +97,7 @@ static compute_status quantize(quantizer *q, const char *path, compute_quantize_
   const onnx_graph *graph = q->e.graph;
   q->quantized = arena_allocate(&q->e.memory, graph->node_count, sizeof *q->quantized);
   q->reasons = arena_allocate(&q->e.memory, graph->node_count, sizeof *q->reasons);
-  compute_status status =
-      q->quantized && q->reasons ? use_method(q) : edit_out_of_memory(&q->e);
+  compute_status status = q->quantized && q->reasons ? use_method(q) : edit_out_of_memory(&q->e);
   if (!status) status = edit_write(&q->e, &made);
   if (!status && report) status = report_make(q, &made, &measured);
   if (!status) status = write_file(q, path, &made);

@@ -90,7 +90,6 @@ compute_status half_quantize(quantizer *q);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
-compute_status report_make(quantizer *q, const wire_buffer *made,
-                           compute_quantize_report **report);
+compute_status report_make(quantizer *q, const wire_buffer *made, compute_quantize_report **report);
 
 #endif

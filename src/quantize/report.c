@@ -108,8 +108,9 @@ static bool list_layers(quantizer *q, compute_quantize_report *r, value_list *li
 static void set_errors(compute_quantize_report *r, const size_t *places, const error_sum *sums) {
   for (size_t i = 0; i < r->count; i++) {
     const error_sum *s = &sums[places[i]];
-    r->layers[i].relative_error =
-        !s->measured ? (double)NAN : s->apart == 0 ? 0 : sqrt(s->apart / s->squares);
+    r->layers[i].relative_error = !s->measured    ? (double)NAN
+                                  : s->apart == 0 ? 0
+                                                  : sqrt(s->apart / s->squares);
     r->layers[i].largest_error = s->measured ? s->largest : (double)NAN;
   }
 }
@@ -132,8 +133,7 @@ compute_status report_make(quantizer *q, const wire_buffer *made,
   if (!status) {
     r->source_bytes = q->e.source.count;
     r->made_bytes = made->count;
-    if (q->o.next || q->o.sample_count)
-      status = measure(q, made, list.values, list.count, sums);
+    if (q->o.next || q->o.sample_count) status = measure(q, made, list.values, list.count, sums);
   }
   if (!status) set_errors(r, list.of_layer, sums);
   if (status)

@@ -9,7 +9,7 @@
 struct compute_quantize_report {
   model_arena memory;
   compute_quantize_layer *layers;
-  size_t count, outputs;              /* `outputs` of the layers are outputs of the model */
+  size_t count, outputs;             /* `outputs` of the layers are outputs of the model */
   uint64_t source_bytes, made_bytes; /* of the files */
 };
 

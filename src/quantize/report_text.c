@@ -113,8 +113,8 @@ static void put_bar(const compute_quantize_layer *l, size_t row, text_buffer *te
   put_escaped(text, l->name);
   text_add(text, " ");
   put_escaped(text, l->operation);
-  text_add(text, "</text>\n<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", LEFT,
-           y + 2, length, ROW - 4, l->quantized ? "#3b6ea5" : "#b0b0b0");
+  text_add(text, "</text>\n<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
+           LEFT, y + 2, length, ROW - 4, l->quantized ? "#3b6ea5" : "#b0b0b0");
   text_add(text, "<text x=\"%d\" y=\"%d\">%s</text>\n", LEFT + length + 4, y + 12,
            number_text(l->relative_error, 3, number));
 }
@@ -126,9 +126,8 @@ static void put_picture(const compute_quantize_report *r, text_buffer *text) {
            "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
            "fill=\"white\"/>\n",
            LEFT + WIDTH + 80, TOP + (int)rows * ROW + 8);
-  text_add(text,
-           "<text x=\"6\" y=\"16\">Error of each layer relative to its root mean square "
-           "(logarithmic, 0.00001 to 1); grey: f32</text>\n");
+  text_add(text, "<text x=\"6\" y=\"16\">Error of each layer relative to its root mean square "
+                 "(logarithmic, 0.00001 to 1); grey: f32</text>\n");
   for (size_t i = 0; i < rows; i++) put_bar(&r->layers[i], i, text);
   text_add(text, "</svg>\n");
 }

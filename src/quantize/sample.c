@@ -8,8 +8,7 @@
 #include "quantize/quantizer.h"
 
 compute_model_binding *sample_inputs(quantizer *q) {
-  compute_model_binding *inputs =
-      arena_allocate(&q->e.memory, q->input_count, sizeof *inputs);
+  compute_model_binding *inputs = arena_allocate(&q->e.memory, q->input_count, sizeof *inputs);
   size_t count = 0;
   const size_t all = compute_model_input_count(q->model);
   for (size_t i = 0; inputs && i < all; i++) {
@@ -50,8 +49,8 @@ compute_status sampled_open(quantizer *q, const wire_buffer *file, const int32_t
   options.files = COMPUTE_MODEL_COPY;
   /* The model copies the weights that it uses, and the file is kept with it. */
   if (!status)
-    status = compute_model_load_memory(q->model->context, wide.data, wide.count, &options,
-                                       &s->model);
+    status =
+        compute_model_load_memory(q->model->context, wide.data, wide.count, &options, &s->model);
   if (status)
     wire_buffer_release(&wide);
   else

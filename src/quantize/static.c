@@ -20,14 +20,14 @@ typedef struct kind_row {
 } kind_row;
 
 static const kind_row kinds[] = {
-    {"Conv", KIND_CONV},           {"ConvTranspose", KIND_CONV_TRANSPOSE},
-    {"Gemm", KIND_GEMM},           {"MatMul", KIND_MATMUL},
-    {"Add", KIND_PAIR},            {"Mul", KIND_PAIR},
-    {"AveragePool", KIND_POOL},    {"GlobalAveragePool", KIND_POOL},
-    {"MaxPool", KIND_SAME},        {"Reshape", KIND_SAME},
-    {"Transpose", KIND_SAME},      {"Flatten", KIND_SAME},
-    {"Squeeze", KIND_SAME},        {"Unsqueeze", KIND_SAME},
-    {"Identity", KIND_SAME},       {"Concat", KIND_CONCAT},
+    {"Conv", KIND_CONV},        {"ConvTranspose", KIND_CONV_TRANSPOSE},
+    {"Gemm", KIND_GEMM},        {"MatMul", KIND_MATMUL},
+    {"Add", KIND_PAIR},         {"Mul", KIND_PAIR},
+    {"AveragePool", KIND_POOL}, {"GlobalAveragePool", KIND_POOL},
+    {"MaxPool", KIND_SAME},     {"Reshape", KIND_SAME},
+    {"Transpose", KIND_SAME},   {"Flatten", KIND_SAME},
+    {"Squeeze", KIND_SAME},     {"Unsqueeze", KIND_SAME},
+    {"Identity", KIND_SAME},    {"Concat", KIND_CONCAT},
 };
 
 node_kind static_kind(const onnx_node *node) {
@@ -38,9 +38,9 @@ node_kind static_kind(const onnx_node *node) {
 }
 
 size_t static_data_inputs(const onnx_node *node, node_kind kind) {
-  const size_t most = kind == KIND_CONCAT                         ? node->input_count
+  const size_t most = kind == KIND_CONCAT                        ? node->input_count
                       : kind == KIND_PAIR || kind == KIND_MATMUL ? 2
-                                                                  : 1;
+                                                                 : 1;
   return kind == KIND_OTHER ? 0 : most < node->input_count ? most : node->input_count;
 }
 

@@ -19,12 +19,12 @@ typedef enum node_kind {
 } node_kind;
 
 typedef struct static_value {
-  int32_t user;     /* the last node that reads it, or −1 */
-  bool observed;    /* during calibration */
-  bool possible;    /* has a range, and an input or result of a node that may be chosen */
-  bool wanted;      /* quantized */
-  bool through;     /* all nodes of the main graph read it dequantized, not only chosen ones */
-  int32_t group;    /* towards the value that stands for all with this scale */
+  int32_t user;  /* the last node that reads it, or −1 */
+  bool observed; /* during calibration */
+  bool possible; /* has a range, and an input or result of a node that may be chosen */
+  bool wanted;   /* quantized */
+  bool through;  /* all nodes of the main graph read it dequantized, not only chosen ones */
+  int32_t group; /* towards the value that stands for all with this scale */
   observer seen;
   number_range range;
   const char *made; /* the name of the dequantized value */

@@ -45,8 +45,7 @@ static void put_value(static_plan *p, int32_t value) {
 static void set_inputs(static_plan *p, size_t i) {
   edit *e = &p->q->e;
   const onnx_node *node = &e->graph->nodes[i];
-  const size_t data =
-      p->nodes[i].chosen ? static_data_inputs(node, p->nodes[i].kind) : 0;
+  const size_t data = p->nodes[i].chosen ? static_data_inputs(node, p->nodes[i].kind) : 0;
   for (size_t k = 0; k < node->input_count; k++) {
     const int32_t value = edit_input(node, k);
     if (value < 0 || !p->values[value].wanted) continue;
@@ -111,8 +110,7 @@ static const written_weight *put_weight(static_plan *p, const onnx_tensor *tenso
   edit_put_tensor(e, zero_name, ONNX_INT8, scale_shape(axis, channels), zeros, (uint64_t)channels);
   const edit_attribute attributes[] = {{axis < 0 ? NULL : "axis", axis}, {0}};
   edit_put_node(e, &e->first, domain_of(e), "DequantizeLinear",
-                (const char *const[]){bytes, scale_name, zero_name, NULL}, made->made,
-                attributes);
+                (const char *const[]){bytes, scale_name, zero_name, NULL}, made->made, attributes);
   return *list = made;
 }
 

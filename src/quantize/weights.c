@@ -18,8 +18,8 @@ typedef struct product {
   const onnx_tensor *tensor;
   bool turned; /* stored as [columns, rows] */
   int64_t rows, columns;
-  double *moments; /* or NULL */
-  size_t place;    /* of its first input in the outputs of a run */
+  double *moments;            /* or NULL */
+  size_t place;               /* of its first input in the outputs of a run */
   const struct product *same; /* an earlier product with this tensor, or NULL */
   const char *bytes, *scales;
 } product;
@@ -124,8 +124,8 @@ static void round_nearest(const quantizer *q, const product *p, const float *w, 
   for (int64_t i = 0; i < p->rows; i += block)
     for (int64_t c = 0; c < p->columns; c++) {
       const int64_t count = i + block < p->rows ? block : p->rows - i;
-      const float scale = round_block_scale(w + i * p->columns + c, count, p->columns, limit,
-                                            q->o.rounding);
+      const float scale =
+          round_block_scale(w + i * p->columns + c, count, p->columns, limit, q->o.rounding);
       scales[i / block * p->columns + c] = scale;
       for (int64_t k = i; k < i + count; k++)
         values[k * p->columns + c] =
@@ -153,9 +153,8 @@ static void put_packed(quantizer *q, product *p, const int8_t *values, const flo
     const char *stem = edit_name(e, p->tensor->name, p->turned ? "rows" : "columns");
     p->bytes = edit_name(e, stem, "bytes");
     p->scales = edit_name(e, stem, "scales");
-    edit_put_tensor(e, p->bytes, ONNX_UINT8,
-                    COMPUTE_SHAPE(p->columns, blocks, block * bits / 8), packed,
-                    (uint64_t)p->columns * (uint64_t)row_bytes);
+    edit_put_tensor(e, p->bytes, ONNX_UINT8, COMPUTE_SHAPE(p->columns, blocks, block * bits / 8),
+                    packed, (uint64_t)p->columns * (uint64_t)row_bytes);
     edit_put_tensor(e, p->scales, ONNX_FLOAT, COMPUTE_SHAPE(p->columns * blocks), turned,
                     (uint64_t)(p->columns * blocks) * sizeof *turned);
   }
@@ -167,11 +166,8 @@ static void put_node(quantizer *q, const product *p) {
   edit *e = &q->e;
   const onnx_node *node = &e->graph->nodes[p->node];
   const bool bias = node->input_count > 2 && node->inputs[2].index >= 0;
-  const edit_attribute attributes[] = {{"K", p->rows},
-                                       {"N", p->columns},
-                                       {"bits", q->o.bits},
-                                       {"block_size", q->o.block},
-                                       {0}};
+  const edit_attribute attributes[] = {
+      {"K", p->rows}, {"N", p->columns}, {"bits", q->o.bits}, {"block_size", q->o.block}, {0}};
   const char *const product_inputs[] = {node->input_names[0], p->bytes, p->scales, NULL};
   const char *out = node->output_names[0];
   const char *sum = bias ? edit_name(e, out, "product") : out;
@@ -250,8 +246,8 @@ static void put_convolution(quantizer *q, size_t i) {
   const char *bytes = edit_name(e, stem, "weight"), *scale = edit_name(e, stem, "weight_scale");
   const char *made = edit_name(e, stem, "weight_value");
   edit_put_tensor(e, bytes, ONNX_INT8, tensor->shape, values, (uint64_t)tensor->count);
-  edit_put_tensor(e, scale, ONNX_FLOAT, axis < 0 ? COMPUTE_SCALAR : COMPUTE_SHAPE(channels),
-                  scales, (uint64_t)channels * sizeof *scales);
+  edit_put_tensor(e, scale, ONNX_FLOAT, axis < 0 ? COMPUTE_SCALAR : COMPUTE_SHAPE(channels), scales,
+                  (uint64_t)channels * sizeof *scales);
   const edit_attribute attributes[] = {{axis < 0 ? NULL : "axis", axis}, {0}};
   edit_put_node(e, &e->first, e->opset < 13 ? "com.microsoft" : "", "DequantizeLinear",
                 (const char *const[]){bytes, scale, NULL}, made, attributes);
@@ -271,7 +267,8 @@ static size_t take_moments(const quantizer *q, product *list, size_t from, size_
       continue;
     if (bytes && bytes + own > MOST_MOMENT_BYTES) break;
     bytes += own;
-    list[i].moments = base_allocate((uint64_t)list[i].rows * (uint64_t)list[i].rows, sizeof(double));
+    list[i].moments =
+        base_allocate((uint64_t)list[i].rows * (uint64_t)list[i].rows, sizeof(double));
   }
   return i;
 }

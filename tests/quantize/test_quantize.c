@@ -9,7 +9,7 @@
 #include "model/message_writer.h"
 #include "support/harness/values.h"
 
-#define MADE TEST_SCRATCH_DIR "/quantize_made.onnx"
+#define MADE   TEST_SCRATCH_DIR "/quantize_made.onnx"
 #define SOURCE TEST_SCRATCH_DIR "/quantize_source.onnx"
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -21,8 +21,7 @@ static void add_random(proto *graph, const char *name, int rank, const int64_t *
   for (int i = 0; i < rank; i++) count *= sizes[i];
   float *values = malloc((size_t)count * sizeof *values);
   assert_non_null(values);
-  for (int64_t i = 0; i < count; i++)
-    values[i] = (float)test_random_uniform(&random, -gain, gain);
+  for (int64_t i = 0; i < count; i++) values[i] = (float)test_random_uniform(&random, -gain, gain);
   proto tensor = tensor_message(name, 1, rank, sizes);
   put_bytes(&tensor, 9, values, (size_t)count * sizeof *values);
   put_message(graph, GRAPH_INITIALIZER, tensor);
@@ -183,7 +182,10 @@ static const way ways[] = {
     {"weights 8", {.method = COMPUTE_QUANTIZE_WEIGHTS}, 0.02, 1e-4},
     {"weights 4", {.method = COMPUTE_QUANTIZE_WEIGHTS, .bits = 4}, 0.2, 1e-3},
     {"GPTQ 4",
-     {.method = COMPUTE_QUANTIZE_WEIGHTS, .bits = 4, .block = 16, .rounding = COMPUTE_ROUNDING_GPTQ},
+     {.method = COMPUTE_QUANTIZE_WEIGHTS,
+      .bits = 4,
+      .block = 16,
+      .rounding = COMPUTE_ROUNDING_GPTQ},
      0.2,
      1e-3},
     {"f16", {.method = COMPUTE_QUANTIZE_F16}, 0.003, 1e-5},
@@ -379,9 +381,9 @@ static void options_are_checked(void **state) {
                  COMPUTE_ERROR_INVALID_ARGUMENT);
   }
   assert_fails(compute_model_quantize(model, MADE, NULL, NULL), COMPUTE_ERROR_INVALID_ARGUMENT);
-  assert_fails(compute_model_quantize(model, MADE,
-                                      &(compute_quantize_options){.next = no_sample}, NULL),
-               COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(
+      compute_model_quantize(model, MADE, &(compute_quantize_options){.next = no_sample}, NULL),
+      COMPUTE_ERROR_INVALID_ARGUMENT);
   const compute_quantize_options half = {.method = COMPUTE_QUANTIZE_F16};
   assert_fails(compute_model_quantize(model, "made.txt", &half, NULL),
                COMPUTE_ERROR_INVALID_ARGUMENT);
