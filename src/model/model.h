@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "core/device/device.h"
+#include "model/file/wire_write.h"
 #include "model/record.h"
 
 /* Values that a rule keeps until its node is done, in the recording's memory. The list is
@@ -261,6 +262,13 @@ void weights_release(compute_model *model);
 
 /* The device of plans and weights; the CPU if plans choose their devices. */
 compute_device *model_device(const compute_model *model);
+
+/* ---- save.c -------------------------------------------------------------------------------- */
+
+/* The file with the current weights, for other parts of the library; out of memory is not recorded
+ * as an error. The caller holds model->recording. save_check_size refuses 2 GiB and more. */
+compute_status save_encode(const compute_model *model, wire_buffer *whole);
+compute_status save_check_size(const compute_model *model, const char *call, const char *path);
 
 /* Drops a reference to a model_storage. A compute_release_function. */
 void storage_release(void *storage, void *data);

@@ -75,7 +75,7 @@ static void put_graph(const compute_model *model, wire_buffer *to, wire message)
 
 /* External weights become part of this file, and other programs enforce the size limit of a
  * Protocol Buffers message. */
-static compute_status check_size(const compute_model *model, const char *path) {
+compute_status save_check_size(const compute_model *model, const char *call, const char *path) {
   const onnx_graph *graph = model_graph(model);
   uint64_t bytes = wire_bytes(model->storage->file.message);
   for (size_t i = 0; i < graph->initializer_count; i++) {
@@ -84,27 +84,32 @@ static compute_status check_size(const compute_model *model, const char *path) {
   }
   char name[SHOWN_NAME_BYTES], size[32];
   if (bytes <= INT32_MAX) return COMPUTE_OK;
-  return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, operation,
+  return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, call,
                    "'%s': the model takes %s, and an ONNX file holds less than 2 GiB; weights can "
                    "be saved as .safetensors",
                    file_show_name(path, name), bytes_text(bytes, size, sizeof size));
 }
 
-static compute_status save_onnx(const compute_model *model, const char *path) {
-  compute_status status = check_size(model, path);
-  if (status) return status;
-  wire_buffer whole = {0}, graph = {0};
+compute_status save_encode(const compute_model *model, wire_buffer *whole) {
+  wire_buffer graph = {0};
   wire message = model->storage->file.message;
   wire_field field;
   while (wire_next(&message, &field) == WIRE_FIELD) {
     if (field.number != MODEL_GRAPH || field.type != WIRE_BYTES) {
-      wire_put_field(&whole, &field);
+      wire_put_field(whole, &field);
       continue;
     }
     put_graph(model, &graph, field.bytes);
-    wire_put_message(&whole, MODEL_GRAPH, &graph);
+    wire_put_message(whole, MODEL_GRAPH, &graph);
   }
-  if (whole.failed)
+  return whole->failed ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_OK;
+}
+
+static compute_status save_onnx(const compute_model *model, const char *path) {
+  compute_status status = save_check_size(model, operation, path);
+  if (status) return status;
+  wire_buffer whole = {0};
+  if (save_encode(model, &whole))
     status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   new_file file;
   if (!status) status = new_file_open(model->context, operation, path, &file);

@@ -6,6 +6,9 @@
 
 #define AT(field) offsetof(run_arguments, field)
 
+static const char *const methods[] = {"static", "weights", "f16", "bf16", NULL};
+static const char *const ranges[] = {"min-max", "percentile", "entropy", "mse", NULL};
+static const char *const roundings[] = {"search", "nearest", "gptq", NULL};
 static const char *const layouts[] = {"auto", "nchw", "nhwc", NULL};
 
 static const option_row rows[] = {
@@ -58,6 +61,39 @@ static const option_row rows[] = {
     {"--explain", OPTION_FLAG, AT(explain), .help = "prints the steps of all plans"},
     {"--profile", OPTION_FILE, AT(profile), .value = "FILE",
      .help = "writes the times of kernels and transfers as JSON"},
+    {"--quantize", OPTION_FILE, AT(quantize), .value = "FILE",
+     .help = "writes the model with numbers of fewer bits as the .onnx FILE, and does not run it",
+     .more = "The table shows the error of each layer on at most four samples, relative to its "
+             "root mean square.",
+     .section = "Quantization"},
+    {"--method", OPTION_CHOICE, AT(method), .value = "METHOD",
+     .help = "static (default): 8-bit weights and values; weights: in blocks of 8 or 4 bits; f16; "
+             "bf16",
+     .choices = methods},
+    {"--samples", OPTION_FILE, AT(samples), .value = "FILE",
+     .help = "a .npz or .safetensors with one sample of all inputs; may be repeated",
+     .more = "Without it the inputs of `--input` are the only sample. Random inputs give poor "
+             "ranges.",
+     .many = true},
+    {"--range", OPTION_CHOICE, AT(range), .value = "RANGE",
+     .help = "range of a value in the samples: min-max (default), percentile, entropy or mse",
+     .choices = ranges},
+    {"--rounding", OPTION_CHOICE, AT(rounding), .value = "ROUNDING",
+     .help = "of weights: search (default) for the best scale, nearest, or gptq",
+     .choices = roundings},
+    {"--bits", OPTION_COUNT, AT(bits), .value = "N",
+     .help = "of a weight: 8 (default); 7 for sums that saturate in no program; 4 with weights",
+     .least = 4, .most = 8},
+    {"--block", OPTION_COUNT, AT(block), .value = "N",
+     .help = "weights with one scale, 16 to 256; default 32", .least = 16, .most = 256},
+    {"--signed", OPTION_FLAG, AT(signed_bytes), .help = "values are i8, not u8"},
+    {"--per-tensor", OPTION_FLAG, AT(per_tensor),
+     .help = "one scale for a weight, not one for each channel"},
+    {"--keep", OPTION_TEXT, AT(keep), .value = "PATTERN",
+     .help = "nodes that stay f32, by name or operator, with * and ?; may be repeated",
+     .many = true},
+    {"--report", OPTION_FILE, AT(report), .value = "FILE",
+     .help = "writes the table of errors, as .json, as the picture .svg, or as text"},
 };
 
 static const char *const synopsis[] = {"MODEL [OPTION...]", NULL};
@@ -80,7 +116,9 @@ static const option_section sections[] = {
      "Times it for batches of 8:\n"
      "  compute-run model.onnx --shape batch=8 --bench 100\n"
      "Compares its outputs with those of another program:\n"
-     "  compute-run model.onnx -i inputs.npz --compare outputs.npz --tolerance 1e-4",
+     "  compute-run model.onnx -i inputs.npz --compare outputs.npz --tolerance 1e-4\n"
+     "Writes it with 8-bit integers, calibrated with two samples:\n"
+     "  compute-run model.onnx --quantize small.onnx --samples a.npz --samples b.npz",
      false},
     {"See also", "`compute-info`(1), `compute-tune`(1), docs/guide/models.md", false},
     {0},

@@ -134,22 +134,29 @@ static int check_output_name(const char *path) {
   return EXIT_USAGE;
 }
 
-static int do_all(model_run *run) {
+static int run_and_report(model_run *run) {
   const run_arguments *a = run->a;
-  int result = check_output_name(a->output);
-  if (!result) result = output_check(&run_program, "--output", a->output);
-  if (!result) result = output_check(&run_program, "--profile", a->profile);
-  if (!result) result = open_context(run);
-  if (!result) result = load(run);
-  if (!result) report_model(run);
-  if (!result) result = inputs_make(run);
-  if (!result) result = run_model(run);
+  int result = run_model(run);
   if (!result) result = report_run(run);
   if (!result && a->explain) result = explain(run);
   if (!result && a->output) result = write_outputs(run);
   if (!result && a->profile && compute_profile_write(run->context, a->profile))
     result = run_fail(run->context);
   if (!result && a->compare) result = compare_outputs(run);
+  return result;
+}
+
+static int do_all(model_run *run) {
+  const run_arguments *a = run->a;
+  int result = check_output_name(a->output);
+  if (!result) result = quantize_check(a);
+  if (!result) result = output_check(&run_program, "--output", a->output);
+  if (!result) result = output_check(&run_program, "--profile", a->profile);
+  if (!result) result = open_context(run);
+  if (!result) result = load(run);
+  if (!result) report_model(run);
+  if (!result) result = inputs_make(run);
+  if (!result) result = a->quantize ? quantize_model(run) : run_and_report(run);
   if (fflush(stdout) && result == EXIT_GOOD) {
     perror("compute-run: standard output");
     result = EXIT_FAILED;

@@ -11,10 +11,11 @@ typedef enum run_layout { LAYOUT_AUTO, LAYOUT_NCHW, LAYOUT_NHWC } run_layout;
 
 typedef struct run_arguments {
   option_line line; /* its operand is the path of the model */
-  text_list inputs, shapes;
-  const char *device, *output, *profile, *compare;
-  int64_t bench, seed;
-  bool explain, map, fast_formulas;
+  text_list inputs, shapes, samples, keep;
+  const char *device, *output, *profile, *compare, *quantize, *report;
+  int64_t bench, seed, bits, block;
+  bool explain, map, fast_formulas, signed_bytes, per_tensor;
+  int32_t method, range, rounding; /* compute_quantize_method, _range, _rounding */
   list_value mean, scale, tolerance;
   int32_t layout; /* run_layout */
   size_value resize;
@@ -58,6 +59,10 @@ int image_read(const model_run *run, const compute_model_port *port, const char 
 /* Prints the largest differences between the outputs and the file of --compare. Also returns
  * EXIT_FAILED if they exceed the tolerance. */
 int compare_outputs(const model_run *run);
+
+/* Checks the options of --quantize, and writes the quantized model and its report. */
+int quantize_check(const run_arguments *a);
+int quantize_model(const model_run *run);
 
 /* Print the loaded model, and the outputs. */
 void report_model(const model_run *run);
