@@ -149,7 +149,7 @@ COMPUTE_API compute_status compute_tensor_unique(const compute_tensor *x, comput
 
 /** The distinct slices of x along `axis` (negative counts from the end), as compute_tensor_unique:
  * values have x's shape with the number of slices found along the axis. Slices have the order of
- * their first different element; equal NaN and ±0 are equal. `inverse` is [size of the axis].
+ * their first different element. NaN equals NaN, and −0 equals 0. `inverse` is [size of the axis].
  * COMPUTE_ERROR_SHAPE for an axis that x does not have. */
 COMPUTE_API compute_status compute_tensor_unique_slices(const compute_tensor *x, int32_t axis,
                                                         compute_tensor **values,

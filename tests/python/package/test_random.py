@@ -79,8 +79,8 @@ def test_gamma_gradients_keep_the_quantile():
     x = lc.random_gamma(a, shapes.shape, seed, 0, dtype=lc.float64)
     plan = g.compile([x, *g.gradients(lc.sum(x), [a])])
     numbers, slopes = (one.numpy() for one in plan.run({a: shapes, seed: np.asarray(11)}))
-    quantiles, step = special.gammainc(shapes, numbers), 1e-4 * shapes
+    quantiles, step = special.gammainc(shapes, numbers), 2e-5 * shapes
     moved = special.gammaincinv(shapes + step, quantiles) - special.gammaincinv(shapes - step, quantiles)
     usual = (numbers > 1e-200) & (quantiles < 0.999)
     assert usual.sum() > 700
-    assert (np.abs(moved / (2 * step) / slopes - 1)[usual] < 1e-5).all()
+    assert (np.abs(moved / (2 * step) / slopes - 1)[usual] < 1e-6).all()
