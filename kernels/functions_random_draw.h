@@ -233,6 +233,112 @@ DEVICE f64 draw_gamma_f64(f64 u, f64 shape) {
 //@ DRAW_FINITE
 #define DRAW_FINITE 0x1.fffffffffffffp1023 /* the largest finite number */
 
+//@ draw_digamma
+/* The derivative of ln gamma(x), 0 < x <= 82: the recurrence, then Stirling's series. */
+DEVICE f64 draw_digamma(f64 x) {
+  f64 sum = 0;
+  NO_UNROLL
+  for (; x < 12; x += 1) sum += 1 / x;
+  const f64 s = 1 / (x * x);
+  const f64 near = 1.0 / 252 - s * (1.0 / 240 - s * (1.0 / 132 - s * (691.0 / 32760)));
+  return draw_log(x) - 0.5 / x - s * (1.0 / 12 - s * (1.0 / 120 - s * near)) - sum;
+}
+
+//@ DRAW_TERMS
+#define DRAW_TERMS 400u /* more than any series below needs */
+
+//@ draw_slope_below
+/* d ln x / d shape where x < shape + 1, from the power series of the distribution function:
+ * x^shape e^-x / gamma(shape + 1) times the sum of x^n / ((shape + 1) ... (shape + n)). */
+DEVICE f64 draw_slope_below(f64 shape, f64 x, f64 log_x) {
+  f64 term = 1, fall = 0, sum = 1, falls = 0;
+  NO_UNROLL
+  for (u32 n = 1; n < DRAW_TERMS; n++) {
+    const f64 below = shape + (f64)n;
+    term *= x / below;
+    fall += 1 / below;
+    sum += term;
+    falls += term * fall;
+    if (term * (1 + fall) < 0x1p-56 * sum) break;
+  }
+  return (sum * (draw_digamma(shape + 1) - log_x) + falls) / shape;
+}
+
+//@ draw_slope_above
+/* d ln x / d shape where x >= shape + 1, from Legendre's continued fraction of the upper tail. The
+ * numerator p and the denominator q of its convergents carry their derivatives. q is kept at 1. */
+DEVICE f64 draw_slope_above(f64 shape, f64 x, f64 log_x) {
+  f64 base = x + 1 - shape, p = 1 / base, q_slope = -1 / base, p_slope = 0;
+  f64 p_before = 0, q_before = 1 / base, p_before_slope = 0, q_before_slope = 0;
+  f64 last = 0, last_slope = 0;
+  NO_UNROLL
+  for (u32 n = 1; n < DRAW_TERMS; n++) {
+    const f64 k = (f64)n, factor = k * (shape - k);
+    base += 2;
+    const f64 q = base + factor * q_before, scale = 1 / q;
+    const f64 p_next = (base * p + factor * p_before) * scale;
+    const f64 p_next_slope = (base * p_slope - p + k * p_before + factor * p_before_slope) * scale;
+    const f64 q_next_slope = (base * q_slope - 1 + k * q_before + factor * q_before_slope) * scale;
+    p_before = p * scale;
+    p_before_slope = p_slope * scale;
+    q_before = scale;
+    q_before_slope = q_slope * scale;
+    p = p_next;
+    p_slope = p_next_slope;
+    q_slope = q_next_slope;
+    const f64 slope = p_slope - p * q_slope;
+    const f64 moved = p > last ? p - last : last - p;
+    const f64 turned = slope > last_slope ? slope - last_slope : last_slope - slope;
+    if (moved < 0x1p-52 * p && turned < 0x1p-50 * (slope + p)) break;
+    last = p;
+    last_slope = slope;
+  }
+  return p * (log_x - draw_digamma(shape)) + (p_slope - p * q_slope);
+}
+
+//@ DRAW_LARGE
+#define DRAW_LARGE                                                                                 \
+  80.0 /* from this shape on, the expansion below has a relative error below 1e-9 */
+
+//@ draw_slope_large
+/* d x / d shape for large shapes. Let w = ln(x / shape), and D(w) be the derivative. That the
+ * distribution function keeps its value is a differential equation for D. It has a solution in
+ * powers of 1 / shape, whose first term is w / (1 - e^-w). The others are Taylor series here. */
+DEVICE f64 draw_slope_large(f64 shape, f64 x) {
+  const f64 w = draw_log(x / shape), r = 1 / shape, s = w * w;
+  f64 d0 = w * (x / (x - shape)), d1, d2, d3, d4;
+  if (s < 0.0625) {
+    d0 = 1.0 / 30240 - s * (1.0 / 1209600 - s * (1.0 / 47900160));
+    d0 = 1 + w * (0.5 + w * (1.0 / 12 - s * (1.0 / 720 - s * d0)));
+  }
+  d1 = 1.0 / 9580032 + w * (691.0 / 19813248000.0 - w * (691.0 / 217945728000.0));
+  d1 = 1.0 / 302400 + w * (1.0 / 1064448 - w * d1);
+  d1 = 1.0 / 2016 - w * (1.0 / 10080 + w * (1.0 / 43200 - w * d1));
+  d1 = 1.0 / 6 + w * (1.0 / 12 + w * (1.0 / 120 - w * (1.0 / 360 + w * d1)));
+  d2 = 1.0 / 3360 - w * (1.0 / 25200 + w * (1.0 / 52800 - w * (1.0 / 554400)));
+  d2 = 1.0 / 60 + w * (1.0 / 60 + w * (1.0 / 280 - w * (1.0 / 1260 + w * d2)));
+  d3 = 1.0 / 5040 - w * (43.0 / 221760 + w * (1.0 / 52800 - w * (1369.0 / 86486400)));
+  d3 = -1.0 / 105 - w * (1.0 / 840 - w * (1.0 / 560 + w * d3));
+  d4 = -1.0 / 280 - w * (1.0 / 280 - w * (1.0 / 55440 + w * (3.0 / 6160)));
+  return d0 + r * (d1 + r * (d2 + r * (d3 + r * d4)));
+}
+
+//@ draw_gamma_slope_f64
+/* d ln x / d shape for the gamma number x of u, whose quantile is kept: M. Figurnov, S. Mohamed and
+ * A. Mnih, "Implicit reparameterization gradients", NeurIPS 2018, eq. 5. `first` is 1 for the first
+ * gamma number of a beta number, and 0 for its second and for a gamma number. */
+DEVICE f64 draw_gamma_slope_f64(f64 u, f64 shape, f64 first) {
+  if (!(u >= 0 && u < 1 && shape >= 0)) return NAN_f64;
+  if (shape == 0) return 0;
+  const draw_gamma_parts made = draw_gamma(u, shape, DRAW_STREAM + (first != 0 ? 1u : 0u));
+  const f64 log_x = draw_log(made.value) + made.power;
+  if (shape >= DRAW_LARGE) return draw_slope_large(shape, made.value) / made.value;
+  const f64 x = made.power < 0 ? made.value * draw_exp(made.power) : made.value;
+  const f64 slope =
+      x < shape + 1 ? draw_slope_below(shape, x, log_x) : draw_slope_above(shape, x, log_x);
+  return slope < DRAW_FINITE ? slope : DRAW_FINITE;
+}
+
 //@ draw_beta_f64
 /* X / (X + Y) of two gamma numbers. Where a shape is small, both can underflow, so the quotient Y /
  * X comes from logarithms. Where shapes are very large, the sum can overflow. */

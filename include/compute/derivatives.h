@@ -9,8 +9,8 @@
  * - `of` are `count` float nodes, in any order, possibly repeated, of any float dtypes. Constants
  *   and outputs are allowed. With a count of 0 there is nothing to do.
  * - A result is zero where the outputs do not depend on of[i], or only through step functions.
- * - Second derivatives of a scatter with COMPUTE_SCATTER_MUL are not right where several updates of
- *   one element include a 0.
+ * - A scatter with COMPUTE_SCATTER_MUL has right first and second derivatives. Third ones leave out
+ *   terms where several updates of one element are 0.
  * - On failure all results are {0}, and the graph keeps the error. Every function returns the
  *   graph's status. Beside the errors named below: COMPUTE_ERROR_NULL_POINTER, _WRONG_GRAPH,
  *   _DTYPE for integers and bool, _SHAPE, _NOT_DIFFERENTIABLE as compute_gradients, and

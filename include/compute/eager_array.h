@@ -3,7 +3,7 @@
  * Eager calls of the operations in graph_array.h, and of those in graph_nn.h that an array library
  * has. They follow the rules of eager.h, and give the same bits as a graph.
  *
- * compute_tensor_unique and compute_tensor_nonzero have no builder: the size of their result depends
+ * compute_tensor_unique, _unique_slices and _nonzero have no builder: the size of their result depends
  * on values. They run on the CPU. */
 #ifndef COMPUTE_EAGER_ARRAY_H
 #define COMPUTE_EAGER_ARRAY_H
@@ -146,6 +146,16 @@ COMPUTE_API compute_status compute_tensor_interp(const compute_tensor *x, const 
 COMPUTE_API compute_status compute_tensor_unique(const compute_tensor *x, compute_tensor **values,
                                                  compute_tensor **first, compute_tensor **inverse,
                                                  compute_tensor **counts);
+
+/** The distinct slices of x along `axis` (negative counts from the end), as compute_tensor_unique:
+ * values have x's shape with the number of slices found along the axis. Slices have the order of
+ * their first different element. NaN equals NaN, and −0 equals 0. `inverse` is [size of the axis].
+ * COMPUTE_ERROR_SHAPE for an axis that x does not have. */
+COMPUTE_API compute_status compute_tensor_unique_slices(const compute_tensor *x, int32_t axis,
+                                                        compute_tensor **values,
+                                                        compute_tensor **first,
+                                                        compute_tensor **inverse,
+                                                        compute_tensor **counts);
 
 /** The coordinates of the elements that are not zero, i64 [rank, found], in row-major order; NaN is
  * not zero. A scalar counts as a vector of one. */

@@ -2,7 +2,11 @@
 /* exp, log and erf from additions, multiplications and divisions only, because these round
  * identically on every machine. The C library's functions may differ in the last bit, and one bit
  * in a mean could change a draw. They are (nearly) branch-free for loops that compilers vectorise.
- * The relative error is about 1e-15 (erf: absolute error). */
+ * The relative error is about 1e-15 (erf: absolute error).
+ *
+ * kernels/functions_random_draw.h has the same formulas with the same bits, in the dialect of
+ * kernels. This room uses no kernels, so the second text stays; tests/fit/test_noise_math.c compares
+ * them. */
 #ifndef FIT_NOISE_MATH_H
 #define FIT_NOISE_MATH_H
 

@@ -61,11 +61,13 @@ static void print_operations(text_buffer *t) {
       "`_by_filter`. `compute_lstm`, `compute_gru` and `compute_rnn` append `recurrent`.\n\n"
       "A *composed* operation is made of others, and has no kernel. Neural networks and "
       "fits of\n"
-      "`graph_nn.h` and `fit.h` have no eager call. `unique` and `nonzero` have no builder, "
-      "because "
-      "the size\n"
-      "of their result depends on values. [NumPy's calls](numpy.md) lists operations by NumPy's "
-      "names.\n\n"
+      "`graph_nn.h` and `fit.h` have no eager call. `unique`, `unique_slices` and `nonzero` have "
+      "no "
+      "builder,\n"
+      "because the size of their result depends on values. [NumPy's calls](numpy.md) lists "
+      "operations "
+      "by\n"
+      "NumPy's names.\n\n"
       "| operation | kind | dtypes | gradient | result |\n"
       "|---|---|---|---|---|\n");
   compute_operation_info info;

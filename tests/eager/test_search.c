@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* unique and nonzero for every dtype: numbers, special values, empty and rank-8 tensors, views, and
+/* unique, unique_slices and nonzero for every dtype: numbers, special values, empty and rank-8 tensors, views, and
  * results that the caller does not want. */
 #include <math.h>
 #include <stdlib.h>
@@ -71,6 +71,54 @@ static void check_unique(const test_values *v, const compute_tensor *x) {
   free(seen);
 }
 
+/* −1, 0 or 1: two slices in the order of their first different element. */
+static int slice_order(const test_values *v, int32_t axis, int64_t a, int64_t b) {
+  int64_t outer = 1, inner = 1, along = v->shape.size[axis];
+  for (int32_t i = 0; i < v->shape.rank; i++)
+    if (i != axis) *(i < axis ? &outer : &inner) *= v->shape.size[i];
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < inner; i++) {
+      const int found = order(v, (o * along + a) * inner + i, (o * along + b) * inner + i);
+      if (found != 0) return found;
+    }
+  return 0;
+}
+
+/* Every slice is found under its number; the distinct ones ascend; the values are slices of x. */
+static void check_slices(const test_values *v, const compute_tensor *x, int32_t axis) {
+  compute_tensor *values, *first, *inverse, *counts, *taken;
+  const int64_t along = v->shape.size[axis];
+  const int32_t given = axis % 2 ? axis - v->shape.rank : axis;
+  assert_ok(compute_tensor_unique_slices(x, given, &values, &first, &inverse, &counts));
+  const int64_t found = compute_tensor_count(first);
+  int64_t *seen = calloc((size_t)along + 1, sizeof *seen);
+  assert_non_null(seen);
+  assert_int_equal(compute_tensor_shape(values).size[axis], found);
+  assert_int_equal(compute_tensor_count(counts), found);
+  assert_int_equal(compute_tensor_count(inverse), along);
+  for (int64_t i = 0; i < along; i++) {
+    const int64_t number = integer_at(inverse, i);
+    assert_in_range(number, 0, found - 1);
+    assert_int_equal(slice_order(v, axis, integer_at(first, number), i), 0);
+    assert_true(integer_at(first, number) <= i);
+    seen[number]++;
+  }
+  for (int64_t k = 0; k < found; k++) {
+    assert_int_equal(seen[k], integer_at(counts, k));
+    if (k == 0) continue;
+    assert_int_equal(slice_order(v, axis, integer_at(first, k - 1), integer_at(first, k)), -1);
+  }
+  assert_ok(compute_tensor_gather(x, first, axis, &taken));
+  assert_true(compute_shape_equal(compute_tensor_shape(values), compute_tensor_shape(taken)));
+  for (int64_t i = 0; i < compute_tensor_count(taken); i++) {
+    const double is = test_element(values, i), was = test_element(taken, i);
+    assert_true(is == was || (isnan(is) && isnan(was)));
+  }
+  compute_tensor *const made[] = {values, first, inverse, counts, taken};
+  for (int i = 0; i < 5; i++) compute_tensor_release(made[i]);
+  free(seen);
+}
+
 static void check_nonzero(const test_values *v, const compute_tensor *x) {
   compute_tensor *places;
   const compute_shape shape = v->shape.rank ? v->shape : COMPUTE_SHAPE(1);
@@ -135,12 +183,38 @@ static void views_are_searched_in_their_own_order(void **state) {
   compute_tensor_release(x);
 }
 
+/* Small numbers, so that slices repeat. */
+static void slices_of_every_axis_are_searched(void **state) {
+  (void)state;
+  const compute_shape shapes[] = {COMPUTE_SHAPE(40, 2), COMPUTE_SHAPE(2, 30, 2),
+                                  COMPUTE_SHAPE(3, 0), COMPUTE_SHAPE(0, 3),
+                                  COMPUTE_SHAPE(2, 1, 3, 1, 2, 1, 2, 3)};
+  for (int d = 0; d < DTYPES; d++)
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+      for (int special = 0; special < (dtypes[d] == COMPUTE_BOOL ? 1 : 2); special++) {
+        test_values v = test_values_create(dtypes[d], shapes[k]);
+        test_values_fill(&v, special ? FILL_SPECIAL : FILL_RANGE, 0, 1, 11 + k);
+        for (int64_t i = 0; i < v.count; i++)
+          if (!special) test_values_set(&v, i, test_values_get(&v, i) >= 0.5);
+        compute_tensor *x = test_tensor(test_context, dtypes[d], shapes[k], v.data);
+        for (int32_t axis = 0; axis < shapes[k].rank; axis++) check_slices(&v, x, axis);
+        compute_tensor_release(x);
+        test_values_release(&v);
+      }
+}
+
 static void mistakes_write_nothing(void **state) {
   (void)state;
   compute_tensor *x = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2), (float[]){1, 2});
   compute_tensor *result = x;
   assert_fails(compute_tensor_unique(NULL, &result, NULL, NULL, NULL), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_tensor_unique(x, NULL, &result, NULL, NULL), COMPUTE_ERROR_NULL_POINTER);
+  assert_fails(compute_tensor_unique_slices(NULL, 0, &result, NULL, NULL, NULL),
+               COMPUTE_ERROR_NULL_POINTER);
+  assert_fails(compute_tensor_unique_slices(x, 0, NULL, NULL, NULL, NULL),
+               COMPUTE_ERROR_NULL_POINTER);
+  assert_fails(compute_tensor_unique_slices(x, 1, &result, NULL, NULL, NULL), COMPUTE_ERROR_SHAPE);
+  assert_fails(compute_tensor_unique_slices(x, -2, &result, NULL, NULL, NULL), COMPUTE_ERROR_SHAPE);
   assert_fails(compute_tensor_nonzero(NULL, &result), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_tensor_nonzero(x, NULL), COMPUTE_ERROR_NULL_POINTER);
   assert_ptr_equal(result, x);
@@ -150,6 +224,7 @@ static void mistakes_write_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_dtype_is_searched),
+      cmocka_unit_test(slices_of_every_axis_are_searched),
       cmocka_unit_test(views_are_searched_in_their_own_order),
       cmocka_unit_test(mistakes_write_nothing),
   };

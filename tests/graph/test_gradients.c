@@ -275,9 +275,10 @@ static void no_rule_is_forgotten(void **state) {
   }
 }
 
-/* The gradients of the sum of scatter's result, for data [3] and updates [5]. */
+/* The gradients of the sum of scatter's result, for data [3] and updates [5]; or, with a direction
+ * [8], the product of the Hessian with it. */
 static void check_scatter(compute_scatter_mode mode, const float *data, const float *updates,
-                          const float *expected) {
+                          const float *direction, const float *expected) {
   static const int64_t places[] = {0, 0, 1, 2, 2};
   compute_graph *graph = compute_graph_create(test_context);
   const compute_node x[2] = {compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3)),
@@ -286,7 +287,14 @@ static void check_scatter(compute_scatter_mode mode, const float *data, const fl
       graph, x[0], x[1], compute_constant(graph, COMPUTE_I64, COMPUTE_SHAPE(5), places), 0, mode);
   compute_node gradients[2] = {{0}};
   compute_gradients(graph, compute_sum(graph, y, COMPUTE_ALL_AXES, false), x, 2, gradients);
-  const compute_node out = compute_concat(graph, gradients, 2, 0);
+  compute_node out = compute_concat(graph, gradients, 2, 0);
+  if (direction) {
+    const compute_node along = compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(8), direction);
+    const compute_node slope =
+        compute_sum(graph, compute_mul(graph, out, along), COMPUTE_ALL_AXES, false);
+    compute_gradients(graph, slope, x, 2, gradients);
+    out = compute_concat(graph, gradients, 2, 0);
+  }
   compute_plan *plan = test_compile(graph, &out, 1, 0);
   const compute_binding bindings[] = {
       {x[0], test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3), data)},
@@ -304,10 +312,18 @@ static void check_scatter(compute_scatter_mode mode, const float *data, const fl
 /* A product with zero factors, and equal extrema. */
 static void scattered_zeros_and_ties_have_gradients(void **state) {
   (void)state;
-  check_scatter(COMPUTE_SCATTER_MUL, (const float[]){2, 0, 3}, (const float[]){5, 0, 7, 0, 0},
+  check_scatter(COMPUTE_SCATTER_MUL, (const float[]){2, 0, 3}, (const float[]){5, 0, 7, 0, 0}, NULL,
                 (const float[]){0, 7, 0, 0, 10, 0, 0, 0});
-  check_scatter(COMPUTE_SCATTER_MAX, (const float[]){1, 4, 2}, (const float[]){1, 1, 3, 2, 0},
+  check_scatter(COMPUTE_SCATTER_MAX, (const float[]){1, 4, 2}, (const float[]){1, 1, 3, 2, 0}, NULL,
                 (const float[]){1 / 3.0f, 1, 0.5f, 1 / 3.0f, 1 / 3.0f, 0, 0.5f, 0});
+}
+
+/* d0 u0 u1 + d1 u2 + d2 u3 u4, where u1, d1, u3 and u4 are 0. */
+static void scattered_zeros_have_second_derivatives(void **state) {
+  (void)state;
+  check_scatter(COMPUTE_SCATTER_MUL, (const float[]){2, 0, 3}, (const float[]){5, 0, 7, 0, 0},
+                (const float[]){1, 2, 3, 4, 5, 6, 7, 8},
+                (const float[]){25, 6, 0, 10, 13, 2, 24, 21});
 }
 
 /* The result is a first derivative, so that the rules themselves are differentiated. */
@@ -338,6 +354,7 @@ int main(void) {
       cmocka_unit_test(every_structural_rule_agrees_with_differences),
       cmocka_unit_test(no_rule_is_forgotten),
       cmocka_unit_test(scattered_zeros_and_ties_have_gradients),
+      cmocka_unit_test(scattered_zeros_have_second_derivatives),
       cmocka_unit_test(gradients_can_be_differentiated),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

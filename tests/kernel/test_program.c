@@ -181,10 +181,10 @@ static void every_code_has_a_name(void **state) {
   for (int code = 0; code < COMPUTE_I_END; code++) {
     named += strcmp(program_code_name((compute_instruction_code)code), "invalid") != 0;
   }
-  /* 6 sources, NEG to DRAW_GUMBEL, ADD to DRAW_POISSON, SELECT to DRAW_TRUNCATED_NORMAL. */
+  /* 6 sources, NEG to DRAW_GUMBEL, ADD to DRAW_POISSON, SELECT to DRAW_GAMMA_SLOPE. */
   assert_int_equal(named, 6 + (COMPUTE_I_DRAW_GUMBEL - COMPUTE_I_NEG + 1) +
                               (COMPUTE_I_DRAW_POISSON - COMPUTE_I_ADD + 1) +
-                              (COMPUTE_I_DRAW_TRUNCATED_NORMAL - COMPUTE_I_SELECT + 1));
+                              (COMPUTE_I_DRAW_GAMMA_SLOPE - COMPUTE_I_SELECT + 1));
   assert_int_equal(program_operand_count(COMPUTE_I_LOAD), 0);
   assert_int_equal(program_operand_count(COMPUTE_I_CAST), 1);
   assert_int_equal(program_operand_count(COMPUTE_I_RANDOM), 2);

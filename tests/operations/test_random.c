@@ -12,6 +12,7 @@
 #include "plan/validate/evaluate/draw.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
+#include "support/reference/gamma_below.h"
 
 enum { ROWS = 60, COLUMNS = 50, BATCH = 1000000, FEW = 20000, BINS = 1000 };
 
@@ -159,27 +160,6 @@ static void numbers_are_those_of_the_reference(void **state) {
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
-
-/* The regularised lower incomplete gamma function: series, or Lentz's continued fraction. */
-static double gamma_below(double a, double x) {
-  const double front = exp(a * log(x) - x - lgamma(a));
-  if (x <= 0) return 0;
-  if (x < a + 1) {
-    double term = 1 / a, sum = term;
-    for (double n = a + 1; fabs(term) > 1e-16 * sum; n++) sum += term *= x / n;
-    return front * sum;
-  }
-  double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
-  for (int i = 1; i < 10000; i++) {
-    const double an = -i * (i - a);
-    b += 2;
-    d = 1 / (an * d + b);
-    c = b + an / c;
-    h *= d * c;
-    if (fabs(d * c - 1) < 1e-15) break;
-  }
-  return 1 - front * h;
-}
 
 /* The regularised incomplete beta function. */
 static double beta_below(double a, double b, double x) {
@@ -745,61 +725,6 @@ static void integer_dtypes_have_a_number_for_invalid_parameters(void **state) {
   compute_graph_release(g);
 }
 
-/* ---- Gradients ------------------------------------------------------------------------------- */
-
-/* The derivatives of truncated normal numbers with respect to their limits, against differences. */
-static void truncated_numbers_have_gradients(void **state) {
-  (void)state;
-  enum { COUNT = 40 };
-  const double step = 1e-5, limits[2] = {-0.75, 1.5};
-  double moved[2][2][COUNT], slope[2][COUNT];
-  for (int which = 0; which < 2; which++) {
-    for (int side = 0; side < 2; side++) {
-      compute_graph *g = compute_graph_create(test_context);
-      const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
-      law w = {TRUNCATED, limits[0], limits[1]};
-      *(which ? &w.b : &w.a) += side ? step : -step;
-      int64_t count;
-      double *x = value_of(g, seed, build_law(g, &w, COUNT, seed, 1), 9, &count);
-      memcpy(moved[which][side], x, sizeof moved[which][side]);
-      free(x);
-      compute_graph_release(g);
-    }
-    compute_graph *g = compute_graph_create(test_context);
-    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
-    const compute_shape shape = COMPUTE_SHAPE(COUNT);
-    const compute_node a = compute_full(g, COMPUTE_F64, shape, limits[0]);
-    const compute_node b = compute_full(g, COMPUTE_F64, shape, limits[1]);
-    const compute_node x = compute_random_truncated_normal(g, a, b, COMPUTE_F64, shape, seed, 1);
-    const compute_node loss = compute_sum(g, x, COMPUTE_ALL_AXES, false);
-    compute_node gradient;
-    int64_t count;
-    assert_ok(compute_gradients(g, loss, which ? &b : &a, 1, &gradient));
-    double *found = value_of(g, seed, gradient, 9, &count);
-    memcpy(slope[which], found, sizeof slope[which]);
-    free(found);
-    compute_graph_release(g);
-  }
-  for (int which = 0; which < 2; which++)
-    for (int i = 0; i < COUNT; i++) {
-      const double difference = (moved[which][1][i] - moved[which][0][i]) / (2 * step);
-      assert_true(fabs(difference - slope[which][i]) < 1e-6);
-    }
-}
-
-static void gamma_has_no_gradient_and_says_so(void **state) {
-  (void)state;
-  compute_graph *g = compute_graph_create(test_context);
-  const compute_node seed = compute_scalar(g, COMPUTE_I64, 1);
-  const compute_node a = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4));
-  const compute_node x = compute_random_gamma(g, a, COMPUTE_F32, COMPUTE_SHAPE(4), seed, 0);
-  const compute_node loss = compute_sum(g, x, COMPUTE_ALL_AXES, false);
-  compute_node gradient;
-  assert_fails(compute_gradients(g, loss, &a, 1, &gradient), COMPUTE_ERROR_NOT_DIFFERENTIABLE);
-  test_check_message(test_context, "gamma");
-  compute_graph_release(g);
-}
-
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 #define REFUSED(expected, text, ...)                                                               \
@@ -858,8 +783,6 @@ int main(void) {
       cmocka_unit_test(truncated_numbers_are_quantiles),
       cmocka_unit_test(tiny_shapes_underflow_as_often_as_they_should),
       cmocka_unit_test(integer_dtypes_have_a_number_for_invalid_parameters),
-      cmocka_unit_test(truncated_numbers_have_gradients),
-      cmocka_unit_test(gamma_has_no_gradient_and_says_so),
       cmocka_unit_test(wrong_arguments_are_refused),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The C library's functions use fused multiply-adds where a processor has them, so their last bits
- * differ between machines. The series here do not. */
+ * differ between machines. The series here do not. Their last bits differ from the
+ * series in kernels/functions_random_draw.h, and tests/operations/portable.def pins both. */
 #include "portable.h"
 
 #include <math.h>

@@ -23,7 +23,7 @@ METHODS = {
               "compute_tensor_reshape_view": "reshape_view", "compute_tensor_broadcast_view": "broadcast_view",
               "compute_tensor_freeze": "freeze", "compute_tensor_is_frozen": "is_frozen",
               "compute_tensor_is_dense": "is_dense", "compute_tensor_stride": "stride", "compute_tensor_nonzero": "_nonzero",
-              "compute_tensor_unique": "_unique",
+              "compute_tensor_unique": "_unique", "compute_tensor_unique_slices": "unique_slices",
               "compute_npy_write": "save_npy"},
     "Plan": {"compute_plan_describe": "describe", "compute_explain": "explain", "compute_plan_device": "_device"},
     "Model": {"compute_model_describe": "describe", "compute_model_explain": "explain", "compute_model_save": "save",

@@ -328,7 +328,9 @@ static void give_extremum(const scattering *c) {
 }
 
 /* A factor's gradient is the product of the other factors: the product of all, divided by this
- * factor. If the factor is 0 and the only zero, it is the product of the others. */
+ * factor. If the factor is 0 and the only zero, it is the product of the others. If one other
+ * factor is 0, the gradient is 0, but its derivative for that factor is not. So the gradient has
+ * that factor itself, which is the sum of the other zeros. */
 static void give_product(const scattering *c) {
   step *s = c->s;
   compute_graph *graph = s->graph;
@@ -344,9 +346,13 @@ static void give_product(const scattering *c) {
   const node factor = compute_select(graph, vanishes, one, updates);
   const node zeros = compute_cast(graph, vanishes, s->work);
   const node product = put(c, data, factor, COMPUTE_SCATTER_MUL);
-  const node others = compute_select(
-      graph, compute_equal(graph, take(c, put(c, none, zeros, COMPUTE_SCATTER_ADD)), zeros),
-      compute_div(graph, take(c, product), factor), zero);
+  const node quotient = compute_div(graph, take(c, product), factor);
+  const node count = compute_sub(graph, take(c, put(c, none, zeros, COMPUTE_SCATTER_ADD)), zeros);
+  const node own = compute_select(graph, vanishes, updates, zero);
+  const node other = compute_sub(graph, take(c, put(c, none, own, COMPUTE_SCATTER_ADD)), own);
+  const node small = compute_select(graph, compute_equal(graph, count, one),
+                                    compute_mul(graph, quotient, other), zero);
+  const node others = compute_select(graph, compute_equal(graph, count, zero), quotient, small);
   gradient_give(s, 2, compute_mul(graph, take(c, upstream), others));
 }
 

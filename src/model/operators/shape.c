@@ -547,20 +547,23 @@ static compute_status one_hot(model_call *call) {
   if (!(given >= 0 && given < 0x1p55))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its depth is %g", given);
   const int64_t depth = (int64_t)given;
-  compute_shape wide = {.rank = shape.rank + 1}, apart;
-  for (int32_t i = 0; i < wide.rank; i++)
-    shape_set(&wide, i, i == axis ? 1 : shape_at(shape, i < axis ? i : i - 1));
-  apart = wide;
-  shape_set(&wide, axis, depth);
+  const compute_node values = call_input(call, 2);
+  const compute_node off = element(call, values, 0), on = element(call, values, 1);
+  if (depth == 0) { /* compute_one_hot needs a class */
+    compute_shape wide = {.rank = shape.rank + 1};
+    for (int32_t i = 0; i < wide.rank; i++)
+      shape_set(&wide, i, i == axis ? 0 : shape_at(shape, i < axis ? i : i - 1));
+    return call_output_as(call, 0, call_type(call, 2), compute_broadcast(graph, off, wide));
+  }
   compute_node at = op_cast(call, call_input(call, 0), COMPUTE_I64);
-  at = compute_reshape(graph, at, apart);
   at = compute_select(graph, compute_less(graph, at, number_i64(call, 0)),
                       compute_add(graph, at, number_i64(call, depth)), at);
-  const compute_node on = compute_equal(graph, at, compute_index(graph, COMPUTE_I64, wide, axis));
-  const compute_node values = call_input(call, 2);
-  return call_output_as(
-      call, 0, call_type(call, 2),
-      compute_select(graph, on, element(call, values, 1), element(call, values, 0)));
+  compute_axes order = {.count = shape.rank + 1};
+  for (int32_t i = 0; i < order.count; i++)
+    order.axis[i] = i == axis ? shape.rank : i < axis ? i : i - 1;
+  const compute_node hit =
+      compute_transpose(graph, compute_one_hot(graph, at, depth, COMPUTE_BOOL), order);
+  return call_output_as(call, 0, call_type(call, 2), compute_select(graph, hit, on, off));
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */

@@ -68,3 +68,19 @@ def test_dtypes_of_results():
     assert lc.random_normal((4,), seed, 0).dtype is lc.float32
     assert lc.random_poisson(3.0, (4,), seed, 0).dtype is lc.float32
     assert lc.random_bernoulli(0.5, (4,), seed, 0).dtype is lc.bool
+
+
+def test_gamma_gradients_keep_the_quantile():
+    """SciPy's inverse of the distribution function judges the derivatives for the shape."""
+    special = pytest.importorskip("scipy.special")
+    shapes = np.repeat([0.05, 0.4, 1.0, 2.5, 30.0, 79.0, 81.0, 500.0], 100)
+    g = lc.Graph()
+    a, seed = g.input(shapes.shape, "float64"), g.input((), "int64")
+    x = lc.random_gamma(a, shapes.shape, seed, 0, dtype=lc.float64)
+    plan = g.compile([x, *g.gradients(lc.sum(x), [a])])
+    numbers, slopes = (one.numpy() for one in plan.run({a: shapes, seed: np.asarray(11)}))
+    quantiles, step = special.gammainc(shapes, numbers), 2e-5 * shapes
+    moved = special.gammaincinv(shapes + step, quantiles) - special.gammaincinv(shapes - step, quantiles)
+    usual = (numbers > 1e-200) & (quantiles < 0.999)
+    assert usual.sum() > 700
+    assert (np.abs(moved / (2 * step) / slopes - 1)[usual] < 1e-6).all()

@@ -173,6 +173,7 @@ static int operation_of(compute_instruction_code code) {
   case COMPUTE_I_DRAW_BETA:
   case COMPUTE_I_DRAW_BINOMIAL:
   case COMPUTE_I_DRAW_TRUNCATED_NORMAL:
+  case COMPUTE_I_DRAW_GAMMA_SLOPE:
   case COMPUTE_I_CAST:
   case COMPUTE_I_ROUND_F16:
   case COMPUTE_I_ROUND_BF16:
@@ -219,6 +220,7 @@ reference_value reference_instruction(const compute_instruction *in, compute_dty
   case COMPUTE_I_DRAW_BETA:
   case COMPUTE_I_DRAW_BINOMIAL:
   case COMPUTE_I_DRAW_TRUNCATED_NORMAL:
+  case COMPUTE_I_DRAW_GAMMA_SLOPE:
     return (reference_value){
         .real = evaluate_draw(in->code, operand[0].real, operand[1].real, operand[2].real)};
   case COMPUTE_I_CAST: return reference_cast(from, operand[0], type);

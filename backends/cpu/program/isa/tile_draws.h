@@ -61,5 +61,6 @@ DRAW_LOOP(draw_poisson, draw_poisson_f64(x, y))
 DRAW_LOOP(draw_beta, draw_beta_f64(x, y, z))
 DRAW_LOOP(draw_binomial, draw_binomial_f64(x, y, z))
 DRAW_LOOP(draw_truncated_normal, draw_truncated_normal_f64(x, y, z))
+DRAW_LOOP(draw_gamma_slope, draw_gamma_slope_f64(x, y, z))
 
 #endif

@@ -294,6 +294,7 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_DRAW_BETA] = UNARY_ROW(draw_beta),
     [COMPUTE_I_DRAW_BINOMIAL] = UNARY_ROW(draw_binomial),
     [COMPUTE_I_DRAW_TRUNCATED_NORMAL] = UNARY_ROW(draw_truncated_normal),
+    [COMPUTE_I_DRAW_GAMMA_SLOPE] = UNARY_ROW(draw_gamma_slope),
 #endif
     [COMPUTE_I_EXP] = UNARY_ROW(exp),
     [COMPUTE_I_EXPM1] = UNARY_ROW(expm1),

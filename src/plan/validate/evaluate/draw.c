@@ -46,6 +46,7 @@ double draw_number(compute_instruction_code code, double u, double b, double c) 
   case COMPUTE_I_DRAW_BETA: return draw_beta_f64(u, b, c);
   case COMPUTE_I_DRAW_BINOMIAL: return draw_binomial_f64(u, b, c);
   case COMPUTE_I_DRAW_TRUNCATED_NORMAL: return draw_truncated_normal_f64(u, b, c);
+  case COMPUTE_I_DRAW_GAMMA_SLOPE: return draw_gamma_slope_f64(u, b, c);
   default: return (double)NAN;
   }
 }

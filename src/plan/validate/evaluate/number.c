@@ -494,6 +494,7 @@ DRAW(poisson)
 DRAW(beta)
 DRAW(binomial)
 DRAW(truncated_normal)
+DRAW(gamma_slope)
 
 RULE(cast) {
   return cast(o->a, o->from, o->type);
