@@ -54,7 +54,7 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja "${toolchain[@]}" -DCMAKE_B
 tests=(base_alloc base_error base_json base_variable type_shape type_dtype kernel_program device_pool
   device_transfer device_kernel_cache tensor_tensor tensor_dlpack graph_builders graph_gradients
   io_npz context_context cpu_fit cpu_interpreter cpu_math generate_functions operations_cast
-  operations_fourier operations_linalg operations_random operations_trees operations_volume plan_run plan_call plan_pools eager_eager fit_run fit_spots batch_batch group_collectives model_run model_operators
+  operations_fourier operations_linalg operations_random operations_trees operations_volume plan_run plan_call plan_pools eager_eager fit_run fit_spots batch_batch group_collectives model_run model_operators model_classical
   nn_layers train_trainer threads_plans)
 quietly cmake --build "$folder/build" --target compute compute-cpu compute-null compute-cuda \
   compute-opencl  compute-run compute-info compute-tune compute-conformance compute-pages compute-interface \
