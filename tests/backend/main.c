@@ -208,7 +208,8 @@ static char at_work[CASE_NAME + 8]; /* name of the case, for the signal handler 
 static void die(int number) {
   static const char crashed[] = ": crashed\n", hangs[] = ": does not end\n";
   const char *words = number == SIGALRM ? hangs : crashed;
-  if (write(2, at_work, strlen(at_work)) < 0 || write(2, words, strlen(words)) < 0) _exit(3);
+  const unsigned name_bytes = (unsigned)strlen(at_work), word_bytes = (unsigned)strlen(words);
+  if (write(2, at_work, name_bytes) < 0 || write(2, words, word_bytes) < 0) _exit(3);
   _exit(1);
 }
 

@@ -4,6 +4,7 @@
 
 The variable PROGRAMS gives the folder of the programs, EXAMPLES the examples' folder.
 """
+import ctypes
 import fcntl
 import gzip
 import json
@@ -69,6 +70,22 @@ class Info(unittest.TestCase):
         self.assertEqual(modules["cpu"]["state"], "loaded")
         for module in modules.values():
             self.assertIn(module["state"], STATES)
+
+    def test_the_blas_library_is_named_if_one_is_used(self):
+        def blas(**variables):
+            report = self.report(**variables)
+            return next(d["blas"] for d in report["devices"] if d["name"] == "cpu")
+        self.assertIsNone(blas(COMPUTE_BLAS="none"))
+        text = run("compute-info", COMPUTE_BLAS="none").stdout
+        self.assertRegex(text, r"BLAS +not used: none: disabled by COMPUTE_BLAS=none")
+        name = "libopenblas.so.0"
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            self.skipTest(f"no {name} (Debian: libopenblas0)")
+        self.assertRegex(blas(COMPUTE_BLAS=name), r"^OpenBLAS \d")
+        text = run("compute-info", COMPUTE_BLAS=name).stdout
+        self.assertRegex(text, rf"BLAS +OpenBLAS \d.*, from {name}")
 
     def test_json_names_every_variable_with_its_value(self):
         report = self.report(COMPUTE_THREADS="1")

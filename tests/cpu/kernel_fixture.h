@@ -325,7 +325,7 @@ FIXTURE_INLINE bool is_close(const launch_check *c, compute_dtype stored, double
                              double expected, const reference_value *e) {
   const allowed_error *a = &c->allowed;
   if (isnan(expected)) return isnan(actual);
-  if (actual == expected) return !a->signs || signbit(actual) == signbit(expected);
+  if (actual == expected) return !a->signs || !signbit(actual) == !signbit(expected);
   if (!isfinite(expected)) return false;
   const double roots = a->by_count && e->count > 1 ? sqrt((double)e->count) : 1;
   const double error = a->relative * fabs(expected) + a->absolute + a->terms * roots * e->terms;

@@ -32,7 +32,7 @@ static void evaluate(const compute_program *program, const cpu_tile *tile,
 static bool same_element(compute_dtype dtype, const void *a, const void *b) {
   if (!dtype_is_float(dtype)) return dtype_load_integer(dtype, a) == dtype_load_integer(dtype, b);
   const double x = dtype_load(dtype, a), y = dtype_load(dtype, b);
-  return (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y));
+  return (isnan(x) && isnan(y)) || (x == y && !signbit(x) == !signbit(y));
 }
 
 /* ---- Random programs ------------------------------------------------------------------------ */

@@ -29,7 +29,7 @@ static int order(const test_values *v, int64_t a, int64_t b) {
     return (x > y) - (x < y);
   }
   const double x = test_values_get(v, a), y = test_values_get(v, b);
-  if (isnan(x) || isnan(y)) return isnan(x) - isnan(y);
+  if (isnan(x) || isnan(y)) return (isnan(x) != 0) - (isnan(y) != 0);
   return (x > y) - (x < y);
 }
 

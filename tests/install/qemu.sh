@@ -18,13 +18,14 @@ cross=$compiler
 needs "qemu-$processor" qemu-user
 unset CFLAGS LDFLAGS LD_LIBRARY_PATH
 mkdir -p "$folder"
-root=$folder/root
+root=$folder/root complete=$folder/root/complete-jansson
 case $processor in
 aarch64)
   architecture=AArch64
-  if [[ ! -e $root/complete ]]; then
-    fetch_packages "$folder" arm64 libcmocka-dev libcmocka0 zlib1g-dev zlib1g libmd-dev libmd0 ||
-      skip "the packages of zlib, libmd and cmocka for arm64 cannot be had"
+  if [[ ! -e $complete ]]; then
+    fetch_packages "$folder" arm64 libcmocka-dev libcmocka0 zlib1g-dev zlib1g libmd-dev libmd0 \
+      libjansson-dev libjansson4 ||
+      skip "the packages of zlib, libmd, jansson and cmocka for arm64 cannot be had"
   fi
   libraries=$root/usr/lib/$target:$root/lib/$target
   export PKG_CONFIG_LIBDIR=$root/usr/lib/$target/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
@@ -37,10 +38,14 @@ riscv64)
   # weights of a few bits in another order than more rows, and the test expects the same bits.
   architecture=RISC-V
   needs make make
-  if [[ ! -e $root/complete ]]; then
-    fetch_sources "$folder" cmocka zlib libmd ||
-      skip "the sources of zlib, libmd and cmocka cannot be had"
+  if [[ ! -e $complete ]]; then
+    fetch_sources "$folder" cmocka zlib libmd jansson ||
+      skip "the sources of zlib, libmd, jansson and cmocka cannot be had"
     CC=$compiler CFLAGS="-O2 -fPIC" quietly build_libraries "$folder" "$root" "$target"
+    quietly cmake -S "$folder/jansson" -B "$folder/jansson/build" -DCMAKE_SYSTEM_NAME=Linux \
+      -DCMAKE_C_COMPILER="$compiler" -DCMAKE_C_FLAGS="-O2 -fPIC" -DJANSSON_WITHOUT_TESTS=ON \
+      -DJANSSON_EXAMPLES=OFF -DJANSSON_BUILD_DOCS=OFF -DCMAKE_INSTALL_PREFIX="$root"
+    quietly cmake --build "$folder/jansson/build" --target install
   fi
   libraries=$root/lib
   export PKG_CONFIG_LIBDIR=$root/lib/pkgconfig
@@ -60,7 +65,7 @@ riscv64)
   ;;
 *) echo "unknown processor: $processor"; exit 1 ;;
 esac
-touch "$root/complete"
+touch "$complete"
 
 # The CPU module at -O2: GCC 12 for aarch64 does not end with the running sums of f64 at -O1.
 quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
@@ -74,9 +79,10 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release 
 # reference.
 tests+=(base_error type_shape kernel_program device_pool tensor_tensor graph_builders io_npz
   cpu_interpreter cpu_map cpu_conv_direct cpu_requantize operations_cast operations_portable
-  plan_run public_use)
+  operations_fourier operations_linalg operations_trees plan_run public_use)
 products=(cpu_gemm cpu_gemm_runs cpu_gemm_narrow)
-quietly cmake --build "$folder/build" --target compute "${tests[@]}" "${products[@]}"
+quietly cmake --build "$folder/build" --target compute compute-cpu compute-conformance \
+  "${tests[@]}" "${products[@]}"
 kind=$(readelf -h "$folder/build/lib/libcompute.so" | sed -n 's/ *Machine: *//p')
 [[ $kind == "$architecture" ]] || { echo "libcompute.so is for $kind"; exit 1; }
 "$compiler" -I"$tree/include" -o "$folder/processor" "$tree/tests/install/processor.c" \
@@ -96,5 +102,12 @@ for model in "${models[@]}"; do
   # One sample in 40: the products repeat their samples with each set that the processor has.
   COMPUTE_TEST_SAMPLES=40 run_tests "${products[@]}"
 done
+# All kinds of kernels, a few of each, and the tests of the core: with every instruction that the
+# kernels can use.
 export QEMU_CPU=${models[0]% *}
+"qemu-$processor" -L "/usr/$target" -E "LD_LIBRARY_PATH=$folder/build/lib:$libraries" \
+  -E "COMPUTE_BACKEND_PATH=$folder/build/lib/compute" "$folder/build/bin/compute-conformance" \
+  --quick --quiet --expect "$tree/tests/backend/expect/cpu.txt" cpu >"$folder/conformance" ||
+  { tail -50 "$folder/conformance"; exit 1; }
+echo "$QEMU_CPU: compute-conformance: $(tail -1 "$folder/conformance")"
 run_tests "${tests[@]}"

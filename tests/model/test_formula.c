@@ -455,7 +455,7 @@ static void compare(const char *nodes, compute_dtype dtype, const double *x, com
   for (int i = 0; i < SIDE * SIDE; i++) {
     const double wanted = rounded(dtype, expected->value[i]), given = test_element(y, i);
     if (!is_equal(dtype, given, wanted, by_element && isfinite(x[i]) ? fabs(x[i]) : scale) ||
-        (by_element && wanted == 0 && signbit(wanted) != signbit(given)))
+        (by_element && wanted == 0 && !signbit(wanted) != !signbit(given)))
       fail_msg("%s, %s on %s, x = %g %g %g %g %g %g %g %g %g: element %d is %.9g, expected %.9g",
                nodes, compute_dtype_name(dtype), device, x[0], x[1], x[2], x[3], x[4], x[5], x[6],
                x[7], x[8], i, given, wanted);

@@ -40,11 +40,18 @@ typedef struct group_run {
 
 /* ---- Switching ------------------------------------------------------------------------------- */
 
+/* Windows has no such attribute. */
+#ifdef __ELF__
+#define HIDDEN __attribute__((visibility("hidden")))
+#else
+#define HIDDEN
+#endif
+
 /* Saves the callee-saved registers, stores the stack pointer in *from, and continues on the stack
  * `to`. */
-void cpu_fiber_switch(void **from, void *to) __attribute__((visibility("hidden")));
+void cpu_fiber_switch(void **from, void *to) HIDDEN;
 /* Start of a new stack. */
-void cpu_fiber_start(void) __attribute__((visibility("hidden")));
+void cpu_fiber_start(void) HIDDEN;
 
 #if defined(__x86_64__) && defined(__ELF__)
 const bool custom_has_fibers = true;

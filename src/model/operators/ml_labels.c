@@ -23,7 +23,7 @@ typedef struct entry {
 
 static int compare_keys(const void *a, const void *b) {
   const entry *x = a, *y = b;
-  if (isnan(x->key) || isnan(y->key)) return isnan(x->key) - isnan(y->key);
+  if (isnan(x->key) || isnan(y->key)) return (isnan(x->key) != 0) - (isnan(y->key) != 0);
   if (x->key != y->key) return (x->key > y->key) - (x->key < y->key);
   if (x->integer != y->integer) return (x->integer > y->integer) - (x->integer < y->integer);
   return (x->at > y->at) - (x->at < y->at);

@@ -149,6 +149,24 @@ static void print_capabilities(uint64_t capabilities) {
   line("capabilities", "%s", used ? text : "none");
 }
 
+/* Returns the BLAS library that computes products on `info`'s device, or NULL. The CPU backend reports
+ * it as its driver, or else its own kernels and the reason. */
+static const char *blas_in_use(const compute_device_info *info) {
+  const bool none = !strncmp(info->driver, "own kernels", strlen("own kernels")) ||
+                    !strncmp(info->driver, "none", strlen("none"));
+  return strcmp(info->backend, "cpu") != 0 || none ? NULL : info->driver;
+}
+
+static void print_driver(const compute_device_info *info) {
+  const char *blas = blas_in_use(info), *name = compute_variable_value("COMPUTE_BLAS");
+  if (blas)
+    line("BLAS", "%s, from %s", blas, name ? name : "the default library");
+  else if (!strcmp(info->backend, "cpu"))
+    line("BLAS", "not used: %s%s", info->driver, name ? "" : " (COMPUTE_BLAS names a library)");
+  else
+    line("driver", "%s", info->driver);
+}
+
 static void print_device(compute_device *device, bool is_default) {
   compute_device_info info = {0};
   char total[32], available[32];
@@ -160,7 +178,7 @@ static void print_device(compute_device *device, bool is_default) {
   line("type", "%s", describe_device_type(info.type));
   line("model", "%s", info.model);
   line("vendor", "%s", info.vendor);
-  line("driver", "%s", info.driver);
+  print_driver(&info);
   line("instructions", "%s", info.isa);
   line(info.type == COMPUTE_DEVICE_CPU ? "threads" : "compute units", "%" PRIu32,
        info.compute_units);
@@ -308,10 +326,10 @@ static json_t *device(compute_device *handle, bool is_default) {
       (json_int_t)info.index, "compute_units", (json_int_t)info.compute_units, "vector_width",
       (json_int_t)info.vector_width);
   json_t *more = json_pack(
-      "{s:o,s:I,s:I,s:I,s:I,s:o,s:o}", "capabilities", capabilities(info.capabilities),
-      "memory_total", (json_int_t)info.memory_total, "memory_free", (json_int_t)info.memory_free,
-      "memory_max_allocation", (json_int_t)info.memory_max_allocation, "cache_bytes",
-      (json_int_t)info.cache_bytes, "warnings", lines(info.notes), "error",
+      "{s:o,s:o,s:I,s:I,s:I,s:I,s:o,s:o}", "blas", json_text(blas_in_use(&info)), "capabilities",
+      capabilities(info.capabilities), "memory_total", (json_int_t)info.memory_total, "memory_free",
+      (json_int_t)info.memory_free, "memory_max_allocation", (json_int_t)info.memory_max_allocation,
+      "cache_bytes", (json_int_t)info.cache_bytes, "warnings", lines(info.notes), "error",
       status ? json_text(compute_error_message(NULL)) : json_null());
   json_object_update(object, more);
   json_decref(more);

@@ -53,8 +53,9 @@ static void disturb(void) {
   if (once_in(2))
     sched_yield();
   else
-    nanosleep(&(struct timespec){0, 1000 * test_random_integer(&own, 0, atomic_load(&longest))},
-              NULL);
+    nanosleep(
+        &(struct timespec){0, (long)(1000 * test_random_integer(&own, 0, atomic_load(&longest)))},
+        NULL);
 }
 
 /* Names made by the linker's --wrap. */

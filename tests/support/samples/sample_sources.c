@@ -2,6 +2,7 @@
 /* Collects sources and distributes them over processes. */
 #include "support/samples/sample_sources.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +108,7 @@ void sample_sources_release(sample_sources *sources) {
 int sample_sources_in_parallel(const sample_sources *sources,
                                int (*compile)(const sample_sources *sources, int worker,
                                               int workers)) {
-  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
   const int workers = processors < 1              ? 1
                       : processors > MOST_WORKERS ? MOST_WORKERS
                                                   : (int)processors;

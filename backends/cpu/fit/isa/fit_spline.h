@@ -53,7 +53,7 @@ FIT_INLINE vf fit_turn(const vf *parts) {
 #elif FIT_LANES == 8
   return (vf)fit_sum_eight((const __m256 *)parts);
 #else
-  vf sum;
+  vf sum = {0};
   FIT_UNROLL
   for (int i = 0; i < 4; i++) sum[i] = (parts[i][0] + parts[i][1]) + (parts[i][2] + parts[i][3]);
   return sum;

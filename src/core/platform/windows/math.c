@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions that mingw computes with errors of up to three units in the last place. Those of long
  * double have 11 more bits. */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -52,7 +53,7 @@ static long double quarter_remainder(double x, int *quarters) {
   __extension__ typedef __int128 wide_signed;
   int exponent;
   *quarters = 0;
-  if (!(fabs(x) > 0.75) || isinf(x)) return x;
+  if (!(fabs(x) > 0.75 && fabs(x) <= DBL_MAX)) return x;
   const uint64_t mantissa = (uint64_t)ldexp(frexp(fabs(x), &exponent), 53);
   wide turns = 0;
   for (int i = 0; i < (int)(sizeof two_over_pi / sizeof *two_over_pi); i++) {

@@ -54,6 +54,7 @@ typedef unsigned long pthread_key_t;
 #define pthread_join              platform_thread_join
 #define pthread_detach            platform_thread_detach
 #define pthread_self              platform_thread_self
+#define pthread_equal             platform_thread_equal
 #define pthread_setname_np        platform_thread_name
 #define pthread_attr_init         platform_attributes_init
 #define pthread_attr_destroy      platform_attributes_destroy
@@ -94,6 +95,9 @@ int pthread_join(pthread_t thread, void **result);
 int pthread_detach(pthread_t thread);
 /* Differs between threads; it is not the handle that pthread_create gives. */
 pthread_t pthread_self(void);
+static inline int pthread_equal(pthread_t one, pthread_t other) {
+  return one == other;
+}
 int pthread_setname_np(pthread_t thread, const char *name);
 int pthread_attr_init(pthread_attr_t *attributes);
 int pthread_attr_destroy(pthread_attr_t *attributes);

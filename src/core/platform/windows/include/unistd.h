@@ -24,6 +24,7 @@ int rmdir(const char *path) __asm__("platform_rmdir");
 int chdir(const char *path) __asm__("platform_chdir");
 char *getcwd(char *path, int bytes) __asm__("platform_getcwd");
 #define unlinkat    platform_unlinkat
+#define alarm       platform_alarm
 #define pread       platform_pread
 #define pwrite      platform_pwrite
 #define fsync       platform_fsync
@@ -42,6 +43,11 @@ int unlinkat(int folder, const char *path, int flags);
 int64_t pread(int file, void *data, size_t bytes, int64_t offset);
 int64_t pwrite(int file, const void *data, size_t bytes, int64_t offset);
 int fsync(int file);
+/* Never sends a signal: Windows has none for a time that is over. */
+static inline unsigned alarm(unsigned seconds) {
+  (void)seconds;
+  return 0;
+}
 /* Not supported: these fail with ENOSYS. */
 pid_t fork(void);
 int pipe(int ends[2]);
