@@ -293,6 +293,37 @@ static void enlarged_images_are_right(void **state) {
   }
 }
 
+/* Tiled tensors: [planes, again, columns, times, width], rows of powers of two and other widths, and
+ * gaps after a plane that are no multiple of the width. */
+static void tiles_of_short_rows_are_right(void **state) {
+  static const int64_t widths[] = {1, 2, 3, 4, 5, 8, 12, 16};
+  (void)state;
+  fixture f;
+  test_random random = {.state = 6};
+  for (int32_t threads = 1; threads <= 3; threads += 2) {
+    assert_true(fixture_open(&f, threads, NULL));
+    for (int number = 0; number < 300; number++) {
+      const int64_t width = widths[number % 8], times = test_random_integer(&random, 1, 4);
+      const int64_t size[] = {test_random_integer(&random, 1, 40),
+                              test_random_integer(&random, 1, 3),
+                              test_random_integer(&random, 1, 50), times, width};
+      const int64_t line = size[2] * times * width;
+      const int64_t in_plane = size[2] * width + test_random_integer(&random, 0, 2);
+      const int64_t out_plane = size[1] * line + test_random_integer(&random, 0, 2);
+      const int64_t in_stride[] = {in_plane, 0, width, 0, 1};
+      const int64_t out_stride[] = {out_plane, line, times * width, width, 1};
+      const compute_dtype dtype = (compute_dtype)(1 + number / 8 % (COMPUTE_DTYPE_COUNT - 1));
+      block in = block_create(dtype, 5, size, in_stride);
+      block out = block_create(dtype, 5, size, out_stride);
+      block_fill(&in, 0, 100, &random);
+      run_case(&f, &in, &out);
+      block_release(&in);
+      block_release(&out);
+    }
+    fixture_close(&f);
+  }
+}
+
 /* As pixels move between channels and blocks: with one thread and several, for blocks of every
  * size of edge. */
 static void blocks_of_a_few_rows_are_transposed(void **state) {
@@ -343,6 +374,7 @@ int main(void) {
       cmocka_unit_test(large_transposes_are_shared_among_threads),
       cmocka_unit_test(repeated_elements_are_rows),
       cmocka_unit_test(enlarged_images_are_right),
+      cmocka_unit_test(tiles_of_short_rows_are_right),
       cmocka_unit_test(blocks_of_a_few_rows_are_transposed),
       cmocka_unit_test(an_empty_space_moves_nothing),
       cmocka_unit_test(dense_bytes_may_overlap_and_be_unaligned),

@@ -155,13 +155,32 @@ static void check_shape(compute_dtype dtype, compute_shape shape, test_fill fill
 
 static void every_dtype_is_searched(void **state) {
   (void)state;
-  const compute_shape shapes[] = {COMPUTE_SCALAR, COMPUTE_SHAPE(1), COMPUTE_SHAPE(0, 4),
-                                  COMPUTE_SHAPE(MOST), COMPUTE_SHAPE(2, 1, 3, 1, 2, 1, 2, 3)};
+  const compute_shape shapes[] = {COMPUTE_SCALAR,
+                                  COMPUTE_SHAPE(1),
+                                  COMPUTE_SHAPE(0, 4),
+                                  COMPUTE_SHAPE(MOST),
+                                  COMPUTE_SHAPE(2, 1, 3, 1, 2, 1, 2, 3),
+                                  COMPUTE_SHAPE(MOST / 21, 3, 7)};
   for (int d = 0; d < DTYPES; d++)
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
       check_shape(dtypes[d], shapes[k], FILL_RANGE, 7 * (uint64_t)d + k + 1);
       if (dtypes[d] != COMPUTE_BOOL) check_shape(dtypes[d], shapes[k], FILL_SPECIAL, k + 50);
     }
+}
+
+/* Rows around the length from which each is searched by itself, in several tasks. */
+static void short_rows_are_searched_together(void **state) {
+  (void)state;
+  const compute_shape shapes[] = {COMPUTE_SHAPE(9001, 2), COMPUTE_SHAPE(300, 1, 63),
+                                  COMPUTE_SHAPE(3, 100, 64), COMPUTE_SHAPE(5, 1, 1021, 1, 4)};
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+    test_values v = test_values_create(COMPUTE_I8, shapes[k]);
+    for (int64_t i = 0; i < v.count; i++) test_values_set(&v, i, i * i % 7 < 3);
+    compute_tensor *x = test_tensor(test_context, COMPUTE_I8, shapes[k], v.data);
+    check_nonzero(&v, x);
+    compute_tensor_release(x);
+    test_values_release(&v);
+  }
 }
 
 /* Every second column, in another order of the axes. */
@@ -225,6 +244,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_dtype_is_searched),
       cmocka_unit_test(slices_of_every_axis_are_searched),
+      cmocka_unit_test(short_rows_are_searched_together),
       cmocka_unit_test(views_are_searched_in_their_own_order),
       cmocka_unit_test(mistakes_write_nothing),
   };

@@ -50,6 +50,11 @@ static const indexed_case cases[] = {
     {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(50, 3), SHAPE(50, 3), 0, 4, SHAPE(4, 3)},
     {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(3, 5, 2), SHAPE(3, 5, 2), -2, 6,
      SHAPE(7, 6, 2)},
+    /* one update for each element: lines of a longer dimension */
+    {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(41, 1, 2), SHAPE(41, 1, 2), 1, 6,
+     SHAPE(41, 6, 2)},
+    {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(3, 67, 1, 5), SHAPE(3, 67, 1, 5), 2, 4,
+     SHAPE(3, 67, 4, 5)},
     {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(0, 3), SHAPE(0, 3), 0, 4, SHAPE(4, 3)},
 };
 

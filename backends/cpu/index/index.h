@@ -34,17 +34,19 @@ static inline bool cpu_index_inside(int64_t place, int64_t axis_size) {
   return (uint64_t)place < (uint64_t)axis_size;
 }
 
-/* `true` if eight indices, contiguous from `first` on, are start, start + 1, … . */
-#define CPU_INDEX_EIGHT(name, type)                                                                \
+/* `true` if eight indices, contiguous from `first` on, are start, start + 1, … . The first test also
+ * ensures that no sum wraps. */
+#define CPU_INDEX_EIGHT(name, type, bits)                                                          \
   static inline bool name(const void *indices, int64_t first, int64_t start) {                     \
     const type *x = (const type *)indices + first;                                                 \
-    int64_t others = 0;                                                                            \
+    const bits from = (bits)start;                                                                 \
+    bits others = 0;                                                                               \
     if (x[7] - start != 7) return false; /* most random ones */                                    \
-    for (int i = 0; i < 7; i++) others |= x[i] ^ (start + i);                                      \
+    for (int i = 0; i < 8; i++) others |= (bits)x[i] ^ (from + (bits)i);                           \
     return others == 0;                                                                            \
   }
-CPU_INDEX_EIGHT(cpu_index_eight_narrow, int32_t)
-CPU_INDEX_EIGHT(cpu_index_eight_wide, int64_t)
+CPU_INDEX_EIGHT(cpu_index_eight_narrow, int32_t, uint32_t)
+CPU_INDEX_EIGHT(cpu_index_eight_wide, int64_t, uint64_t)
 #undef CPU_INDEX_EIGHT
 
 /* Number of contiguous indices from `first` on, in eights, whose places are neighbours. */

@@ -153,6 +153,11 @@ static void scatter_neighbours(const run *r, const scatter_loops *loops, int64_t
     next.updates = (const unsigned char *)r->updates + done * bytes;
     next.sum_step = 1;
     next.count = cpu_max(alike, 1);
+    /* The remainder of a run, below eight. Places cannot continue from the axis's end to 0. */
+    while (next.count < r->count - done &&
+           cpu_index_resolve(cpu_index_read(r->indices, done + next.count, r->wide_index),
+                             r->wrap) == place + next.count)
+      next.count++;
     loops->slice(&next);
     done += next.count;
   }
@@ -495,11 +500,38 @@ static void scatter_along(const job *j) {
 
 /* ---- Launching ----------------------------------------------------------------------------- */
 
+/* `true` if all of `count` contiguous indices are inside. An index below −wrap or from axis_size on
+ * makes one of two numbers negative. Compilers use vectors, because there is no branch. 2·axis_size
+ * must fit into the type. */
+#define ALL_INSIDE(name, type, bits)                                                               \
+  static bool name(const type *indices, int64_t count, int64_t wrap, int64_t axis_size) {          \
+    const bits low = (bits)wrap, high = (bits)(axis_size - 1);                                     \
+    bits signs = 0;                                                                                \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      signs |= ((bits)indices[i] + low) | (high - (bits)indices[i]);                               \
+    return signs >> (8 * sizeof(bits) - 1) == 0;                                                   \
+  }
+ALL_INSIDE(all_inside_narrow, int32_t, uint32_t)
+ALL_INSIDE(all_inside_wide, int64_t, uint64_t)
+#undef ALL_INSIDE
+
+/* Returns `false` also for an axis that is too long for the test of 32-bit indices. */
+static bool line_inside(const scatter_kernel *kernel, const void *indices, int64_t offset,
+                        int64_t count) {
+  const int64_t wrap = kernel->wrap, size = kernel->axis_size;
+  if (kernel->wide_index)
+    return all_inside_wide((const int64_t *)indices + offset, count, wrap, size);
+  if (size > INT32_MAX / 2) return false;
+  return all_inside_narrow((const int32_t *)indices + offset, count, wrap, size);
+}
+
 static void check_line(const launch *l, const cpu_walk *walk, int64_t first, int64_t count,
                        cpu_index_failure *failure) {
   const scatter_kernel *kernel = l->kernel;
   const int64_t step = cpu_nest_step(&kernel->indices, INDEX);
   const int64_t position_step = cpu_nest_step(&kernel->indices, POSITION);
+  if (step == 1 && line_inside(kernel, l->pointers[INDEX], walk->offset[INDEX] + first, count))
+    return;
   for (int64_t i = first; i < first + count; i++) {
     const int64_t offset = walk->offset[INDEX] + i * step;
     const int64_t index = cpu_index_read(l->pointers[INDEX], offset, kernel->wide_index);
@@ -593,6 +625,16 @@ static compute_status scatter_run_kernel(const cpu_kernel *head, void *const *po
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
+/* Puts the longest dimension last, if lines of single elements are short. If no updates collide,
+ * any order of them gives the same bits. */
+static void lengthen_lines(cpu_nest *free) {
+  int32_t longest = cpu_nest_last(free);
+  if (cpu_nest_length(free) >= LINE || cpu_nest_step(free, INDEX) == 0) return;
+  for (int32_t d = 0; d < free->rank; d++)
+    if (free->size[d] > free->size[longest]) longest = d;
+  cpu_nest_make_last(free, longest);
+}
+
 static void build_nests(scatter_kernel *kernel, const compute_kernel_descriptor *descriptor) {
   int64_t position[COMPUTE_MAX_RANK];
   cpu_nest all;
@@ -610,6 +652,8 @@ static void build_nests(scatter_kernel *kernel, const compute_kernel_descriptor 
     cpu_nest_collapse(nests[i]);
     cpu_nest_finish(nests[i]);
   }
+  if (kernel->colliding.rank == 1 && cpu_nest_length(&kernel->colliding) == 1)
+    lengthen_lines(&kernel->free);
 }
 
 static bool count_points(scatter_kernel *kernel) {

@@ -10,6 +10,7 @@
  *   enlarged    Rows whose elements repeat a few times, and that may repeat themselves.
  *   transposed  The input is contiguous in one dimension, the output in another. Blocks a few cache
  *               lines wide are transposed inside the L1 cache and written in whole lines. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,6 +136,14 @@ typedef void (*copy_strided)(int64_t, void *, int64_t, const void *, int64_t);
 static const copy_strided strided[] = {copy_strided_1, copy_strided_2, copy_strided_4,
                                        copy_strided_8};
 
+/* Elements that joined ones may be: aligned as one of their parts. */
+typedef uint16_t __attribute__((aligned(1), may_alias)) part_16;
+typedef uint32_t __attribute__((aligned(1), may_alias)) part_32;
+typedef uint64_t __attribute__((aligned(1), may_alias)) part_64;
+typedef struct part_128 {
+  part_64 low, high;
+} part_128;
+
 /* Repeats every element `repeats` times, as in an enlarged image. For the usual factor of 2,
  * compilers interleave vectors. */
 #define REPEAT(name, type)                                                                         \
@@ -151,12 +160,13 @@ static const copy_strided strided[] = {copy_strided_1, copy_strided_2, copy_stri
   }
 
 REPEAT(repeat_1, uint8_t)
-REPEAT(repeat_2, uint16_t)
-REPEAT(repeat_4, uint32_t)
-REPEAT(repeat_8, uint64_t)
+REPEAT(repeat_2, part_16)
+REPEAT(repeat_4, part_32)
+REPEAT(repeat_8, part_64)
+REPEAT(repeat_16, part_128)
 
 typedef void (*repeat_elements)(int64_t, int64_t, void *, const void *, int64_t);
-static const repeat_elements repeat[] = {repeat_1, repeat_2, repeat_4, repeat_8};
+static const repeat_elements repeat[] = {repeat_1, repeat_2, repeat_4, repeat_8, repeat_16};
 
 /* Elements start … end − 1 of a row with repeated elements; both ends may be inside the repetitions
  * of one element. */
@@ -470,6 +480,55 @@ static void find_repeats(copy_kernel *copy) {
   nest->rank--;
 }
 
+/* Joins contiguous rows of a few elements to one element each, if these then repeat. */
+static void join_elements(copy_kernel *copy) {
+  enum { WIDEST = 16 }; /* bytes */
+  cpu_nest *nest = &copy->nest;
+  const cpu_nest old = *nest;
+  const int32_t last = nest->rank - 1;
+  const int64_t length = last < 1 ? 0 : nest->size[last], bytes = (int64_t)copy->bytes;
+  if (length < 2 || length > WIDEST / bytes || (length & (length - 1)) != 0 ||
+      nest->stride[0][last] != 1 || nest->stride[1][last] != 1)
+    return;
+  nest->rank--;
+  for (int32_t d = 0; d < last; d++)
+    for (int k = 0; k < 2; k++) {
+      if (nest->stride[k][d] % length != 0) {
+        *nest = old;
+        return;
+      }
+      nest->stride[k][d] /= length;
+    }
+  find_repeats(copy);
+  if (copy->repeats > 1) {
+    copy->bytes *= (uint32_t)length;
+    copy->size_index = __builtin_ctz(copy->bytes);
+  } else {
+    *nest = old;
+  }
+}
+
+/* The bytes from the first to the last element along a dimension, in the wider operand. */
+static uint64_t span(const copy_kernel *copy, int32_t d) {
+  const uint64_t from = (uint64_t)imaxabs(copy->nest.stride[0][d]);
+  const uint64_t to = (uint64_t)imaxabs(copy->nest.stride[1][d]);
+  return (uint64_t)copy->nest.size[d] * (from > to ? from : to) * copy->bytes;
+}
+
+/* Short rows: many along one dimension, if there are few along the usual one. Their lines stay in
+ * the cache until the next row of the usual dimension. */
+static void lengthen_columns(copy_kernel *copy) {
+  enum { FEW = 8, MANY = 32, CACHE = 256 << 10 };
+  cpu_nest *nest = &copy->nest;
+  const int32_t last = cpu_nest_last(nest);
+  int32_t longest = last - 1;
+  for (int32_t d = 0; d < last; d++)
+    if (nest->size[d] > nest->size[longest] && span(copy, d) <= CACHE) longest = d;
+  if (nest->size[last - 1] >= FEW || nest->size[longest] < MANY) return;
+  cpu_nest_make_last(nest, longest);
+  cpu_nest_make_last(nest, last - 1); /* the rows, now one place further up */
+}
+
 /* Rows with repeated elements, unless their number is too small to share them among threads. */
 static void plan_enlarged(copy_kernel *copy) {
   enum { LEAST_ROWS = 32 };
@@ -495,6 +554,7 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
   cpu_nest_sort(&copy->nest, 1); /* the output is written in memory order */
   cpu_nest_collapse(&copy->nest);
   find_repeats(copy);
+  if (copy->repeats == 1) join_elements(copy);
   cpu_nest_finish(&copy->nest);
   /* The core has checked that counts fit. */
   if (!cpu_nest_count(&copy->nest, copy->nest.rank, &copy->elements) || copy->elements == 0) return;
@@ -510,6 +570,7 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
            cpu_nest_length(&copy->nest) * (int64_t)copy->bytes <= CPU_MOVE_MOST) {
     copy->way = COPY_SHORT;
     copy->units = copy->elements / cpu_nest_length(&copy->nest);
+    lengthen_columns(copy);
   }
   copy->tasks = task_count(copy->head.device, bytes, copy->units);
 }

@@ -6,6 +6,7 @@
  * The operands are bytes, and the result is stored as bytes. Zeros, scales, limits and divisor are
  * numbers and may be missing. They run as one loop with the interpreter's results. */
 #include <math.h>
+#include <string.h>
 
 #include "program/pattern.h"
 #include "program/requantize.h"
@@ -89,16 +90,28 @@ void cpu_requantize_sum_lines(const cpu_requantize_sum *sum, const cpu_requantiz
 }
 
 bool cpu_requantize_sum_run(const cpu_requantize_sum *sum, const cpu_tile *tile) {
-  if (!sum->loops || tile->output_stride[0] != 1) return false;
+  enum { REPEATED = 1024 }; /* copies of a byte that the whole tile shares */
+  uint8_t repeated[2][REPEATED];
   cpu_requantize_term terms[2];
+  int64_t step[2], most = tile->count, count;
+  if (!sum->loops || tile->output_stride[0] != 1) return false;
   for (int t = 0; t < 2; t++) {
-    if (tile->input_stride[sum->input[t]] != 1) return false;
+    step[t] = tile->input_stride[sum->input[t]];
     terms[t].from = tile->input[sum->input[t]];
-    terms[t].row = tile->count;
+    if (step[t] != 0 && step[t] != 1) return false;
+    if (step[t] == 1) continue;
+    most = cpu_min(tile->count, REPEATED);
+    memset(repeated[t], *terms[t].from, (size_t)most);
+    terms[t].from = repeated[t];
   }
-  cpu_requantize_sum_lines(
-      sum, terms,
-      &(cpu_requantize_lines){
-          .rows = 1, .count = tile->count, .y = tile->output[0], .y_row = tile->count});
+  for (int64_t done = 0; done < tile->count; done += count) {
+    count = cpu_min(most, tile->count - done);
+    terms[0].row = terms[1].row = count;
+    cpu_requantize_sum_lines(
+        sum, terms,
+        &(cpu_requantize_lines){
+            .rows = 1, .count = count, .y = (uint8_t *)tile->output[0] + done, .y_row = count});
+    for (int t = 0; t < 2; t++) terms[t].from += step[t] * count;
+  }
   return true;
 }

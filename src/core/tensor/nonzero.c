@@ -10,7 +10,8 @@
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
 
-enum { BLOCK = 1 << 14, PIECE = 1024 }; /* elements: of a task, and of a part of a row */
+/* Elements: of a task, of a part of a row, and of rows that share parts. */
+enum { BLOCK = 1 << 14, PIECE = 1024, SHORT_ROW = 64 };
 
 /* The bits that no zero has: all but the sign of floats. */
 static uint64_t bits_of_values(compute_dtype dtype) {
@@ -75,6 +76,37 @@ static void write_columns(const nonzero *s, const int64_t *at, const int32_t *pl
   for (int32_t i = 0; i < count; i++) to[i] = at[last] + places[i];
 }
 
+/* The same for elements of several rows. Changes `places`. */
+static void write_rows(const nonzero *s, const int64_t *at, int32_t *places, int32_t count,
+                       int64_t column) {
+  for (int32_t axis = s->shape.rank - 1; axis >= 0; axis--) {
+    const int64_t size = shape_at(s->shape, axis), start = at[axis];
+    int64_t *to = s->result + axis * s->found + column;
+    if (axis == 0) {
+      for (int32_t i = 0; i < count; i++) to[i] = start + places[i];
+    } else if (size > INT32_MAX / 2) { /* more than `places`: the next position at most */
+      for (int32_t i = 0; i < count; i++) {
+        const bool next = start + places[i] >= size;
+        to[i] = start + places[i] - (next ? size : 0);
+        places[i] = next;
+      }
+    } else {
+      for (int32_t i = 0; i < count; i++) {
+        const uint32_t sum = (uint32_t)start + (uint32_t)places[i], rows = sum / (uint32_t)size;
+        to[i] = sum - rows * (uint32_t)size;
+        places[i] = (int32_t)rows;
+      }
+    }
+  }
+}
+
+static void locate(compute_shape shape, int64_t element_number, int64_t *at) {
+  for (int32_t axis = shape.rank - 1; axis >= 0; axis--) {
+    at[axis] = element_number % shape_at(shape, axis);
+    element_number /= shape_at(shape, axis);
+  }
+}
+
 /* Moves `at` forward by `step`, which ends in its row or right after it. */
 static void advance(compute_shape shape, int64_t *at, int64_t step) {
   at[shape.rank - 1] += step;
@@ -87,22 +119,26 @@ static void advance(compute_shape shape, int64_t *at, int64_t step) {
 static void write_block(void *argument, int64_t block, int32_t worker) {
   const nonzero *s = argument;
   const int64_t end = min_i64(s->count, (block + 1) * BLOCK);
-  const int32_t last = s->shape.rank - 1;
-  int64_t first = block * BLOCK, column = block ? s->ends[block - 1] : 0, rest = first;
+  const int64_t row = shape_at(s->shape, s->shape.rank - 1);
+  const bool short_rows = row < SHORT_ROW;
+  int64_t first = block * BLOCK, column = block ? s->ends[block - 1] : 0;
   int64_t at[COMPUTE_MAX_RANK];
   int32_t places[PIECE];
   (void)worker;
-  for (int32_t axis = last; axis >= 0; axis--) {
-    at[axis] = rest % shape_at(s->shape, axis);
-    rest /= shape_at(s->shape, axis);
-  }
+  locate(s->shape, first, at);
   while (first < end) {
-    const int64_t piece = min_i64(min_i64(PIECE, end - first), shape_at(s->shape, last) - at[last]);
+    const int64_t part = min_i64(PIECE, end - first);
+    const int64_t piece = short_rows ? part : min_i64(part, row - at[s->shape.rank - 1]);
     const int32_t found = find_filled(s->dtype, element(s, first), (int32_t)piece, places);
-    write_columns(s, at, places, found, column);
-    column += found;
     first += piece;
-    advance(s->shape, at, piece);
+    if (short_rows) {
+      write_rows(s, at, places, found, column);
+      locate(s->shape, first, at);
+    } else {
+      write_columns(s, at, places, found, column);
+      advance(s->shape, at, piece);
+    }
+    column += found;
   }
 }
 

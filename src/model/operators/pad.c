@@ -234,7 +234,7 @@ compute_status column_to_image_rule(model_call *call) {
   for (int32_t i = 0; i < count; i++) shape_set(&image, 2 + i, axes[i].padded);
   if (compute_shape_count(image, &elements) || elements == 0) /* also bounds the blocks */
     return call_fail(call, COMPUTE_ERROR_OVERFLOW, "its image is too large");
-  const compute_node at = block_positions(call, axes, count);
+  compute_node at = block_positions(call, axes, count);
   const compute_shape blocks = compute_node_shape(graph, at);
   if (shape.rank != 3 || blocks.rank != 2 || shape_at(shape, 1) % shape_at(blocks, 0) != 0 ||
       shape_at(shape, 2) != shape_at(blocks, 1))
@@ -244,6 +244,7 @@ compute_status column_to_image_rule(model_call *call) {
   compute_node x = compute_reshape(graph, call_input(call, 0),
                                    COMPUTE_SHAPE(shape_at(image, 0), shape_at(image, 1),
                                                  shape_at(blocks, 0), shape_at(blocks, 1)));
+  if (elements <= INT32_MAX) at = compute_cast(graph, at, COMPUTE_I32); /* half the bytes */
   x = compute_reshape(graph, compute_scatter_add(graph, x, at, 2, elements), image);
   for (int32_t i = 0; i < count; i++)
     x = compute_slice(graph, x, 2 + i, axes[i].before, axes[i].size, 1);

@@ -310,20 +310,39 @@ static inline double larger(double a, double b) {
   return a > b || b != b ? a : b;
 }
 
+/* Four weighted elements of a point; zeros outside of the data. */
+static inline void weigh(const float *plane, const region_point *p, double value[4]) {
+  const bool inside = p->at[0] >= 0;
+  for (int k = 0; k < 4; k++) value[k] = inside ? p->weight[k] * (double)plane[p->at[k]] : 0;
+}
+
 /* Adds the points' contribution in one channel to `result`, the bin's result so far. */
-static double read_points(bool maximum, const float *plane, const region_point *points,
-                          int64_t count, double result) {
+static double add_points(const float *plane, const region_point *points, int64_t count,
+                         double result) {
+  double value[4];
   for (int64_t n = 0; n < count; n++) {
-    const region_point *p = &points[n];
-    double value[4] = {0};
-    if (p->at[0] >= 0)
-      for (int k = 0; k < 4; k++) value[k] = p->weight[k] * (double)plane[p->at[k]];
-    if (maximum)
-      result = larger(result, larger(larger(value[0], value[1]), larger(value[2], value[3])));
-    else
-      result += value[0] + value[1] + value[2] + value[3];
+    weigh(plane, &points[n], value);
+    result += value[0] + value[1] + value[2] + value[3];
   }
   return result;
+}
+
+/* Four maxima at once: each comparison waits for its own maximum only, and the order of maxima
+ * does not matter. The first value may be NaN. */
+static double largest_point(const float *plane, const region_point *points, int64_t count,
+                            double result) {
+  double most[4] = {result, result, result, result}, value[4];
+  for (int64_t n = 0; n < count; n++) {
+    weigh(plane, &points[n], value);
+    for (int k = 0; k < 4; k++) most[k] = larger(most[k], value[k]);
+  }
+  return larger(larger(most[0], most[1]), larger(most[2], most[3]));
+}
+
+static double read_points(bool maximum, const float *plane, const region_point *points,
+                          int64_t count, double result) {
+  return maximum ? largest_point(plane, points, count, result)
+                 : add_points(plane, points, count, result);
 }
 
 /* Computes one bin for at most CHANNELS channels, whose results are `step` apart. */

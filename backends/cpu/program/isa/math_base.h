@@ -260,7 +260,10 @@ CPU_INLINE float convert_f64_to_odd(double x) {
   return math_from_bits_f32(odd);
 }
 CPU_INLINE float convert_i32_to_odd(int32_t x) {
-  return convert_f64_to_odd((double)x);
+  /* Beyond 2^24, a sticky bit replaces eight low bits. The others are exact in f32. */
+  const int32_t cut = (x & ~(int32_t)0xff) | ((x & 0xff) != 0) << 8;
+  const int32_t limit = (int32_t)1 << 24;
+  return (float)(x > limit || x < -limit ? cut : x);
 }
 CPU_INLINE float convert_i64_to_odd(int64_t x) {
   /* For values that are not exact in f64 either, a sticky bit replaces the low bits. */
