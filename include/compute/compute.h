@@ -39,6 +39,7 @@
 #include "compute/graph_group.h"
 #include "compute/model.h"
 #include "compute/nn.h"
+#include "compute/quantize.h"
 #include "compute/simulate.h"
 #include "compute/spots.h"
 #include "compute/train.h"

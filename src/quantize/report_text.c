@@ -6,6 +6,7 @@
 
 #include "core/base/alloc.h"
 #include "core/base/error.h"
+#include "core/base/float_environment.h"
 #include "core/base/json.h"
 #include "core/base/real.h"
 #include "quantize/report.h"
@@ -135,6 +136,7 @@ static void put_picture(const compute_quantize_report *r, text_buffer *text) {
 compute_status compute_quantize_report_text(const compute_quantize_report *report,
                                             compute_quantize_format format, char **text) {
   static const char operation[] = "compute_quantize_report_text";
+  FLOAT_ENVIRONMENT_DEFAULT;
   text_buffer made = {0};
   const compute_status status = error_if_null(NULL, operation, report, text);
   if (status) return status;

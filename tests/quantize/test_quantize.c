@@ -394,6 +394,44 @@ static void options_are_checked(void **state) {
   free(message.data);
 }
 
+/* Files with changed bytes that still load are quantized, or refused with a message. */
+static void mutants_are_quantized_or_refused(void **state) {
+  (void)state;
+  proto messages[] = {cnn(), attention()};
+  test_random random = {test_seed() + 1};
+  int loaded = 0;
+  for (int i = 0; i < 600; i++) {
+    const proto *message = &messages[i % 2];
+    unsigned char *bytes = malloc(message->bytes);
+    assert_non_null(bytes);
+    memcpy(bytes, message->data, message->bytes);
+    for (int k = 0; k < 1 + i % 3; k++) {
+      /* Names, sizes and attributes are near the ends; weights fill the middle. */
+      const size_t reach = message->bytes / 2 < 900 ? message->bytes / 2 : 900;
+      const size_t at = (size_t)test_random_integer(&random, 0, (int64_t)reach - 1);
+      const size_t place = test_random_bits(&random) % 2 ? at : message->bytes - 1 - at;
+      bytes[place] = (unsigned char)test_random_bits(&random);
+    }
+    compute_model *model = NULL;
+    if (!compute_model_load_memory(test_context, bytes, message->bytes, NULL, &model)) {
+      loaded++;
+      for (int method = COMPUTE_QUANTIZE_WEIGHTS; method <= COMPUTE_QUANTIZE_BF16; method++) {
+        const compute_quantize_options options = {.method = (compute_quantize_method)method,
+                                                  .bits = method == 1 ? 4 : 8};
+        compute_quantize_report *report = NULL;
+        if (compute_model_quantize(model, MADE, &options, &report))
+          test_check_message(test_context, "compute_model_quantize");
+        compute_quantize_report_release(report);
+      }
+      compute_model_release(model);
+    }
+    free(bytes);
+  }
+  assert_true(loaded > 20);
+  free(messages[0].data);
+  free(messages[1].data);
+}
+
 static void reports_have_three_forms(void **state) {
   (void)state;
   proto message = attention();
@@ -428,6 +466,7 @@ int main(void) {
       cmocka_unit_test(quantized_models_are_kept),
       cmocka_unit_test(samples_with_nan_keep_their_layers),
       cmocka_unit_test(options_are_checked),
+      cmocka_unit_test(mutants_are_quantized_or_refused),
       cmocka_unit_test(reports_have_three_forms),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

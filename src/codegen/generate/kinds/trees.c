@@ -136,7 +136,7 @@ static void add_launch(trees_kernel *k) {
   text_add(text, "LOCAL_ARRAY(TREES_SUM, sums, TREES_ROWS * TREES_TARGETS);\n"
                  "LOCAL_ARRAY(i32, leaves, TREES_ROWS * TREES_CHUNK);\n"
                  "const int place = (int)LOCAL_ID_X / TREES_LANES;\n"
-                 "const int seat = (int)LOCAL_ID_X % TREES_LANES;\n"
+                 "const int seat = (int)LOCAL_ID_X %% TREES_LANES;\n"
                  "for (INDEX piece = (INDEX)GROUP_ID_X; piece < shape.pieces;\n"
                  "     piece += (INDEX)GROUP_COUNT_X) {\n"
                  "const INDEX tile = DIVIDE(piece, shape.blocks);\n"
