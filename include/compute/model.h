@@ -152,6 +152,15 @@ COMPUTE_API compute_status compute_model_load_memory(compute_context *context, c
 /** NULL is allowed. Not while another thread uses it. */
 COMPUTE_API void compute_model_release(compute_model *model);
 
+/** The kind of a port or item: flags, which may be combined. An optional may hold a sequence; a
+ * sequence holds tensors of numbers, or of texts. */
+enum {
+  COMPUTE_MODEL_NUMBERS = 0,       /**< a tensor */
+  COMPUTE_MODEL_TEXT = 1 << 0,     /**< texts in place of numbers */
+  COMPUTE_MODEL_SEQUENCE = 1 << 1, /**< a list of tensors */
+  COMPUTE_MODEL_OPTIONAL = 1 << 2  /**< such a value, or nothing */
+};
+
 /** An input or output of a model. */
 typedef struct compute_model_port {
   const char *name; /**< lives as long as the model */
@@ -160,6 +169,7 @@ typedef struct compute_model_port {
   int64_t size[COMPUTE_MAX_RANK];       /**< −1: any, or named by `symbol` */
   const char *symbol[COMPUTE_MAX_RANK]; /**< the name of such a size, or NULL */
   bool optional;                        /**< an input with a default, which need not be bound */
+  uint32_t kind;                        /**< COMPUTE_MODEL_…; the shape is of its tensors */
   uint64_t reserved[4];                 /**< zero */
 } compute_model_port;
 
@@ -172,9 +182,9 @@ COMPUTE_API compute_status compute_model_input_at(const compute_model *model, si
 COMPUTE_API compute_status compute_model_output_at(const compute_model *model, size_t index,
                                                    compute_model_port *port);
 
-/** Labels of classes. Tensors have no texts: an output that the file declares as texts, such as the
- * label of a classifier, is an i64 tensor with positions in a list of labels. This is the number of
- * labels in the list, and 0 for other outputs. It is also the number of scores in a row of a map of
+/** Labels of classes. In compute_model_run, an output that the file declares as texts and that has
+ * labels of classes is an i64 tensor with positions in a list of labels. compute_model_run_items
+ * gives the texts. This is the number of labels in the list, and 0 for other outputs. It is also the number of scores in a row of a map of
  * scores (ZipMap), which is a matrix with a column for each label. Thread-safe. */
 COMPUTE_API size_t compute_model_label_count(const compute_model *model, size_t output);
 
@@ -232,6 +242,9 @@ typedef struct compute_model_binding {
  * model at the same time: one of them at a time compiles plans, and runs whose plans exist do not
  * wait for it.
  *
+ * Ports of other kinds than COMPUTE_MODEL_NUMBERS need compute_model_run_items: here
+ * COMPUTE_ERROR_UNSUPPORTED.
+ *
  * COMPUTE_ERROR_BINDING for a missing, unknown or duplicate name; _DTYPE, _SHAPE for an input that
  * differs from the file's declaration; the errors of compute_compile and compute_run, with the
  * node's name. */
@@ -255,6 +268,83 @@ typedef struct compute_model_run_options {
 COMPUTE_API compute_status compute_model_run_with(
     compute_model *model, const compute_model_binding *inputs, size_t input_count,
     compute_model_binding *outputs, size_t output_count, const compute_model_run_options *options);
+
+/* ---- Items: values that need not be one tensor ----------------------------------------------- */
+
+/** A value of a port: a tensor, texts, a sequence, or an optional. Reference-counted: functions
+ * that make one give the caller a reference, and an item holds references to its tensor or its
+ * items. An item of tensors must be released before its context is closed. Several threads may read
+ * an item at the same time, but not while one of them appends to it. */
+typedef struct compute_model_item compute_model_item;
+
+/** Makes an item of a tensor, which it retains. COMPUTE_ERROR_NULL_POINTER, _OUT_OF_MEMORY. */
+COMPUTE_API compute_status compute_model_item_from_tensor(compute_tensor *tensor,
+                                                          compute_model_item **item);
+
+/** Makes an item of texts in row-major order, which it copies. Each ends in a zero and is UTF-8.
+ * COMPUTE_ERROR_INVALID_ARGUMENT if one is not, _SHAPE, _NULL_POINTER, _OUT_OF_MEMORY. */
+COMPUTE_API compute_status compute_model_item_from_texts(compute_shape shape,
+                                                         const char *const *texts,
+                                                         compute_model_item **item);
+
+/** Makes an empty sequence. COMPUTE_ERROR_NULL_POINTER, _OUT_OF_MEMORY. */
+COMPUTE_API compute_status compute_model_item_sequence(compute_model_item **item);
+
+/** Makes an optional of a tensor, texts or a sequence, which it retains. `held` NULL: it holds
+ * nothing. COMPUTE_ERROR_INVALID_ARGUMENT if `held` is an optional, _NULL_POINTER,
+ * _OUT_OF_MEMORY. */
+COMPUTE_API compute_status compute_model_item_optional(compute_model_item *held,
+                                                       compute_model_item **item);
+
+/** Appends a tensor or texts to a sequence, which retains it. A sequence has either tensors or
+ * texts. COMPUTE_ERROR_INVALID_ARGUMENT, _NULL_POINTER, _OUT_OF_MEMORY. Not thread-safe. */
+COMPUTE_API compute_status compute_model_item_append(compute_model_item *sequence,
+                                                     compute_model_item *item);
+
+/** NULL is allowed. Thread-safe. */
+COMPUTE_API compute_model_item *compute_model_item_retain(compute_model_item *item);
+COMPUTE_API void compute_model_item_release(compute_model_item *item);
+
+/** COMPUTE_MODEL_…: of a sequence or optional with _TEXT if its content is texts. 0 for NULL. */
+COMPUTE_API uint32_t compute_model_item_kind(const compute_model_item *item);
+
+/** The number of items in a sequence or optional, and of elements in texts. 0 for a tensor. */
+COMPUTE_API size_t compute_model_item_count(const compute_model_item *item);
+
+/** Item `index` of a sequence or optional, which still owns it. NULL past the end, and for other
+ * items. */
+COMPUTE_API compute_model_item *compute_model_item_at(const compute_model_item *item, size_t index);
+
+/** The tensor of an item, which still owns it. NULL for other items. */
+COMPUTE_API compute_tensor *compute_model_item_tensor(const compute_model_item *item);
+
+/** Text `index` of texts, in row-major order. It lives as long as the item. NULL past the end, and
+ * for other items. */
+COMPUTE_API const char *compute_model_item_text(const compute_model_item *item, size_t index);
+
+/** The shape of a tensor or of texts. A scalar's for other items. */
+COMPUTE_API compute_shape compute_model_item_shape(const compute_model_item *item);
+
+typedef struct compute_model_argument {
+  const char *name;
+  compute_model_item *item;
+} compute_model_argument;
+
+/** As compute_model_run_with, for ports of any kind.
+ * - `inputs`: the items are the caller's. An optional input may be an optional, or the value that
+ *   it would hold. It need not be bound.
+ * - `outputs`: the run makes each item, and the caller releases it. An item that is there before is
+ *   overwritten. After a failure all are NULL.
+ *
+ * The lengths of sequences count like sizes: a new length compiles plans. Texts do not: texts of
+ * other contents or lengths use the same plans. Operators on texts run on the calling thread,
+ * between two plans.
+ *
+ * Also COMPUTE_ERROR_DTYPE for an item of another kind than the port's, and _FORMAT for an output
+ * with texts that are not UTF-8. */
+COMPUTE_API compute_status compute_model_run_items(
+    compute_model *model, const compute_model_argument *inputs, size_t input_count,
+    compute_model_argument *outputs, size_t output_count, const compute_model_run_options *options);
 
 /** The tables of compute_explain for all cached plans. Free it with compute_text_free. */
 COMPUTE_API compute_status compute_model_explain(compute_model *model, char **text);

@@ -86,7 +86,7 @@ static compute_status take_outputs(model_recorder *recorder, model_frame *frame,
   if (!nodes) return COMPUTE_ERROR_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++) {
     model_value *value = &frame->values[find_name(frame->graph, outputs[i].name)];
-    if (value->kind != VALUE_TENSOR)
+    if (value->kind != VALUE_TENSOR || value->type == ONNX_STRING)
       return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
                        "'%s' is not a tensor of numbers", outputs[i].name);
     nodes[i] = record_node(recorder, value);

@@ -30,6 +30,59 @@ bool labels_pass(const onnx_node *node) {
   return false;
 }
 
+/* Operators with inputs of texts: a bit for each such input, and if the outputs have its elements. */
+static const struct {
+  const char *domain, *name;
+  uint32_t inputs;
+  bool moves;
+} text_rows[] = {
+    {"", "Concat", UINT32_MAX, true},
+    {"", "Equal", 3, false},
+    {"", "Loop", UINT32_MAX - 3, false},
+    {"", "Optional", 1, false},
+    {"", "OptionalGetElement", 1, false},
+    {"", "OptionalHasElement", 1, false},
+    {"", "RegexFullMatch", 1, false},
+    {"", "SequenceConstruct", UINT32_MAX, false},
+    {"", "SequenceInsert", 2, false},
+    {"", "SequenceMap", UINT32_MAX, false},
+    {"", "Shape", 1, false},
+    {"", "Size", 1, false},
+    {"", "Split", 1, true},
+    {"", "SplitToSequence", 1, false},
+    {"", "StringConcat", 3, false},
+    {"", "StringNormalizer", 1, false},
+    {"", "StringSplit", 1, false},
+    {"", "TfIdfVectorizer", 1, false},
+    {"", "Where", 6, true},
+    {"ai.onnx.ml", "ArrayFeatureExtractor", 1, false},
+    {"ai.onnx.ml", "CategoryMapper", 1, false},
+    {"ai.onnx.ml", "LabelEncoder", 1, false},
+};
+
+enum { TEXT_ROWS = sizeof text_rows / sizeof *text_rows };
+
+static size_t find_text_row(const onnx_node *node) {
+  size_t at = 0;
+  while (at < TEXT_ROWS && (strcmp(text_rows[at].name, node->type) != 0 ||
+                            strcmp(text_rows[at].domain, node->domain) != 0))
+    at++;
+  return at;
+}
+
+bool texts_pass(const onnx_node *node, size_t i) {
+  if (node->function) return true;
+  if (labels_pass(node)) return i == 0;
+  const size_t row = find_text_row(node);
+  return row < TEXT_ROWS && text_rows[row].inputs >> (i < 31 ? i : 31) & 1;
+}
+
+bool texts_move(const onnx_node *node) {
+  if (node->function) return false;
+  const size_t row = find_text_row(node);
+  return labels_pass(node) || (row < TEXT_ROWS && text_rows[row].moves);
+}
+
 static void take_texts(const onnx_node *node, const char *name, label_list *list) {
   const onnx_attribute *a = onnx_find_attribute(node, name);
   if (!a || list->count > 0) return;

@@ -173,7 +173,8 @@ static void keep_states(loop_recording *r, const model_frame *frame) {
   const size_t first = r->loop->counts ? 1 : 0;
   for (size_t i = 0; i < r->loop->state_count; i++) {
     const model_value *after = &frame->values[frame->graph->outputs[first + i].value];
-    r->fits &= after->kind == VALUE_TENSOR && after->dtype == r->now[i].dtype &&
+    r->fits &= after->kind == VALUE_TENSOR && after->type != ONNX_STRING &&
+               after->dtype == r->now[i].dtype &&
                compute_shape_equal(after->shape, r->now[i].shape);
     r->now[i] = *after;
   }
@@ -185,7 +186,8 @@ static compute_status keep_outputs(loop_recording *r, const model_frame *frame, 
   const size_t first = (loop->counts ? 1 : 0) + loop->state_count;
   for (size_t i = 0; r->fits && i < loop->out_count; i++) {
     model_value *value = &frame->values[frame->graph->outputs[first + i].value];
-    r->fits &= value->kind == VALUE_TENSOR && value->shape.rank < COMPUTE_MAX_RANK;
+    r->fits &= value->kind == VALUE_TENSOR && value->type != ONNX_STRING &&
+               value->shape.rank < COMPUTE_MAX_RANK;
     if (!r->fits) break;
     const compute_shape one = with_first(value->shape, 1);
     if (trip == 0) {
@@ -333,7 +335,9 @@ static compute_status give_up(const model_call *call, compute_status status,
 
 static bool is_plain(const model_call *call, const model_loop *loop) {
   for (size_t i = 0; i < loop->state_count + loop->in_count; i++)
-    if (call->inputs[loop->first_input + i]->kind != VALUE_TENSOR) return false;
+    if (call->inputs[loop->first_input + i]->kind != VALUE_TENSOR ||
+        call_is_text(call, loop->first_input + i))
+      return false;
   return true;
 }
 

@@ -174,6 +174,7 @@ void compute_model_release(compute_model *model) {
   weights_release(model);
   base_release(model->uses);
   base_release(model->operators);
+  texts_close(&model->texts);
   if (model->storage) storage_release(model->storage, NULL);
   pthread_mutex_destroy(&model->lock);
   pthread_mutex_destroy(&model->recording);
@@ -198,6 +199,7 @@ static compute_status load(compute_context *context, const char *operation,
   const int64_t begin = clock_now();
   pthread_mutex_init(&model->recording, NULL);
   pthread_mutex_init(&model->lock, NULL);
+  texts_open(&model->texts);
   model->context = context;
   context_object_created(context, &model_object, model);
   status = copy_options(model, operation, options);
@@ -250,6 +252,13 @@ compute_status compute_model_load_memory(compute_context *context, const void *d
 
 /* ---- Description ----------------------------------------------------------------------------- */
 
+static uint32_t kind_of(const onnx_value_info *info) {
+  if (info->kind == ONNX_IS_OTHER) return COMPUTE_MODEL_NUMBERS; /* a map of scores */
+  return (info->type == ONNX_STRING ? COMPUTE_MODEL_TEXT : 0U) |
+         (info->sequence ? COMPUTE_MODEL_SEQUENCE : 0U) |
+         (info->kind == ONNX_IS_OPTIONAL ? COMPUTE_MODEL_OPTIONAL : 0U);
+}
+
 /* Old files list their initializers among the inputs: such an input has a default. */
 static void describe(const onnx_value_info *info, bool input, compute_model_port *port) {
   *port = (compute_model_port){.name = info->name,
@@ -257,7 +266,8 @@ static void describe(const onnx_value_info *info, bool input, compute_model_port
                                             ? COMPUTE_I64 /* positions of labels */
                                             : onnx_dtype(info->type),
                                .rank = info->kind == ONNX_IS_TENSOR ? info->rank : -1,
-                               .optional = input && info->has_default};
+                               .optional = input && info->has_default,
+                               .kind = kind_of(info)};
   for (int32_t i = 0; i < port->rank; i++) {
     port->size[i] = info->size[i];
     port->symbol[i] = info->symbol[i];

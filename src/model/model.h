@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "core/device/device.h"
+#include "model/call/text.h"
 #include "model/record.h"
 
 /* Values that a rule keeps until its node is done, in the recording's memory. The list is
@@ -57,6 +58,15 @@ typedef enum stage_end {
   STAGE_HOST    /* a host function or a compiled loop comes next */
 } stage_end;
 
+/* An output of the model where a stage ends it: a tensor, the tensors of a sequence or an
+ * optional, or nothing. */
+typedef struct stage_result {
+  uint32_t kind; /* COMPUTE_MODEL_… */
+  bool wanted, labels;
+  size_t count;
+  stage_slot *slots;
+} stage_result;
+
 /* A value that is passed to a host function. */
 typedef struct host_input {
   int64_t id; /* −1: known now, or omitted */
@@ -87,7 +97,7 @@ typedef struct model_stage {
   int64_t next_id;
   int64_t *live; /* ids that descendants need */
   size_t live_count;
-  stage_slot *results; /* STAGE_ENDS: one per output of the model; id −1: not computed */
+  stage_result *results; /* STAGE_ENDS: one per output of the model */
 } model_stage;
 
 typedef struct weight_entry {
@@ -125,13 +135,15 @@ struct compute_model {
   bool exposed; /* recorded into a caller's graph: even scalars may be trained */
   /* Guarded by `lock`, like the stages' `users`: */
   uint64_t clock, stages_made, hits, runs;
+  model_texts texts; /* has its own lock */
 };
 
 static inline const onnx_graph *model_graph(const compute_model *model) {
   return &model->storage->file.graph;
 }
 
-/* Ids in a run's table: first the main graph's inputs, then the seed, then values. */
+/* Ids in a run's table: first the main graph's inputs, then the seed, the items of inputs that are
+ * sequences or optionals, and values. */
 static inline int64_t model_seed_id(const compute_model *model) {
   return (int64_t)model_graph(model)->input_count;
 }
@@ -222,6 +234,12 @@ bool record_is_only_use(const onnx_graph *graph, const onnx_node *node, int32_t 
 
 /* Returns true if the node only moves elements of its first input, which may be labels. */
 bool labels_pass(const onnx_node *node);
+
+/* Returns true if input i of the node may have texts. */
+bool texts_pass(const onnx_node *node, size_t i);
+
+/* Returns true if the node's outputs have elements of its inputs only, which may be texts. */
+bool texts_move(const onnx_node *node);
 
 /* ---- into.c -------------------------------------------------------------------------------- */
 

@@ -38,7 +38,8 @@ typedef enum onnx_type {
   ONNX_UINT2 = 25,
   ONNX_INT2 = 26,
   ONNX_FLOAT6E2M3 = 27,
-  ONNX_FLOAT6E3M2 = 28
+  ONNX_FLOAT6E3M2 = 28,
+  ONNX_LABEL = 256 /* in no file: positions in a list of labels (labels.c) */
 } onnx_type;
 
 /* The dtype for computing with values of a type: i8 for int4 and int2, u8 for uint4 and uint2,
@@ -122,6 +123,7 @@ typedef struct onnx_value_info {
   int64_t size[COMPUTE_MAX_RANK];       /* −1: unspecified */
   const char *symbol[COMPUTE_MAX_RANK]; /* or NULL */
   bool has_default;                     /* an input with an initializer */
+  bool sequence;                        /* a sequence, or an optional one */
 } onnx_value_info;
 
 typedef struct onnx_graph {

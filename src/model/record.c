@@ -85,6 +85,10 @@ static compute_status call_function(model_call *call) {
 
 /* Positions of labels that are texts (operators/ml.h). */
 static bool is_labels(const model_value *value) {
+  return value->kind == VALUE_TENSOR && value->type == ONNX_LABEL;
+}
+
+static bool is_texts(const model_value *value) {
   return value->kind == VALUE_TENSOR && value->type == ONNX_STRING;
 }
 
@@ -98,10 +102,37 @@ static compute_status check_labels(const model_call *call) {
   return COMPUTE_OK;
 }
 
+/* Texts are numbers in a list (call/text.h): operators of numbers would give wrong results. */
+static compute_status check_texts(const model_call *call) {
+  const bool ours = !custom_operator(call->recorder->model, call->node);
+  size_t texts = 0, others = 0;
+  for (size_t i = 0; i < call->input_count; i++) {
+    const bool passes = ours && texts_pass(call->node, i);
+    if (is_texts(call->inputs[i]) && !passes)
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its input %zu has texts", i);
+    texts += is_texts(call->inputs[i]);
+    others += passes && call->inputs[i]->kind == VALUE_TENSOR && !is_texts(call->inputs[i]);
+  }
+  if (texts > 0 && others > 0 && texts_move(call->node))
+    return call_fail(call, COMPUTE_ERROR_DTYPE, "its inputs are texts and numbers");
+  return COMPUTE_OK;
+}
+
+/* The outputs of a node that moves texts have texts. */
+static void keep_texts(const model_call *call) {
+  bool texts = false;
+  for (size_t i = 0; i < call->input_count; i++) texts |= is_texts(call->inputs[i]);
+  if (!texts || !texts_move(call->node)) return;
+  for (size_t i = 0; i < call->output_count; i++)
+    if (call->outputs[i].kind == VALUE_TENSOR && call->outputs[i].dtype == COMPUTE_I64)
+      call->outputs[i].type = ONNX_STRING;
+}
+
 static compute_status apply_rule(model_call *call, bool *custom) {
   const compute_model_operator *own = custom_operator(call->recorder->model, call->node);
   *custom = own != NULL;
-  const compute_status refused = check_labels(call);
+  compute_status refused = check_labels(call);
+  if (!refused) refused = check_texts(call);
   if (refused) return refused;
   if (own) return own->record(own->user, call);
   if (call->node->function) return call_function(call);
@@ -153,6 +184,7 @@ static compute_status commit(model_call *call) {
   model_recorder *recorder = call->recorder;
   model_frame *frame = call->frame;
   const onnx_node *node = call->node;
+  keep_texts(call);
   for (size_t i = 0; i < node->output_count; i++) {
     if (node->outputs[i] < 0 || (frame->given && frame->given[node->outputs[i]])) continue;
     model_value *value = &frame->values[node->outputs[i]];

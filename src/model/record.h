@@ -23,7 +23,6 @@
 typedef enum value_kind {
   VALUE_ABSENT = 0,
   VALUE_TENSOR,
-  VALUE_STRINGS,  /* host->strings; shape */
   VALUE_SEQUENCE, /* `item_count` items */
   VALUE_OPTIONAL  /* one item, or none */
 } value_kind;
@@ -31,7 +30,7 @@ typedef enum value_kind {
 typedef struct model_value {
   value_kind kind;
   int32_t type;        /* onnx_type, the key for Cast and quantized operators */
-  compute_dtype dtype; /* onnx_dtype(type) */
+  compute_dtype dtype; /* onnx_dtype(type); i64 for texts (call/text.h) and labels */
   compute_shape shape;
   int64_t id;       /* in a run's table of tensors; −1 if known on the host */
   const void *host; /* dense elements of dtype, perhaps unaligned (record_align); NULL if known
@@ -39,7 +38,6 @@ typedef struct model_value {
   const onnx_tensor *tensor; /* the tensor of the file, or NULL */
   compute_node node;         /* in the graph being recorded; {0} until first use there */
   const char *name;
-  const char *const *strings;
   const struct model_value *items;
   size_t item_count;
   /* For an integer that a run computes: known_larger is the maximum of it and known_least. 0:
@@ -63,6 +61,7 @@ struct compute_model_call {
   model_value *outputs;       /* set by the rule */
   struct model_frame *frame;  /* the node's frame */
   struct held_values *held;   /* call_hold */
+  const void *state;          /* of a host function, in the recording's memory; or NULL */
 };
 typedef compute_model_call model_call;
 
@@ -175,6 +174,7 @@ typedef struct host_tensor {
   compute_dtype dtype;
   compute_shape shape;
   compute_tensor *owner; /* the tensor whose memory `data` is; NULL: `data` is a copy */
+  int32_t type;          /* onnx_type of an output; 0: of its dtype */
 } host_tensor;
 
 /* Runs once per run with its inputs on the host (data NULL if omitted). Makes each output with
@@ -197,6 +197,30 @@ int32_t host_workers(const host_call *call);
  * known. Use `return call_on_host(call, function, rows)`. `rows` is its work, for predictions:
  * the rows of a few elements that a kernel would process in the same time. */
 compute_status call_on_host(model_call *call, host_function function, double rows);
+
+/* ---- Texts (call/text.h) --------------------------------------------------------------------- */
+
+/* Returns true if input i has texts. */
+bool call_is_text(const model_call *call, size_t i);
+
+/* The texts of input i if they are constants of the file; *texts is NULL if a run computes them. */
+compute_status call_known_texts(model_call *call, size_t i, const char *const **texts);
+
+/* Sets output i to texts of the file. `texts` must live as long as the model. */
+compute_status call_output_texts(model_call *call, size_t i, compute_shape shape,
+                                 const char *const *texts);
+
+/* As call_on_host, but always runs between two plans: a recording keeps no texts of its own. */
+compute_status call_text_on_host(model_call *call, host_function function, double rows);
+
+/* The text with this number. It lives as long as the run. */
+const char *host_text(const host_call *call, int64_t number);
+
+/* Adds a text of `length` bytes to the run's list. */
+compute_status host_add_text(host_call *call, const char *text, size_t length, int64_t *number);
+
+/* As host_make, for texts: `data` takes i64 numbers. */
+compute_status host_make_texts(host_call *call, host_tensor *output, compute_shape shape);
 
 /* ---- Graphs within nodes: If, Loop, Scan ----------------------------------------------------- */
 

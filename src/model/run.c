@@ -9,27 +9,13 @@
 #include "core/base/random.h"
 #include "core/base/text.h"
 #include "model/call/host.h"
-#include "model/loop.h"
-#include "model/stage.h"
+#include "model/run.h"
 
-static const char operation[] = "compute_model_run";
+const char run_operation[] = "compute_model_run";
 
-typedef struct model_run {
-  compute_model *model;
-  const compute_tensor **inputs; /* per input of the main graph, or NULL */
-  compute_model_binding *outputs;
-  size_t output_count;
-  size_t *places;         /* indices of the main graph's outputs in `outputs`; SIZE_MAX: not
-                           * wanted */
-  bool *wanted;           /* per output, like places */
-  compute_tensor **made;  /* outputs that the run allocates */
-  compute_tensor **table; /* by id */
-  size_t table_count, table_capacity;
-  run_ask *ask;   /* or NULL */
-  bool all_found; /* no plan was compiled */
-} model_run;
+static const char *const operation = run_operation;
 
-static compute_status no_memory(const model_run *run) {
+compute_status run_no_memory(const model_run *run) {
   return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
 }
 
@@ -41,20 +27,17 @@ static size_t find_port(const onnx_value_info *ports, size_t count, const char *
   return at;
 }
 
-static compute_status check_input(const model_run *run, const onnx_value_info *port,
-                                  const compute_tensor *tensor) {
+compute_status run_check_input(const model_run *run, const onnx_value_info *port,
+                               compute_dtype dtype, compute_shape shape) {
   const compute_context *context = run->model->context;
-  const compute_shape shape = compute_tensor_shape(tensor);
-  const compute_dtype dtype = onnx_dtype(port->type);
-  char text[160];
-  if (port->kind != ONNX_IS_TENSOR && port->kind != ONNX_IS_UNKNOWN &&
-      port->kind != ONNX_IS_OPTIONAL)
-    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, operation, "input '%s' is not a tensor",
-                     port->name);
-  if (port->type != ONNX_UNDEFINED && dtype != compute_tensor_dtype(tensor))
+  const bool text = dtype == COMPUTE_DTYPE_NONE;
+  char text_of_shape[160];
+  if (port->type != ONNX_UNDEFINED &&
+      (text ? port->type != ONNX_STRING : onnx_dtype(port->type) != dtype))
     return error_set(context, COMPUTE_ERROR_DTYPE, operation, "input '%s' is %s, not %s",
                      port->name, onnx_type_name(port->type),
-                     compute_dtype_name(compute_tensor_dtype(tensor)));
+                     text ? "text" : compute_dtype_name(dtype));
+  if (port->sequence) return COMPUTE_OK; /* its tensors may have other shapes */
   bool fits = port->rank < 0 || port->rank == shape.rank;
   for (int32_t i = 0; fits && port->rank >= 0 && i < shape.rank; i++)
     fits = port->size[i] < 0 || port->size[i] == shape.size[i];
@@ -69,9 +52,29 @@ static compute_status check_input(const model_run *run, const onnx_value_info *p
   }
   const compute_status status =
       error_set(context, COMPUTE_ERROR_SHAPE, operation, "input '%s' is [%s], not %s", port->name,
-                wanted.data ? wanted.data : "", compute_shape_text(shape, text, sizeof text));
+                wanted.data ? wanted.data : "",
+                compute_shape_text(shape, text_of_shape, sizeof text_of_shape));
   text_release(&wanted);
   return status;
+}
+
+compute_status run_find_input(const model_run *run, const char *name, size_t *at) {
+  const onnx_graph *graph = model_graph(run->model);
+  *at = find_port(graph->inputs, graph->input_count, name);
+  return *at < graph->input_count ? COMPUTE_OK
+                                  : error_set(run->model->context, COMPUTE_ERROR_BINDING, operation,
+                                              "the model has no input '%s'", name);
+}
+
+compute_status run_check_bound(const model_run *run) {
+  const onnx_graph *graph = model_graph(run->model);
+  for (size_t i = 0; i < graph->input_count; i++) {
+    const onnx_value_info *port = &graph->inputs[i];
+    if (!run->inputs[i] && !run->kinds[i] && !port->has_default && port->kind != ONNX_IS_OPTIONAL)
+      return error_set(run->model->context, COMPUTE_ERROR_BINDING, operation,
+                       "input '%s' is not bound", port->name);
+  }
+  return COMPUTE_OK;
 }
 
 static compute_status bind_inputs(model_run *run, const compute_model_binding *inputs,
@@ -79,31 +82,29 @@ static compute_status bind_inputs(model_run *run, const compute_model_binding *i
   const onnx_graph *graph = model_graph(run->model);
   const compute_context *context = run->model->context;
   for (size_t i = 0; i < count; i++) {
+    size_t at;
     if (!inputs[i].name || !inputs[i].tensor)
       return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "inputs[%zu] lacks its %s",
                        i, inputs[i].name ? "tensor" : "name");
-    const size_t at = find_port(graph->inputs, graph->input_count, inputs[i].name);
-    if (at == graph->input_count)
-      return error_set(context, COMPUTE_ERROR_BINDING, operation, "the model has no input '%s'",
-                       inputs[i].name);
+    compute_status status = run_find_input(run, inputs[i].name, &at);
+    if (status) return status;
     if (run->inputs[at])
       return error_set(context, COMPUTE_ERROR_BINDING, operation, "input '%s' is bound twice",
                        inputs[i].name);
     if (compute_device_context(compute_tensor_device(inputs[i].tensor)) != context)
       return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                        "input '%s' belongs to another context", inputs[i].name);
-    const compute_status status = check_input(run, &graph->inputs[at], inputs[i].tensor);
+    const onnx_value_info *port = &graph->inputs[at];
+    if (port->sequence || port->kind == ONNX_IS_OTHER)
+      return error_set(context, COMPUTE_ERROR_UNSUPPORTED, operation, "input '%s' is not a tensor",
+                       port->name);
+    status = run_check_input(run, port, compute_tensor_dtype(inputs[i].tensor),
+                             compute_tensor_shape(inputs[i].tensor));
     if (status) return status;
     run->inputs[at] = inputs[i].tensor;
     run->table[at] = inputs[i].tensor;
   }
-  for (size_t i = 0; i < graph->input_count; i++) {
-    const onnx_value_info *port = &graph->inputs[i];
-    if (!run->inputs[i] && !port->has_default && port->kind != ONNX_IS_OPTIONAL)
-      return error_set(context, COMPUTE_ERROR_BINDING, operation, "input '%s' is not bound",
-                       port->name);
-  }
-  return COMPUTE_OK;
+  return run_check_bound(run);
 }
 
 static compute_status bind_outputs(model_run *run) {
@@ -135,17 +136,22 @@ static compute_status bind_outputs(model_run *run) {
 
 static compute_status reserve(model_run *run, int64_t ids) {
   if (base_grow((void **)&run->table, &run->table_capacity, (uint64_t)ids, sizeof *run->table))
-    return no_memory(run);
+    return run_no_memory(run);
   if (run->table_count < (size_t)ids) run->table_count = (size_t)ids;
   return COMPUTE_OK;
+}
+
+/* Returns true if a result of compute_model_run is bound to the caller's tensor. */
+static bool is_single(const stage_result *result) {
+  return result->wanted && result->count == 1 && !result->kind;
 }
 
 /* The index in `outputs` of a stage's output; SIZE_MAX if it is not a wanted output of the
  * model. */
 static size_t result_of(const model_run *run, const model_stage *stage, int64_t id) {
   const size_t count = model_graph(run->model)->output_count;
-  for (size_t i = 0; stage->end == STAGE_ENDS && i < count; i++)
-    if (stage->results[i].id == id) return run->places[i];
+  for (size_t i = 0; !run->arguments && stage->end == STAGE_ENDS && i < count; i++)
+    if (is_single(&stage->results[i]) && stage->results[i].slots[0].id == id) return run->places[i];
   return SIZE_MAX;
 }
 
@@ -199,7 +205,7 @@ static compute_status run_plan(model_run *run, const model_stage *stage) {
   const size_t count = stage->inputs.count + stage->outputs.count;
   compute_binding few[16];
   compute_binding *bindings = count <= 16 ? few : base_allocate(count, sizeof *bindings);
-  if (!bindings) return no_memory(run);
+  if (!bindings) return run_no_memory(run);
   for (size_t i = 0; i < stage->inputs.count; i++)
     bindings[i] =
         (compute_binding){stage->inputs.slots[i].node, run->table[stage->inputs.slots[i].id]};
@@ -229,14 +235,14 @@ static compute_status read_tensor(const model_run *run, int64_t id, void **data)
   const size_t bytes =
       (size_t)compute_tensor_count(tensor) * compute_dtype_size(compute_tensor_dtype(tensor));
   *data = base_allocate(bytes, 1);
-  if (!*data) return no_memory(run);
+  if (!*data) return run_no_memory(run);
   return bytes ? compute_tensor_read(tensor, *data, bytes) : COMPUTE_OK;
 }
 
 static compute_status follow_values(model_run *run, model_stage *stage, model_stage **next) {
   const size_t count = stage->asked.count;
   void **values = base_allocate(count, sizeof *values);
-  compute_status status = values ? COMPUTE_OK : no_memory(run);
+  compute_status status = values ? COMPUTE_OK : run_no_memory(run);
   for (size_t i = 0; !status && i < count; i++)
     status = read_tensor(run, stage->asked.slots[i].id, &values[i]);
   if (!status)
@@ -255,7 +261,7 @@ static compute_status lend_tensor(const model_run *run, const host_input *input,
   const compute_device *device = compute_tensor_device(tensor);
   const bool is_host = (device->info.capabilities & COMPUTE_CAPABILITY_HOST) != 0;
   void *data = is_host ? compute_tensor_data(tensor) : NULL;
-  *lent = (host_tensor){NULL, input->dtype, input->shape, NULL};
+  *lent = (host_tensor){.dtype = input->dtype, .shape = input->shape};
   if (!data || !compute_tensor_is_dense(tensor) ||
       (uintptr_t)data % compute_dtype_size(input->dtype) != 0)
     return read_tensor(run, input->id, &lent->data);
@@ -272,7 +278,12 @@ static compute_status call_host_function(model_run *run, const model_stage *stag
     inputs[i] = input->known;
     if (input->id >= 0) status = lend_tensor(run, input, &inputs[i]);
   }
-  host_call call = {run->model->context, &stage->host_node, operation, model_device(run->model)};
+  host_call call = {.context = run->model->context,
+                    .call = &stage->host_node,
+                    .operation = operation,
+                    .device = model_device(run->model),
+                    .model = run->model,
+                    .texts = &run->list};
   return status ? status : stage->function(&call, inputs, outputs);
 }
 
@@ -296,7 +307,7 @@ static compute_status keep_made(model_run *run, const model_stage *stage, host_t
 static compute_status follow_host(model_run *run, model_stage *stage, model_stage **next) {
   const size_t in = stage->host_node.input_count, out = stage->host_node.output_count;
   host_tensor *tensors = base_allocate(in + out, sizeof *tensors);
-  if (!tensors) return no_memory(run);
+  if (!tensors) return run_no_memory(run);
   host_tensor *outputs = tensors + in;
   compute_status status = call_host_function(run, stage, tensors, outputs);
   if (!status) status = keep_made(run, stage, outputs);
@@ -330,7 +341,7 @@ static compute_status follow_loop(model_run *run, model_stage *stage, model_stag
   compute_tensor **inputs = base_allocate(in, sizeof *inputs);
   host_tensor *made = base_allocate(out, sizeof *made);
   compute_tensor **outputs = &run->table[stage->host_output];
-  compute_status status = inputs && made ? COMPUTE_OK : no_memory(run);
+  compute_status status = inputs && made ? COMPUTE_OK : run_no_memory(run);
   if (!status) status = loop_inputs(run, stage, inputs);
   if (!status)
     status =
@@ -356,11 +367,19 @@ static compute_status follow(model_run *run, model_stage *stage, model_stage **n
 static compute_status run_stages(model_run *run) {
   compute_model *model = run->model;
   model_stage *stage;
+  const stage_arguments inputs = {.tensors = run->inputs,
+                                  .kinds = run->kinds,
+                                  .counts = run->counts,
+                                  .items = run->items,
+                                  .item_count = run->item_count};
   compute_status status =
-      stage_first(model, operation, run->inputs, run->wanted, &stage, &run->all_found);
+      stage_first(model, operation, &inputs, run->wanted, &stage, &run->all_found);
   while (!status) {
     model_stage *next = NULL;
-    status = run_plan(run, stage);
+    const bool ends = stage->end == STAGE_ENDS;
+    if (ends) status = run_check_results(run, stage);
+    if (!status) status = run_plan(run, stage);
+    if (!status && ends && run->arguments) status = run_take_items(run, stage);
     if (!status && stage->end != STAGE_ENDS) {
       status = follow(run, stage, &next);
       drop_dead(run, stage);
@@ -377,11 +396,13 @@ static compute_status run_stages(model_run *run) {
 static bool open_run(model_run *run) {
   const onnx_graph *graph = model_graph(run->model);
   run->inputs = base_allocate(graph->input_count, sizeof *run->inputs);
+  run->kinds = base_allocate(graph->input_count, sizeof *run->kinds);
+  run->counts = base_allocate(graph->input_count, sizeof *run->counts);
   run->places = base_allocate(graph->output_count, sizeof *run->places);
   run->wanted = base_allocate(graph->output_count, sizeof *run->wanted);
   run->made = base_allocate(run->output_count, sizeof *run->made);
   run->table_count = (size_t)model_first_id(run->model);
-  return run->inputs && run->places && run->wanted && run->made &&
+  return run->inputs && run->kinds && run->counts && run->places && run->wanted && run->made &&
          !base_grow((void **)&run->table, &run->table_capacity, run->table_count,
                     sizeof *run->table);
 }
@@ -390,11 +411,21 @@ static void close_run(model_run *run, compute_status status) {
   const size_t own = model_graph(run->model)->input_count;
   for (size_t i = own; run->table && i < run->table_count; i++)
     compute_tensor_release(run->table[i]);
-  for (size_t i = 0; run->made && i < run->output_count; i++)
+  for (size_t i = 0; i < run->text_count; i++) compute_tensor_release(run->texts[i]);
+  for (size_t i = 0; run->made && !run->arguments && i < run->output_count; i++)
     if (status)
       compute_tensor_release(run->made[i]);
     else if (run->made[i])
       run->outputs[i].tensor = run->made[i];
+  for (size_t i = 0; status && run->arguments && i < run->output_count; i++) {
+    compute_model_item_release(run->arguments[i].item);
+    run->arguments[i].item = NULL;
+  }
+  texts_release(&run->list);
+  base_release(run->texts);
+  base_release(run->items);
+  base_release(run->kinds);
+  base_release(run->counts);
   base_release(run->inputs);
   base_release(run->places);
   base_release(run->wanted);
@@ -402,14 +433,38 @@ static void close_run(model_run *run, compute_status status) {
   base_release(run->table);
 }
 
-static compute_status check_call(const compute_model *model, const compute_model_binding *inputs,
-                                 size_t input_count, const compute_model_binding *outputs,
-                                 size_t output_count, const compute_model_run_options *options) {
+static compute_status check_call(const compute_model *model, const void *inputs, size_t input_count,
+                                 const void *outputs, size_t output_count,
+                                 const compute_model_run_options *options) {
   compute_status status = error_if_null(model ? model->context : NULL, operation, model);
   if (!status && input_count) status = error_if_null(model->context, operation, inputs);
   if (!status && output_count) status = error_if_null(model->context, operation, outputs);
   if (!status && options)
     status = error_if_reserved(model->context, operation, "options", options->reserved);
+  return status;
+}
+
+/* Runs with the outputs of `run`, and with either tensors or items as inputs. */
+static compute_status run_model(model_run *run, const compute_model_binding *tensors,
+                                const compute_model_argument *items, size_t count,
+                                const compute_model_run_options *options) {
+  compute_model *model = run->model;
+  const bool asks = options && options->go_on;
+  run_ask ask = {.go_on = asks ? options->go_on : NULL,
+                 .user = asks ? options->user : NULL,
+                 .next = asks ? clock_now() + RUN_ASK_INTERVAL : 0};
+  run->ask = asks ? &ask : NULL;
+  run->all_found = true;
+  compute_status status = open_run(run) ? COMPUTE_OK : run_no_memory(run);
+  if (!status)
+    status = run->arguments ? run_bind_items(run, items, count) : bind_inputs(run, tensors, count);
+  if (!status) status = bind_outputs(run);
+  if (!status) status = run_stages(run);
+  pthread_mutex_lock(&model->lock);
+  model->runs++;
+  model->hits += !status && run->all_found;
+  pthread_mutex_unlock(&model->lock);
+  close_run(run, status);
   return status;
 }
 
@@ -419,25 +474,31 @@ compute_status compute_model_run_with(compute_model *model, const compute_model_
                                       const compute_model_run_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED(model, context);
-  compute_status status = check_call(model, inputs, input_count, outputs, output_count, options);
+  const compute_status status =
+      check_call(model, inputs, input_count, outputs, output_count, options);
   if (status) return status;
-  const bool asks = options && options->go_on;
-  run_ask ask = {.go_on = asks ? options->go_on : NULL,
-                 .user = asks ? options->user : NULL,
-                 .next = asks ? clock_now() + RUN_ASK_INTERVAL : 0};
+  model_run run = {.model = model, .outputs = outputs, .output_count = output_count};
+  return run_model(&run, inputs, NULL, input_count, options);
+}
+
+compute_status compute_model_run_items(compute_model *model, const compute_model_argument *inputs,
+                                       size_t input_count, compute_model_argument *outputs,
+                                       size_t output_count,
+                                       const compute_model_run_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(model, context);
+  compute_status status = check_call(model, inputs, input_count, outputs, output_count, options);
+  for (size_t i = 0; outputs && i < output_count; i++) outputs[i].item = NULL;
+  if (status) return status;
+  compute_model_argument none;
   model_run run = {.model = model,
-                   .outputs = outputs,
+                   .arguments = output_count ? outputs : &none,
                    .output_count = output_count,
-                   .ask = asks ? &ask : NULL,
-                   .all_found = true};
-  status = open_run(&run) ? bind_inputs(&run, inputs, input_count) : no_memory(&run);
-  if (!status) status = bind_outputs(&run);
-  if (!status) status = run_stages(&run);
-  pthread_mutex_lock(&model->lock);
-  model->runs++;
-  model->hits += !status && run.all_found;
-  pthread_mutex_unlock(&model->lock);
-  close_run(&run, status);
+                   .outputs = base_allocate(output_count, sizeof *run.outputs)};
+  if (!run.outputs) return run_no_memory(&run);
+  for (size_t i = 0; i < output_count; i++) run.outputs[i].name = outputs[i].name;
+  status = run_model(&run, NULL, inputs, input_count, options);
+  base_release(run.outputs);
   return status;
 }
 

@@ -19,8 +19,9 @@ typedef struct shape_key {
   int64_t dtype, rank, size[COMPUTE_MAX_RANK];
 } shape_key;
 
-static shape_key key_of(compute_dtype dtype, compute_shape shape) {
-  shape_key key = {.dtype = dtype, .rank = shape.rank};
+/* `type` is an onnx_type that the dtype does not tell, or 0. */
+static shape_key key_of(compute_dtype dtype, int32_t type, compute_shape shape) {
+  shape_key key = {.dtype = dtype | (int64_t)type << 32, .rank = shape.rank};
   for (int32_t i = 0; i < shape.rank; i++) key.size[i] = shape.size[i];
   return key;
 }
@@ -223,15 +224,57 @@ static compute_status end_with_host(model_recorder *recorder, model_stage *stage
     model_value *value = call->inputs[i];
     if (!record_align(recorder, value)) return no_memory(recorder->model, recorder->operation);
     host_input *input = &stage->host_inputs[i];
-    *input = (host_input){value->kind == VALUE_TENSOR && !value->host ? value->id : -1,
-                          {(void *)(uintptr_t)value->host, value->dtype, value->shape, NULL},
-                          value->dtype,
-                          value->shape};
+    *input = (host_input){
+        value->kind == VALUE_TENSOR && !value->host ? value->id : -1,
+        {.data = (void *)(uintptr_t)value->host, .dtype = value->dtype, .shape = value->shape},
+        value->dtype,
+        value->shape};
     if (value->kind == VALUE_ABSENT) input->known = (host_tensor){0};
   }
   stage->host_output = recorder->next_id;
   recorder->next_id += (int64_t)call->output_count;
   return COMPUTE_OK;
+}
+
+/* Makes one tensor of a result an output of the stage's plan. */
+static compute_status add_result(model_recorder *recorder, model_stage *stage, model_value *value,
+                                 const char *name, stage_result *result) {
+  if (value->kind != VALUE_TENSOR)
+    return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
+                     "output '%s' is not a value", name);
+  if (value->type == ONNX_STRING) result->kind |= COMPUTE_MODEL_TEXT;
+  result->labels |= value->type == ONNX_LABEL;
+  const compute_node node = record_node(recorder, value);
+  if (!compute_node_is_valid(node))
+    return compute_graph_status(recorder->graph) ? compute_graph_status(recorder->graph)
+                                                 : COMPUTE_ERROR_OUT_OF_MEMORY;
+  stage_slot *slot = grow(&stage->outputs);
+  if (!slot) return no_memory(recorder->model, recorder->operation);
+  *slot = (stage_slot){recorder->next_id++, node, value->dtype, value->shape, 0};
+  result->slots[result->count++] = *slot;
+  return COMPUTE_OK;
+}
+
+/* The tensors of a value: itself, or those of a sequence or an optional. */
+static compute_status take_result(model_recorder *recorder, model_stage *stage, model_value *value,
+                                  const char *name, stage_result *result) {
+  size_t count = 1;
+  if (value->kind == VALUE_OPTIONAL) {
+    result->kind |= COMPUTE_MODEL_OPTIONAL;
+    count = value->item_count;
+    if (count > 0) value = (model_value *)(uintptr_t)value->items;
+  }
+  if (value->kind == VALUE_SEQUENCE) {
+    result->kind |= COMPUTE_MODEL_SEQUENCE;
+    count = value->item_count;
+    value = (model_value *)(uintptr_t)value->items;
+  }
+  result->slots = arena_allocate(&stage->arena, count, sizeof *result->slots);
+  if (!result->slots) return no_memory(recorder->model, recorder->operation);
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < count; i++)
+    status = add_result(recorder, stage, &value[i], name, result);
+  return status;
 }
 
 /* Collects the model's outputs: computed in this stage, computed earlier, or known. */
@@ -240,23 +283,14 @@ static compute_status end_with_results(model_recorder *recorder, model_stage *st
   const onnx_graph *graph = recorder->top->graph;
   stage->results = arena_allocate(&stage->arena, graph->output_count, sizeof *stage->results);
   if (!stage->results) return no_memory(recorder->model, recorder->operation);
-  for (size_t i = 0; i < graph->output_count; i++) {
-    stage->results[i].id = -1;
-    if (!wanted[i]) continue;
-    model_value *value = &recorder->top->values[graph->outputs[i].value];
-    if (value->kind != VALUE_TENSOR)
-      return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
-                       "output '%s' is not a tensor of numbers", graph->outputs[i].name);
-    const compute_node node = record_node(recorder, value);
-    if (!compute_node_is_valid(node))
-      return compute_graph_status(recorder->graph) ? compute_graph_status(recorder->graph)
-                                                   : COMPUTE_ERROR_OUT_OF_MEMORY;
-    stage_slot *slot = grow(&stage->outputs);
-    if (!slot) return no_memory(recorder->model, recorder->operation);
-    *slot = (stage_slot){recorder->next_id++, node, value->dtype, value->shape, 0};
-    stage->results[i] = *slot;
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < graph->output_count; i++) {
+    stage->results[i].wanted = wanted[i];
+    if (wanted[i])
+      status = take_result(recorder, stage, &recorder->top->values[graph->outputs[i].value],
+                           graph->outputs[i].name, &stage->results[i]);
   }
-  return COMPUTE_OK;
+  return status;
 }
 
 static compute_status compile_stage(model_recorder *recorder, model_stage *stage) {
@@ -346,8 +380,8 @@ typedef struct stage_request {
   compute_model *model;
   const char *operation;
   const bool *wanted;
-  const compute_tensor *const *inputs; /* for a first stage */
-  const host_tensor *made;             /* for a stage after a host function */
+  const stage_arguments *inputs; /* for a first stage */
+  const host_tensor *made;       /* for a stage after a host function */
 } stage_request;
 
 /* Finds the main graph's nodes that the wanted outputs need. */
@@ -364,21 +398,61 @@ static compute_status find_needed(const compute_model *model, const char *operat
   return COMPUTE_OK;
 }
 
+static model_value input_value(const compute_tensor *tensor, int64_t id, int32_t type, bool text) {
+  const compute_dtype dtype = compute_tensor_dtype(tensor);
+  return (model_value){.kind = VALUE_TENSOR,
+                       .id = id,
+                       .dtype = dtype,
+                       .shape = compute_tensor_shape(tensor),
+                       .type = text                        ? ONNX_STRING
+                               : onnx_dtype(type) == dtype ? type
+                                                           : onnx_type_of(dtype)};
+}
+
+/* A sequence or an optional with the next tensors of `items`. */
+static compute_status take_items(const stage_request *request, model_arena *arena, size_t input,
+                                 size_t first, model_value *value) {
+  const stage_arguments *inputs = request->inputs;
+  const onnx_value_info *info = &model_graph(request->model)->inputs[input];
+  const uint32_t kind = inputs->kinds[input];
+  const size_t count = inputs->counts[input];
+  model_value *items = arena_allocate(arena, count, sizeof *items);
+  model_value *held = arena_allocate(arena, 1, sizeof *held);
+  if (!items || !held) return no_memory(request->model, request->operation);
+  for (size_t i = 0; i < count; i++)
+    items[i] =
+        input_value(inputs->items[first + i], model_first_id(request->model) + (int64_t)(first + i),
+                    info->type, (kind & COMPUTE_MODEL_TEXT) != 0);
+  const bool optional = (kind & COMPUTE_MODEL_OPTIONAL) != 0;
+  *value = (model_value){.kind = kind & COMPUTE_MODEL_SEQUENCE ? VALUE_SEQUENCE : VALUE_OPTIONAL,
+                         .id = -1,
+                         .name = optional ? NULL : value->name,
+                         .items = items,
+                         .item_count = count};
+  if (!optional || !(kind & COMPUTE_MODEL_SEQUENCE)) return COMPUTE_OK;
+  *held = *value;
+  *value = (model_value){.kind = VALUE_OPTIONAL, .id = -1, .items = held, .item_count = 1};
+  return COMPUTE_OK;
+}
+
 /* Values of the main graph's inputs; their ids start at 0. */
-static void take_inputs(const onnx_graph *graph, model_frame *frame,
-                        const compute_tensor *const *inputs) {
-  for (size_t i = 0; i < graph->input_count; i++) {
-    if (!inputs[i]) continue;
+static compute_status take_inputs(const stage_request *request, model_arena *arena,
+                                  const onnx_graph *graph, model_frame *frame) {
+  const stage_arguments *inputs = request->inputs;
+  compute_status status = COMPUTE_OK;
+  size_t first = 0;
+  for (size_t i = 0; !status && i < graph->input_count; i++) {
     model_value *value = &frame->values[graph->inputs[i].value];
-    const compute_dtype dtype = compute_tensor_dtype(inputs[i]);
-    const int32_t type = graph->inputs[i].type;
-    *value = (model_value){.kind = VALUE_TENSOR,
-                           .id = (int64_t)i,
-                           .name = value->name,
-                           .dtype = dtype,
-                           .shape = compute_tensor_shape(inputs[i]),
-                           .type = onnx_dtype(type) == dtype ? type : onnx_type_of(dtype)};
+    const char *name = value->name;
+    if (inputs->kinds[i] & (COMPUTE_MODEL_SEQUENCE | COMPUTE_MODEL_OPTIONAL))
+      status = take_items(request, arena, i, first, value);
+    else if (inputs->tensors[i])
+      *value = input_value(inputs->tensors[i], (int64_t)i, graph->inputs[i].type,
+                           (inputs->kinds[i] & COMPUTE_MODEL_TEXT) != 0);
+    value->name = name;
+    first += inputs->counts[i];
   }
+  return status;
 }
 
 static model_value seed_value(const compute_model *model) {
@@ -395,14 +469,16 @@ static compute_status make_first(const stage_request *request, model_stage *stag
   model_recorder recorder = {.model = model,
                              .operation = request->operation,
                              .arena = &stage->arena,
-                             .next_id = model_first_id(model),
+                             .next_id =
+                                 model_first_id(model) + (int64_t)request->inputs->item_count,
                              .seed = seed_value(model),
                              .loops = &loop_makers_of_stages,
                              .training = model->exposed};
   model_frame *frame;
   compute_status status = record_push(&recorder, graph, &frame);
   if (status) return status;
-  take_inputs(graph, frame, request->inputs);
+  status = take_inputs(request, &stage->arena, graph, frame);
+  if (status) return status;
   status = find_needed(model, request->operation, &stage->arena, request->wanted, &frame->needed);
   return status ? status : record_stage(&recorder, stage, request->wanted);
 }
@@ -435,7 +511,7 @@ static void set_made(const model_stage *parent, model_frame *top, const host_ten
                            .name = value->name,
                            .dtype = made[i].dtype,
                            .shape = made[i].shape,
-                           .type = onnx_type_of(made[i].dtype)};
+                           .type = made[i].type ? made[i].type : onnx_type_of(made[i].dtype)};
   }
   top->next++;
 }
@@ -527,24 +603,39 @@ static compute_status find_or_make(const stage_request *request, model_stage *pa
   return status;
 }
 
-static uint8_t *first_key(const onnx_graph *graph, const compute_tensor *const *inputs,
+/* Adds the key of one tensor. */
+static void add_key(uint8_t **at, const compute_tensor *tensor, uint32_t kind) {
+  const int32_t type = kind & COMPUTE_MODEL_TEXT ? ONNX_STRING : 0;
+  const shape_key one =
+      tensor ? key_of(compute_tensor_dtype(tensor), type, compute_tensor_shape(tensor))
+             : (shape_key){0};
+  memcpy(*at, &one, sizeof one);
+  *at += sizeof one;
+}
+
+static uint8_t *first_key(const onnx_graph *graph, const stage_arguments *inputs,
                           const bool *wanted, size_t *bytes) {
-  *bytes = graph->input_count * sizeof(shape_key) + graph->output_count + 1;
-  uint8_t *key = base_allocate(*bytes, 1);
+  *bytes = (graph->input_count + inputs->item_count) * sizeof(shape_key) + graph->output_count + 1;
+  uint8_t *key = base_allocate(*bytes, 1), *at = key;
+  size_t first = 0;
   for (size_t i = 0; key && i < graph->input_count; i++) {
-    const shape_key one =
-        inputs[i] ? key_of(compute_tensor_dtype(inputs[i]), compute_tensor_shape(inputs[i]))
-                  : (shape_key){0};
-    memcpy(key + i * sizeof one, &one, sizeof one);
+    const uint32_t kind = inputs->kinds[i];
+    if (kind & (COMPUTE_MODEL_SEQUENCE | COMPUTE_MODEL_OPTIONAL)) {
+      const shape_key list = {.dtype = -(int64_t)kind, .rank = (int64_t)inputs->counts[i]};
+      memcpy(at, &list, sizeof list);
+      at += sizeof list;
+      for (size_t k = 0; k < inputs->counts[i]; k++) add_key(&at, inputs->items[first++], kind);
+    } else {
+      add_key(&at, inputs->tensors[i], kind);
+    }
   }
-  for (size_t i = 0; key && i < graph->output_count; i++)
-    key[graph->input_count * sizeof(shape_key) + i] = wanted[i];
+  for (size_t i = 0; key && i < graph->output_count; i++) at[i] = wanted[i];
   return key;
 }
 
 compute_status stage_first(compute_model *model, const char *operation,
-                           const compute_tensor *const *inputs, const bool *wanted,
-                           model_stage **result, bool *found) {
+                           const stage_arguments *inputs, const bool *wanted, model_stage **result,
+                           bool *found) {
   const stage_request request = {
       .model = model, .operation = operation, .wanted = wanted, .inputs = inputs};
   size_t bytes;
@@ -575,7 +666,7 @@ static uint8_t *made_key(const model_stage *parent, const host_tensor *made, siz
   *bytes = count * sizeof(shape_key);
   uint8_t *key = base_allocate(*bytes, 1);
   for (size_t i = 0; key && i < count; i++) {
-    const shape_key one = key_of(made[i].dtype, made[i].shape);
+    const shape_key one = key_of(made[i].dtype, made[i].type, made[i].shape);
     memcpy(key + i * sizeof one, &one, sizeof one);
   }
   return key;

@@ -6,12 +6,20 @@
 
 #include "model/model.h"
 
-/* Returns a run's first stage. `inputs` has a tensor or NULL for each input of the main graph;
- * `wanted` has a flag for each output. The stage is in use until stage_release. *found becomes
+/* The inputs of a run, in the order of the main graph's inputs. */
+typedef struct stage_arguments {
+  const compute_tensor *const *tensors; /* one or NULL for each; NULL for the next two kinds */
+  const uint32_t *kinds;        /* COMPUTE_MODEL_…; _TEXT: the tensors have texts' numbers */
+  const size_t *counts;         /* of a sequence or optional: its tensors in `items` … */
+  compute_tensor *const *items; /* … one input behind the other */
+  size_t item_count;
+} stage_arguments;
+
+/* Returns a run's first stage. `wanted` has a flag for each output. The stage is in use until stage_release. *found becomes
  * false if the stage was made now. */
 compute_status stage_first(compute_model *model, const char *operation,
-                           const compute_tensor *const *inputs, const bool *wanted,
-                           model_stage **result, bool *found);
+                           const stage_arguments *inputs, const bool *wanted, model_stage **result,
+                           bool *found);
 
 /* Returns the child of `parent` for the values that `parent` asks for, or for the outputs of its
  * host function. `parent` must be in use and stays in use. */

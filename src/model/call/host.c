@@ -68,9 +68,13 @@ static compute_status call_now(model_call *call, host_function function, bool *d
     if (value->kind == VALUE_ABSENT) continue;
     if (!value->host) return COMPUTE_OK;
     if (!record_align(call->recorder, value)) return call_out_of_memory(call);
-    inputs[i] = (host_tensor){(void *)(uintptr_t)value->host, value->dtype, value->shape, NULL};
+    inputs[i] = (host_tensor){
+        .data = (void *)(uintptr_t)value->host, .dtype = value->dtype, .shape = value->shape};
   }
-  host_call host = {call->recorder->model->context, call, call->recorder->operation, NULL};
+  host_call host = {.context = call->recorder->model->context,
+                    .call = call,
+                    .operation = call->recorder->operation,
+                    .model = call->recorder->model};
   compute_status status = function(&host, inputs, outputs);
   for (size_t i = 0; i < call->output_count; i++) {
     if (!status && outputs[i].data)
@@ -81,13 +85,14 @@ static compute_status call_now(model_call *call, host_function function, bool *d
   return status;
 }
 
-compute_status call_on_host(model_call *call, host_function function, double rows) {
-  bool done;
+static compute_status check_tensors(const model_call *call) {
   for (size_t i = 0; i < call->input_count; i++)
     if (call_has(call, i) && call->inputs[i]->kind != VALUE_TENSOR)
       return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of numbers", i);
-  const compute_status status = call_now(call, function, &done);
-  if (status || done) return status;
+  return COMPUTE_OK;
+}
+
+static compute_status call_in_runs(model_call *call, host_function function, double rows) {
   model_call *kept = call_allocate(call, 1, sizeof *kept);
   if (!kept) return call_out_of_memory(call);
   *kept = *call;
@@ -96,4 +101,16 @@ compute_status call_on_host(model_call *call, host_function function, double row
   call->recorder->rows = rows;
   call->recorder->host_call = kept;
   return COMPUTE_OK;
+}
+
+compute_status call_on_host(model_call *call, host_function function, double rows) {
+  bool done = false;
+  compute_status status = check_tensors(call);
+  if (!status) status = call_now(call, function, &done);
+  return status || done ? status : call_in_runs(call, function, rows);
+}
+
+compute_status call_text_on_host(model_call *call, host_function function, double rows) {
+  const compute_status status = check_tensors(call);
+  return status ? status : call_in_runs(call, function, rows);
 }

@@ -16,6 +16,11 @@ static bool is_float(compute_dtype dtype) {
          dtype == COMPUTE_BF16;
 }
 
+static compute_status no_memory(const model_recorder *recorder) {
+  return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
+                   "out of memory");
+}
+
 compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,
                              model_value *value) {
   const compute_context *context = recorder->model->context;
@@ -30,9 +35,10 @@ compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor
     return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
                      "tensor '%s' has more than %d dimensions", tensor->name, COMPUTE_MAX_RANK);
   if (tensor->type == ONNX_STRING) {
-    value->kind = VALUE_STRINGS;
-    value->strings = tensor->strings;
-    return COMPUTE_OK;
+    value->tensor = NULL; /* its elements are not the file's */
+    value->dtype = COMPUTE_I64;
+    value->host = texts_of_file(recorder->model, tensor->strings, (size_t)tensor->count);
+    return value->host ? COMPUTE_OK : no_memory(recorder);
   }
   if (value->dtype == COMPUTE_DTYPE_NONE)
     return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
@@ -73,11 +79,6 @@ bool record_integer(compute_dtype dtype, const void *data, size_t at, int64_t *v
   case COMPUTE_BOOL: *value = ((const uint8_t *)data)[at]; return true;
   default: return false;
   }
-}
-
-static compute_status no_memory(const model_recorder *recorder) {
-  return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
-                   "out of memory");
 }
 
 static stage_slot *add_slot(slot_list *list) {

@@ -164,6 +164,7 @@ static compute_status finish_sequence_type(onnx_decoder *decoder, const void *ra
   const onnx_value_info *element = ((const raw_element_type *)raw)->element;
   onnx_value_info *info = result;
   *info = element ? *element : unknown_value;
+  info->sequence = true;
   info->kind = info->kind <= ONNX_IS_TENSOR ? ONNX_IS_SEQUENCE : ONNX_IS_OTHER;
   return COMPUTE_OK;
 }

@@ -88,6 +88,8 @@ static compute_status join(model_call *call, size_t output, model_value *const *
   for (size_t i = 0; i < count; i++) {
     model_value *value = values[i];
     compute_shape shape = {.rank = value->shape.rank + 1};
+    if (value->type == ONNX_STRING)
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu stacks texts", output);
     if (shape.rank > COMPUTE_MAX_RANK)
       return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions",
                        output);

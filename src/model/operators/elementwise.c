@@ -10,6 +10,7 @@
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
 #include "model/operators/random.h"
+#include "model/operators/text.h"
 
 static compute_node scaled(model_call *call, compute_node x, double factor) {
   return compute_mul(call->graph, x, call_scalar_like(call, x, factor));
@@ -17,10 +18,6 @@ static compute_node scaled(model_call *call, compute_node x, double factor) {
 
 static compute_node shifted(model_call *call, compute_node x, double offset) {
   return compute_add(call->graph, x, call_scalar_like(call, x, offset));
-}
-
-static bool is_strings(const model_call *call, size_t i) {
-  return call_has(call, i) && call->inputs[i]->kind == VALUE_STRINGS;
 }
 
 /* ---- One operand ----------------------------------------------------------------------------- */
@@ -353,48 +350,8 @@ static compute_status power(model_call *call) {
 
 /* ---- Equal ----------------------------------------------------------------------------------- */
 
-static bool broadcast_shape(compute_shape a, compute_shape b, compute_shape *shape) {
-  const compute_shape longer = a.rank > b.rank ? a : b, shorter = a.rank > b.rank ? b : a;
-  *shape = longer;
-  for (int32_t i = 1; i <= shorter.rank; i++) {
-    const int32_t axis = longer.rank - i;
-    const int64_t size = shape_at(longer, axis), other = shape_at(shorter, shorter.rank - i);
-    if (size != other && size != 1 && other != 1) return false;
-    if (size == 1) shape_set(shape, axis, other);
-  }
-  return true;
-}
-
-/* The index, in a tensor of shape `from`, of element `at` after broadcasting to `shape`. */
-static int64_t broadcast_source(compute_shape shape, compute_shape from, int64_t at) {
-  int64_t source = 0, stride = 1;
-  for (int32_t i = 1; i <= shape.rank; i++) {
-    const int64_t size = shape_at(shape, shape.rank - i),
-                  own = i <= from.rank ? shape_at(from, from.rank - i) : 1;
-    if (own > 1) source += at % size * stride;
-    stride *= own;
-    at /= size;
-  }
-  return source;
-}
-
-static compute_status equal_strings(model_call *call) {
-  const model_value *a = call->inputs[0], *b = call->inputs[1];
-  compute_shape shape;
-  int64_t count;
-  if (!is_strings(call, 0) || !is_strings(call, 1) ||
-      !broadcast_shape(a->shape, b->shape, &shape) || compute_shape_count(shape, &count))
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "its strings do not match");
-  uint8_t *same = call_allocate(call, (size_t)count, sizeof *same);
-  if (!same) return call_out_of_memory(call);
-  for (int64_t i = 0; i < count; i++)
-    same[i] = strcmp(a->strings[broadcast_source(shape, a->shape, i)],
-                     b->strings[broadcast_source(shape, b->shape, i)]) == 0;
-  return call_output_host(call, 0, COMPUTE_BOOL, shape, same);
-}
-
 static compute_status equal(model_call *call) {
-  if (is_strings(call, 0) || is_strings(call, 1)) return equal_strings(call);
+  if (call_is_text(call, 0) || call_is_text(call, 1)) return text_equal(call);
   return call_output(call, 0, compute_equal(call->graph, call_input(call, 0), call_input(call, 1)));
 }
 

@@ -43,8 +43,8 @@ static compute_status gather_elements(model_call *call) {
  * labels: the result has their positions (model/labels.c). */
 static compute_status array_feature_extractor(model_call *call) {
   compute_graph *graph = call->graph;
-  if (call->inputs[0]->kind == VALUE_STRINGS && call->inputs[0]->shape.rank == 1)
-    return call_output_as(call, 0, ONNX_STRING,
+  if (call_is_text(call, 0) && call->inputs[0]->host && call_shape(call, 0).rank <= 1)
+    return call_output_as(call, 0, ONNX_LABEL,
                           compute_reshape(graph, indices_input(call, 1), COMPUTE_SHAPE(1, -1)));
   compute_node x = call_input(call, 0);
   const compute_shape shape = call_shape(call, 0);

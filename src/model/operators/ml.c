@@ -140,7 +140,7 @@ compute_status ml_read_labels(model_call *call, const char *integers, ml_labels 
 }
 
 compute_status ml_output_labels(model_call *call, const ml_labels *labels, compute_node classes) {
-  if (!labels->numbers && labels->count) return call_output_as(call, 0, ONNX_STRING, classes);
+  if (!labels->numbers && labels->count) return call_output_as(call, 0, ONNX_LABEL, classes);
   if (!labels->numbers) return call_output(call, 0, classes);
   const compute_node table = compute_constant(
       call->graph, COMPUTE_I64, COMPUTE_SHAPE((int64_t)labels->count), labels->numbers);

@@ -2,7 +2,7 @@
 /* Shared by the operators of ai.onnx.ml: matrices of features, labels, and scores of classes.
  *
  * Graphs have no texts. A label that is a text is its number in the node's list of labels, and
- * compute_model_label_at has the list (labels.c). Such a value is i64 with the type ONNX_STRING.
+ * compute_model_label_at has the list (labels.c). Such a value is i64 with the type ONNX_LABEL.
  * Operators that only move elements take it, and all others refuse it. */
 #ifndef MODEL_OPERATORS_ML_H
 #define MODEL_OPERATORS_ML_H

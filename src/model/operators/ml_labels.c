@@ -10,6 +10,7 @@
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
+#include "model/operators/text.h"
 
 /* ---- Keys -------------------------------------------------------------------------------------- */
 
@@ -92,45 +93,18 @@ static compute_status read_keys(model_call *call, entry **entries, size_t *count
   return COMPUTE_OK;
 }
 
-/* A text of a list, to be sorted. */
-typedef struct text_entry {
-  const char *text;
-  int64_t at;
-} text_entry;
-
-static int compare_texts(const void *a, const void *b) {
-  const text_entry *x = a, *y = b;
-  const int order = strcmp(x->text, y->text);
-  return order ? order : (x->at > y->at) - (x->at < y->at);
-}
-
-/* The place of a text in its list: the first one, or `count`. */
-static int64_t find_text(const text_entry *sorted, size_t count, const char *text) {
-  size_t low = 0, high = count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (strcmp(sorted[middle].text, text) < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < count && strcmp(sorted[low].text, text) == 0 ? sorted[low].at : (int64_t)count;
-}
-
 /* Places of texts that are known: constants of the file. */
-static compute_status find_texts(model_call *call, const char *const *keys, size_t count,
-                                 compute_node *place) {
-  if (call->inputs[0]->kind != VALUE_STRINGS)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its input is text");
+static compute_status find_texts(model_call *call, const char *const *texts,
+                                 const char *const *keys, size_t count, compute_node *place) {
   const compute_shape shape = call_shape(call, 0);
   const size_t elements = (size_t)op_count(shape, 0, shape.rank);
   int64_t *at = call_allocate(call, elements, sizeof *at);
-  text_entry *sorted = call_allocate(call, count, sizeof *sorted);
+  const text_entry *sorted = text_sort(call, keys, count);
   if (!at || !sorted) return call_out_of_memory(call);
-  for (size_t i = 0; i < count; i++) sorted[i] = (text_entry){keys[i], (int64_t)i};
-  qsort(sorted, count, sizeof *sorted, compare_texts);
-  for (size_t i = 0; i < elements; i++)
-    at[i] = find_text(sorted, count, call->inputs[0]->strings[i]);
+  for (size_t i = 0; i < elements; i++) {
+    at[i] = text_place(sorted, count, texts[i]);
+    if (at[i] < 0) at[i] = (int64_t)count;
+  }
   *place = compute_constant(call->graph, COMPUTE_I64, shape, at);
   return COMPUTE_OK;
 }
@@ -169,7 +143,7 @@ static compute_status output_values(model_call *call, compute_node place, size_t
   int32_t type;
   compute_status status = ml_texts(call, "values_strings", &texts, &text_count);
   if (!status && !texts) status = ml_texts(call, "values_tensor", &texts, &text_count);
-  if (texts && !status && text_count == count) return call_output_as(call, 0, ONNX_STRING, place);
+  if (texts && !status && text_count == count) return call_output_as(call, 0, ONNX_LABEL, place);
   if (!status)
     status = ml_integers(call, "values_int64s", "values_tensor", &integers, &listed, &type);
   if (status) return status;
@@ -192,6 +166,140 @@ static compute_status output_values(model_call *call, compute_node place, size_t
   return call_output(call, 0, compute_gather(graph, compute_cast(graph, node, dtype), place, 0));
 }
 
+/* ---- Texts of a run ---------------------------------------------------------------------------- */
+
+/* Maps texts to elements of `dtype`, or to texts. The last of the count + 1 values is the default. */
+typedef struct text_map {
+  const text_entry *keys;
+  size_t count;
+  const char *const *texts; /* the values; NULL: `values` */
+  const char *other;
+  const void *values;
+  compute_dtype dtype;
+} text_map;
+
+static compute_status map_host(host_call *call, const host_tensor *inputs, host_tensor *outputs) {
+  const text_map *map = host_node(call)->state;
+  const compute_shape shape = inputs[0].shape;
+  compute_status status = map->texts ? host_make_texts(call, &outputs[0], shape)
+                                     : host_make(call, &outputs[0], map->dtype, shape);
+  int64_t count = 0;
+  if (!status) status = compute_shape_count(shape, &count);
+  const int64_t *numbers = inputs[0].data;
+  const size_t size = compute_dtype_size(map->dtype);
+  for (int64_t i = 0; !status && i < count; i++) {
+    int64_t at = text_place(map->keys, map->count, host_text(call, numbers[i]));
+    if (map->texts) {
+      const char *text = at < 0 ? map->other : map->texts[at];
+      status = host_add_text(call, text, strlen(text), (int64_t *)outputs[0].data + i);
+    } else {
+      if (at < 0) at = (int64_t)map->count;
+      memcpy((char *)outputs[0].data + (size_t)i * size,
+             (const char *)map->values + (size_t)at * size, size);
+    }
+  }
+  return status;
+}
+
+/* The table of a map to integers of an ONNX type, which has 2, 4 or 8 bytes. */
+static compute_status integer_table(model_call *call, text_map *map, const int64_t *values,
+                                    int64_t other, int32_t type) {
+  map->dtype = onnx_dtype(type);
+  const size_t size = compute_dtype_size(map->dtype);
+  char *table = call_allocate(call, map->count + 1, sizeof(int64_t));
+  if (!table) return call_out_of_memory(call);
+  for (size_t i = 0; i <= map->count; i++) {
+    const int64_t value = i < map->count ? values[i] : other;
+    const int32_t narrow = (int32_t)value;
+    const int16_t short_one = (int16_t)value;
+    const void *from = size == 8   ? (const void *)&value
+                       : size == 4 ? (const void *)&narrow
+                                   : (const void *)&short_one;
+    memcpy(table + i * size, from, size);
+  }
+  map->values = table;
+  return size >= 2 ? COMPUTE_OK
+                   : call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its values are %s",
+                               onnx_type_name(type));
+}
+
+static compute_status float_table(model_call *call, text_map *map, const double *values,
+                                  double other, bool wide) {
+  map->dtype = wide ? COMPUTE_F64 : COMPUTE_F32;
+  double *table = call_allocate(call, map->count + 1, sizeof *table);
+  if (!table) return call_out_of_memory(call);
+  for (size_t i = 0; i <= map->count; i++) {
+    const double value = i < map->count ? values[i] : other;
+    if (wide)
+      table[i] = value;
+    else
+      ((float *)table)[i] = (float)value;
+  }
+  map->values = table;
+  return COMPUTE_OK;
+}
+
+/* The values of LabelEncoder's attributes. */
+static compute_status take_values(model_call *call, text_map *map) {
+  const int64_t *integers, *other_integer;
+  const double *numbers, *other_number;
+  size_t listed, others;
+  int32_t type, other_type;
+  compute_status status = ml_texts(call, "values_strings", &map->texts, &listed);
+  if (!status && !map->texts) status = ml_texts(call, "values_tensor", &map->texts, &listed);
+  if (status) return status;
+  const char *const *other;
+  status = ml_texts(call, "default_tensor", &other, &others);
+  if (status) return status;
+  map->other = others ? other[0] : call_attribute_s(call, "default_string", "_Unused");
+  if (map->texts) return listed == map->count ? status : wrong_count(call, map->count, listed);
+  status = ml_integers(call, "values_int64s", "values_tensor", &integers, &listed, &type);
+  if (!status && integers) {
+    status = ml_integers(call, "", "default_tensor", &other_integer, &others, &other_type);
+    if (!status && listed != map->count) status = wrong_count(call, map->count, listed);
+    return status
+               ? status
+               : integer_table(
+                     call, map, integers,
+                     others ? other_integer[0] : call_attribute_i(call, "default_int64", -1), type);
+  }
+  if (!status) status = ml_numbers(call, "values_floats", "values_tensor", &numbers, &listed);
+  if (!status && listed != map->count) status = wrong_count(call, map->count, listed);
+  if (!status) status = ml_numbers(call, "", "default_tensor", &other_number, &others);
+  if (status) return status;
+  const onnx_attribute *tensor = call_attribute(call, "values_tensor");
+  return float_table(call, map, numbers,
+                     others ? other_number[0] : call_attribute_f(call, "default_float", -0.0),
+                     tensor && tensor->tensor && tensor->tensor->type == ONNX_DOUBLE);
+}
+
+/* A map from texts that a run computes. Its keys and number of values are set. */
+static compute_status map_texts(model_call *call, text_map *map, const char *const *keys) {
+  if (!call_is_text(call, 0)) return call_fail(call, COMPUTE_ERROR_DTYPE, "its input is not text");
+  map->keys = text_sort(call, keys, map->count);
+  if (!map->keys) return call_out_of_memory(call);
+  call->state = map;
+  int64_t count = 0;
+  compute_shape_count(call_shape(call, 0), &count);
+  return call_text_on_host(call, map_host, (double)count);
+}
+
+static compute_status encode_texts(model_call *call, const char *const *keys, size_t count) {
+  const char *const *known;
+  compute_node place;
+  compute_status status = call_known_texts(call, 0, &known);
+  if (status) return status;
+  if (known) {
+    status = find_texts(call, known, keys, count, &place);
+    return status ? status : output_values(call, place, count);
+  }
+  text_map *map = call_allocate(call, 1, sizeof *map);
+  if (!map) return call_out_of_memory(call);
+  map->count = count;
+  status = take_values(call, map);
+  return status ? status : map_texts(call, map, keys);
+}
+
 static compute_status label_encoder(model_call *call) {
   const char *const *texts;
   size_t count;
@@ -201,18 +309,35 @@ static compute_status label_encoder(model_call *call) {
   compute_status status = ml_texts(call, "keys_strings", &texts, &count);
   if (!status && !texts) status = ml_texts(call, "keys_tensor", &texts, &count);
   if (status) return status;
-  if (texts) {
-    status = find_texts(call, texts, count, &place);
-  } else {
-    status = read_keys(call, &entries, &count, &integers);
-    if (!status) status = find_keys(call, call_input(call, 0), integers, entries, count, &place);
-  }
+  if (texts) return encode_texts(call, texts, count);
+  if (call_is_text(call, 0)) return call_fail(call, COMPUTE_ERROR_DTYPE, "its input is text");
+  status = read_keys(call, &entries, &count, &integers);
+  if (!status) status = find_keys(call, call_input(call, 0), integers, entries, count, &place);
   return status ? status : output_values(call, place, count);
+}
+
+/* ---- CategoryMapper ---------------------------------------------------------------------------- */
+
+static compute_status map_categories(model_call *call, const char *const *texts,
+                                     const int64_t *integers, size_t count) {
+  const char *const *known;
+  compute_node place;
+  compute_status status = call_known_texts(call, 0, &known);
+  if (status) return status;
+  if (known) {
+    status = find_texts(call, known, texts, count, &place);
+    return status ? status : output_integers(call, place, count, integers, ONNX_INT64);
+  }
+  text_map *map = call_allocate(call, 1, sizeof *map);
+  if (!map) return call_out_of_memory(call);
+  map->count = count;
+  status =
+      integer_table(call, map, integers, call_attribute_i(call, "default_int64", -1), ONNX_INT64);
+  return status ? status : map_texts(call, map, texts);
 }
 
 /* Between integers and texts: a text is its place in the list, with the default behind the last. */
 static compute_status category_mapper(model_call *call) {
-  compute_graph *graph = call->graph;
   const char *const *texts;
   size_t count, numbers;
   const int64_t *integers = call_attribute_ints(call, "cats_int64s", &numbers);
@@ -220,23 +345,13 @@ static compute_status category_mapper(model_call *call) {
   if (status) return status;
   if (count == 0 || count != numbers)
     return call_fail(call, COMPUTE_ERROR_FORMAT, "%zu texts and %zu integers", count, numbers);
+  if (call_is_text(call, 0)) return map_categories(call, texts, integers, count);
   compute_node place;
-  if (call->inputs[0]->kind == VALUE_STRINGS) {
-    status = find_texts(call, texts, count, &place);
-    if (status) return status;
-    int64_t *table = call_allocate(call, count + 1, sizeof *table);
-    if (!table) return call_out_of_memory(call);
-    memcpy(table, integers, count * sizeof *table);
-    table[count] = call_attribute_i(call, "default_int64", -1);
-    const compute_node node =
-        compute_constant(graph, COMPUTE_I64, COMPUTE_SHAPE((int64_t)count + 1), table);
-    return call_output(call, 0, compute_gather(graph, node, place, 0));
-  }
   entry *entries = call_allocate(call, count, sizeof *entries);
   if (!entries) return call_out_of_memory(call);
   for (size_t i = 0; i < count; i++) entries[i] = (entry){0, integers[i], (int64_t)i};
   status = find_keys(call, call_input(call, 0), true, entries, count, &place);
-  return status ? status : call_output_as(call, 0, ONNX_STRING, place);
+  return status ? status : call_output_as(call, 0, ONNX_LABEL, place);
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */

@@ -33,6 +33,8 @@
   FAMILY(shape)                                                                                    \
   FAMILY(signal)                                                                                   \
   FAMILY(suppression)                                                                              \
+  FAMILY(text)                                                                                     \
+  FAMILY(tfidf)                                                                                    \
   FAMILY(unique)
 
 #define FAMILY(name) extern const operator_family operators_##name;

@@ -30,7 +30,7 @@ static compute_status take_sequence(model_call *call, const model_value **sequen
 
 /* A sequence may contain only tensors. */
 static compute_status check_item(model_call *call, const model_value *item) {
-  return item->kind == VALUE_TENSOR || item->kind == VALUE_STRINGS
+  return item->kind == VALUE_TENSOR && item->type != ONNX_LABEL
              ? COMPUTE_OK
              : call_fail(call, COMPUTE_ERROR_DTYPE, "an item of its sequence is not a tensor");
 }
@@ -204,8 +204,11 @@ static compute_status concatenate(model_call *call) {
   status = call_axis(call, call_attribute_i(call, "axis", 0), rank, &axis);
   compute_node *parts = call_allocate(call, from->item_count, sizeof *parts);
   if (status || !parts) return status ? status : call_out_of_memory(call);
+  const bool texts = from->items[0].type == ONNX_STRING;
   for (size_t i = 0; i < from->item_count; i++) {
     model_value item = from->items[i];
+    if ((item.type == ONNX_STRING) != texts)
+      return call_fail(call, COMPUTE_ERROR_DTYPE, "the sequence has texts and numbers");
     parts[i] = call_node(call, &item);
     if (!stacked) continue;
     compute_shape shape = {.rank = rank};
@@ -213,7 +216,8 @@ static compute_status concatenate(model_call *call) {
       shape_set(&shape, k, k == axis ? 1 : shape_at(item.shape, k - (k > axis)));
     parts[i] = compute_reshape(call->graph, parts[i], shape);
   }
-  return call_output(call, 0, compute_concat(call->graph, parts, from->item_count, axis));
+  const compute_node joined = compute_concat(call->graph, parts, from->item_count, axis);
+  return texts ? call_output_as(call, 0, ONNX_STRING, joined) : call_output(call, 0, joined);
 }
 
 /* ---- SplitToSequence ------------------------------------------------------------------------ */

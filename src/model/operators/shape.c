@@ -19,17 +19,9 @@ static compute_status output_like(model_call *call, size_t i, compute_node node)
   return call_output_as(call, i, call_type(call, 0), node);
 }
 
-/* Output 0 is input 0 (numbers or strings) in another shape. */
+/* Output 0 is input 0 in another shape. */
 static compute_status output_reshaped(model_call *call, compute_shape shape) {
-  if (!call_has(call, 0) || call->inputs[0]->kind != VALUE_STRINGS)
-    return output_like(call, 0, compute_reshape(call->graph, call_input(call, 0), shape));
-  int64_t count, old;
-  if (compute_shape_count(shape, &count) || compute_shape_count(call_shape(call, 0), &old) ||
-      count != old)
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "the shapes' numbers of elements differ");
-  model_value value = *call->inputs[0];
-  value.shape = shape;
-  return call_output_value(call, 0, &value);
+  return output_like(call, 0, compute_reshape(call->graph, call_input(call, 0), shape));
 }
 
 static compute_status too_many_axes(model_call *call, size_t count) {
@@ -392,17 +384,6 @@ static compute_status output_floats(model_call *call, compute_shape shape, const
   return call_output_host(call, 0, COMPUTE_F32, shape, values);
 }
 
-static compute_status output_texts(model_call *call, compute_shape shape,
-                                   const char *const *texts) {
-  const size_t count = (size_t)op_count(shape, 0, shape.rank);
-  const char **copy = call_allocate(call, count, sizeof *copy);
-  if (!copy) return call_out_of_memory(call);
-  for (size_t i = 0; i < count; i++) copy[i] = texts[i];
-  const model_value value = {
-      .kind = VALUE_STRINGS, .type = ONNX_STRING, .shape = shape, .id = -1, .strings = copy};
-  return call_output_value(call, 0, &value);
-}
-
 static compute_status output_tensor(model_call *call, const onnx_tensor *tensor) {
   if (!tensor || onnx_dtype(tensor->type) == COMPUTE_DTYPE_NONE || tensor->rank < 0)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its value has an unsupported type");
@@ -423,8 +404,8 @@ static compute_status constant(model_call *call) {
     case ONNX_ATTRIBUTE_INT:
       return call_output_host(call, 0, COMPUTE_I64, COMPUTE_SCALAR, &a->integer);
     case ONNX_ATTRIBUTE_INTS: return call_output_host(call, 0, COMPUTE_I64, list, a->integers);
-    case ONNX_ATTRIBUTE_STRING: return output_texts(call, COMPUTE_SCALAR, &a->text);
-    case ONNX_ATTRIBUTE_STRINGS: return output_texts(call, list, a->texts);
+    case ONNX_ATTRIBUTE_STRING: return call_output_texts(call, 0, COMPUTE_SCALAR, &a->text);
+    case ONNX_ATTRIBUTE_STRINGS: return call_output_texts(call, 0, list, a->texts);
     case ONNX_ATTRIBUTE_TENSOR: return output_tensor(call, a->tensor);
     default: break;
     }
