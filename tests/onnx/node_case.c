@@ -29,11 +29,10 @@ typedef struct node_case {
   test_value inputs[MOST_VALUES], outputs[MOST_VALUES];
   size_t input_count, output_count;
   onnx_file file; /* the decoded model, for the types of its inputs and outputs */
-  test_tensors in, out;
   message rewritten;
-  bool ports, values, unlike; /* rewritten ports; different values; neither is 0 */
+  bool values, unlike; /* different values; neither is 0 */
   compute_model *loaded;
-  compute_model_binding *given, *wanted;
+  compute_model_argument given[MOST_VALUES], wanted[MOST_VALUES];
 } node_case;
 
 static bool COMPUTE_PRINTF(2, 3) refuse(node_case *c, const char *format, ...) {
@@ -105,50 +104,71 @@ static bool read_case(node_case *c, const char *folder, const char *set) {
                      c->outputs, &c->output_count);
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------- */
+/* ---- Items --------------------------------------------------------------------------------- */
 
-/* A decoded tensor, expected or computed. */
-typedef struct decoded {
-  onnx_file file;
-  onnx_tensor tensor;
-  int64_t number;
-} decoded;
-
-static bool decode(node_case *c, const test_tensor *from, decoded *result) {
-  const onnx_tensor *tensor;
-  *result = (decoded){.number = from->number};
-  if (from->is_number) {
-    const bool truth = from->number != 0;
-    result->tensor = (onnx_tensor){
-        .type = from->is_bool ? ONNX_BOOL : ONNX_INT64, .count = 1, .data = &result->number};
-    if (from->is_bool) memcpy(&result->number, &truth, sizeof truth);
-    return true;
-  }
-  const compute_status status =
-      onnx_decode_tensor(c->context, "test", from->name, from->tensor, &result->file, &tensor);
+/* Decodes a tensor of numbers or texts. */
+static bool decode(node_case *c, const char *name, wire from, onnx_file *file,
+                   onnx_tensor *tensor) {
+  const onnx_tensor *decoded;
+  const compute_status status = onnx_decode_tensor(c->context, "test", name, from, file, &decoded);
   if (status) return refuse_status(c, "decoding data", status);
-  result->tensor = *tensor;
-  if (tensor->type == ONNX_STRING)
-    refuse(c, "'%s' has strings", from->name);
-  else if (onnx_dtype(tensor->type) == COMPUTE_DTYPE_NONE)
-    refuse(c, "'%s' has elements of type %s", from->name, onnx_type_name(tensor->type));
+  *tensor = *decoded;
+  if (tensor->type != ONNX_STRING && onnx_dtype(tensor->type) == COMPUTE_DTYPE_NONE)
+    refuse(c, "'%s' has elements of type %s", name, onnx_type_name(tensor->type));
   else if (tensor->rank < 0)
-    refuse(c, "'%s' has more than %d axes", from->name, COMPUTE_MAX_RANK);
+    refuse(c, "'%s' has more than %d axes", name, COMPUTE_MAX_RANK);
   else
     return true;
-  onnx_release(&result->file);
+  onnx_release(file);
   return false;
 }
 
-static bool make_tensor(node_case *c, const test_tensor *from, compute_tensor **tensor) {
+static compute_status item_of_tensor(node_case *c, const onnx_tensor *from,
+                                     compute_model_item **item) {
   static const uint64_t nothing;
-  decoded d;
-  if (!decode(c, from, &d)) return false;
-  const compute_status status =
-      compute_tensor_from_host(compute_default_device(c->context), onnx_dtype(d.tensor.type),
-                               d.tensor.shape, d.tensor.data ? d.tensor.data : &nothing, tensor);
-  onnx_release(&d.file);
-  return !status || refuse_status(c, from->name, status);
+  if (from->type == ONNX_STRING)
+    return compute_model_item_from_texts(from->shape, from->strings, item);
+  compute_tensor *tensor = NULL;
+  compute_status status =
+      compute_tensor_from_host(compute_default_device(c->context), onnx_dtype(from->type),
+                               from->shape, from->data ? from->data : &nothing, &tensor);
+  if (!status) status = compute_model_item_from_tensor(tensor, item);
+  compute_tensor_release(tensor);
+  return status;
+}
+
+static bool make_tensor(node_case *c, const char *name, wire from, compute_model_item **item) {
+  onnx_file file;
+  onnx_tensor tensor;
+  if (!decode(c, name, from, &file, &tensor)) return false;
+  const compute_status status = item_of_tensor(c, &tensor, item);
+  onnx_release(&file);
+  return !status || refuse_status(c, name, status);
+}
+
+static bool make_sequence(node_case *c, const test_value *value, compute_model_item **item) {
+  compute_status status = compute_model_item_sequence(item);
+  for (size_t i = 0; !status && i < value->count; i++) {
+    compute_model_item *one = NULL;
+    if (!make_tensor(c, value->info->name, value->tensors[i], &one)) return false;
+    status = compute_model_item_append(*item, one);
+    compute_model_item_release(one);
+  }
+  return !status || refuse_status(c, value->info->name, status);
+}
+
+static bool make_item(node_case *c, const test_value *value, compute_model_item **item) {
+  bool good = true;
+  if (value->sequence)
+    good = make_sequence(c, value, item);
+  else if (!value->absent)
+    good = make_tensor(c, value->info->name, value->tensors[0], item);
+  if (!good || !value->optional) return good;
+  compute_model_item *held = *item;
+  *item = NULL;
+  const compute_status status = compute_model_item_optional(held, item);
+  compute_model_item_release(held);
+  return !status || refuse_status(c, value->info->name, status);
 }
 
 /* ---- Comparison ---------------------------------------------------------------------------- */
@@ -257,68 +277,96 @@ static bool compare(node_case *c, const char *name, const compute_tensor *tensor
   return good;
 }
 
-/* ---- The run ------------------------------------------------------------------------------- */
-
-/* Returns true if a program can bind them. An optional input accepts a tensor. */
-static bool has_only_tensors(const test_value *values, size_t count, bool inputs) {
-  for (size_t i = 0; i < count; i++)
-    if ((values[i].optional && (!inputs || values[i].absent)) || values[i].sequence ||
-        values[i].info->type == ONNX_STRING)
-      return false;
+static bool compare_texts(node_case *c, const char *name, const compute_model_item *item,
+                          const onnx_tensor *expected) {
+  char text[128], other[128];
+  const compute_shape shape = compute_model_item_shape(item);
+  if (compute_model_item_kind(item) != COMPUTE_MODEL_TEXT)
+    return refuse(c, "'%s' is not text", name);
+  if (!compute_shape_equal(shape, expected->shape))
+    return refuse(c, "'%s' has the shape %s, expected %s", name,
+                  compute_shape_text(shape, text, sizeof text),
+                  compute_shape_text(expected->shape, other, sizeof other));
+  for (size_t i = 0; i < (size_t)expected->count; i++)
+    if (strcmp(compute_model_item_text(item, i), expected->strings[i]) != 0)
+      return refuse(c, "'%s': text %zu is '%s', expected '%s'", name, i,
+                    compute_model_item_text(item, i), expected->strings[i]);
   return true;
 }
 
-static void take_as_is(const test_value *values, size_t count, test_tensors *list) {
-  list->items = calloc(count + 1, sizeof *list->items);
-  for (size_t i = 0; list->items && i < count; i++)
-    list->items[list->count++] =
-        (test_tensor){.name = strdup(values[i].info->name), .tensor = values[i].tensors[0]};
+static bool compare_item(node_case *c, const char *name, const compute_model_item *item,
+                         wire tensor) {
+  onnx_file file;
+  onnx_tensor expected;
+  if (!decode(c, name, tensor, &file, &expected)) return false;
+  bool same;
+  if (expected.type == ONNX_STRING)
+    same = compare_texts(c, name, item, &expected);
+  else if (!compute_model_item_tensor(item))
+    same = refuse(c, "'%s' is not a tensor", name);
+  else
+    same = compare(c, name, compute_model_item_tensor(item), &expected);
+  onnx_release(&file);
+  return same;
 }
 
+/* Compares all tensors of an output, so that c->unlike covers each. */
+static bool compare_value(node_case *c, const test_value *expected,
+                          const compute_model_item *item) {
+  const char *name = expected->info->name;
+  const uint32_t kind = compute_model_item_kind(item);
+  bool good = true;
+  if (expected->optional != ((kind & COMPUTE_MODEL_OPTIONAL) != 0))
+    return refuse(c, "'%s' is %san optional", name, expected->optional ? "not " : "");
+  if (expected->optional) {
+    if (expected->absent != (compute_model_item_count(item) == 0))
+      return refuse(c, "'%s' holds %s", name, expected->absent ? "a value" : "nothing");
+    item = compute_model_item_at(item, 0);
+  }
+  if (expected->absent) return true;
+  if (!expected->sequence) return compare_item(c, name, item, expected->tensors[0]);
+  if (!(kind & COMPUTE_MODEL_SEQUENCE)) return refuse(c, "'%s' is not a sequence", name);
+  if (compute_model_item_count(item) != expected->count)
+    return refuse(c, "'%s' has %zu items, expected %zu", name, compute_model_item_count(item),
+                  expected->count);
+  for (size_t i = 0; i < expected->count; i++)
+    good &= compare_item(c, name, compute_model_item_at(item, i), expected->tensors[i]);
+  return good;
+}
+
+/* ---- The run ------------------------------------------------------------------------------- */
+
 static bool load(node_case *c, const char *folder, unsigned flags) {
-  const bool constants = (flags & NODE_CASE_CONSTANTS) != 0;
   wire model = content_wire(&c->model);
   const compute_model_options options = {
       .folder = folder, .fallback = flags & NODE_CASE_STRICT ? COMPUTE_FALLBACK_STRICT : 0};
-  c->ports = !has_only_tensors(c->inputs, c->input_count, true) ||
-             !has_only_tensors(c->outputs, c->output_count, false);
-  if (constants || c->ports) {
-    c->rewritten = rewrite_model(model, c->inputs, c->input_count, c->outputs, c->output_count,
-                                 constants, &c->in, &c->out);
+  if (flags & NODE_CASE_CONSTANTS) {
+    c->rewritten = rewrite_model(model, c->inputs, c->input_count);
     model = message_wire(&c->rewritten);
-  } else {
-    take_as_is(c->inputs, c->input_count, &c->in);
-    take_as_is(c->outputs, c->output_count, &c->out);
   }
   const compute_status status =
       compute_model_load_memory(c->context, model.at, wire_bytes(model), &options, &c->loaded);
   return !status || refuse_status(c, "loading", status);
 }
 
-static bool run(node_case *c) {
-  c->given = calloc(c->in.count + 1, sizeof *c->given);
-  c->wanted = calloc(c->out.count + 1, sizeof *c->wanted);
-  if (!c->given || !c->wanted) return refuse(c, "out of memory");
-  for (size_t i = 0; i < c->in.count; i++) {
-    c->given[i].name = c->in.items[i].name;
-    if (!make_tensor(c, &c->in.items[i], &c->given[i].tensor)) return false;
+static bool run(node_case *c, unsigned flags) {
+  const size_t in = flags & NODE_CASE_CONSTANTS ? 0 : c->input_count;
+  for (size_t i = 0; i < in; i++) {
+    c->given[i].name = c->inputs[i].info->name;
+    if (!make_item(c, &c->inputs[i], &c->given[i].item)) return false;
   }
-  for (size_t i = 0; i < c->out.count; i++) c->wanted[i].name = c->out.items[i].name;
+  for (size_t i = 0; i < c->output_count; i++) c->wanted[i].name = c->outputs[i].info->name;
   const compute_status status =
-      compute_model_run(c->loaded, c->given, c->in.count, c->wanted, c->out.count);
+      compute_model_run_items(c->loaded, c->given, in, c->wanted, c->output_count, NULL);
   return !status || refuse_status(c, "running", status);
 }
 
 static bool check(node_case *c) {
   bool good = true;
-  for (size_t i = 0; i < c->out.count; i++) {
-    decoded expected;
+  for (size_t i = 0; i < c->output_count; i++) {
     const bool values = c->values;
     c->values = false;
-    if (!decode(c, &c->out.items[i], &expected)) return false;
-    if (c->out.items[i].is_number) expected.tensor.data = &expected.number;
-    const bool same = compare(c, c->out.items[i].name, c->wanted[i].tensor, &expected.tensor);
-    onnx_release(&expected.file);
+    const bool same = compare_value(c, &c->outputs[i], c->wanted[i].item);
     if (!same && !c->values) return false;
     c->values |= values;
     good &= same;
@@ -327,15 +375,12 @@ static bool check(node_case *c) {
 }
 
 static void release(node_case *c) {
-  for (size_t i = 0; c->given && i < c->in.count; i++) compute_tensor_release(c->given[i].tensor);
-  for (size_t i = 0; c->wanted && i < c->out.count; i++)
-    compute_tensor_release(c->wanted[i].tensor);
-  free(c->given);
-  free(c->wanted);
+  for (size_t i = 0; i < MOST_VALUES; i++) {
+    compute_model_item_release(c->given[i].item);
+    compute_model_item_release(c->wanted[i].item);
+  }
   compute_model_release(c->loaded);
   onnx_release(&c->file);
-  test_tensors_release(&c->in);
-  test_tensors_release(&c->out);
   message_release(&c->rewritten);
   free(c->model.data);
   for (size_t i = 0; i < MOST_VALUES; i++) {
@@ -354,11 +399,8 @@ node_result node_case_run(compute_context *context, const char *folder, unsigned
     snprintf(set, sizeof set, "%s/test_data_set_%d", folder, i);
     if (i > 0 && access(set, F_OK)) break;
     node_case c = {.context = context, .reason = reason};
-    const bool ran = read_case(&c, folder, set) && load(&c, folder, flags) && run(&c);
-    if (!ran || !check(&c))
-      result = ran && c.values && !c.unlike ? NODE_DRAWS : NODE_FAILS;
-    else if (c.ports)
-      result = NODE_PASSES_REWRITTEN;
+    const bool ran = read_case(&c, folder, set) && load(&c, folder, flags) && run(&c, flags);
+    if (!ran || !check(&c)) result = ran && c.values && !c.unlike ? NODE_DRAWS : NODE_FAILS;
     release(&c);
   }
   return result;

@@ -18,8 +18,7 @@ enum {
 typedef enum node_result {
   NODE_FAILS,
   NODE_DRAWS, /* only values differ, and one of each pair is 0: other random draws */
-  NODE_PASSES,
-  NODE_PASSES_REWRITTEN /* sequences, optionals and texts at its ports were taken apart */
+  NODE_PASSES
 } node_result;
 
 /* Runs the test in `folder`. Unless it passes, `reason` has the cause. */

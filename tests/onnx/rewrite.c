@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Models with tensors in place of sequences at their ports: see rewrite.h. */
+/* Models with initializers in place of inputs: see rewrite.h. */
 #include "onnx/rewrite.h"
 
 #include <stdarg.h>
@@ -13,7 +13,6 @@ enum {
   GRAPH_NODE = 1,
   GRAPH_INITIALIZER = 5,
   GRAPH_INPUT = 11,
-  GRAPH_OUTPUT = 12,
   NODE_INPUT = 1,
   NODE_OUTPUT = 2,
   NODE_TYPE = 4,
@@ -24,18 +23,12 @@ enum {
   ATTRIBUTE_KIND = 20,
   KIND_INTEGER = 2,
   KIND_TYPE_PROTO = 13,
-  TENSOR_SIZES = 1,
   TENSOR_TYPE = 2,
-  TENSOR_INT64 = 7,
   TENSOR_NAME = 8,
   VALUE_NAME = 1,
   VALUE_TYPE = 2,
-  TYPE_TENSOR = 1,
   TYPE_OPTIONAL = 9,
   ELEMENT_TYPE = 1,
-  TENSOR_SHAPE = 2,
-  SHAPE_DIMENSION = 1,
-  DIMENSION_SIZE = 1,
   SEQUENCE_TENSOR = 3,
   OPTIONAL_TENSOR = 3,
   OPTIONAL_SEQUENCE = 5
@@ -97,8 +90,6 @@ bool test_value_read(wire content, const onnx_value_info *info, test_value *valu
 
 typedef struct rewriting {
   message before, after; /* fields of the graph: the first ones and the rest */
-  bool constants;
-  test_tensors *in, *out;
 } rewriting;
 
 static char *name_of(const char *format, ...) COMPUTE_PRINTF(1, 2);
@@ -121,30 +112,6 @@ static void add_node(message *to, const char *type, const char *const *inputs, s
   message_take(to, GRAPH_NODE, &node);
 }
 
-static void add_size(message *shape, uint64_t size) {
-  message dimension = {0};
-  message_integer(&dimension, DIMENSION_SIZE, size);
-  message_take(shape, SHAPE_DIMENSION, &dimension);
-}
-
-/* Adds a ValueInfoProto with the shape of the TensorProto `of`; without a tensor, a scalar's
- * shape. */
-static void add_port(message *to, uint32_t number, const char *name, uint64_t type, wire of) {
-  message shape = {0}, tensor = {0}, any = {0}, info = {0};
-  for (wire_field field; wire_next(&of, &field) == WIRE_FIELD;) {
-    if (field.number != TENSOR_SIZES) continue;
-    if (field.type == WIRE_VARINT) add_size(&shape, field.value);
-    for (uint64_t size; field.type == WIRE_BYTES && wire_take_varint(&field.bytes, &size);)
-      add_size(&shape, size);
-  }
-  message_integer(&tensor, ELEMENT_TYPE, type);
-  message_take(&tensor, TENSOR_SHAPE, &shape);
-  message_take(&any, TYPE_TENSOR, &tensor);
-  message_text(&info, VALUE_NAME, name);
-  message_take(&info, VALUE_TYPE, &any);
-  message_take(to, number, &info);
-}
-
 static void add_initializer(message *to, const char *name, wire tensor) {
   message named = {0};
   for (wire_field field; wire_next(&tensor, &field) == WIRE_FIELD;)
@@ -153,39 +120,7 @@ static void add_initializer(message *to, const char *name, wire tensor) {
   message_take(to, GRAPH_INITIALIZER, &named);
 }
 
-static void add_index(message *to, const char *name, size_t index) {
-  message tensor = {0};
-  message_integer(&tensor, TENSOR_TYPE, ONNX_INT64);
-  message_integer(&tensor, TENSOR_INT64, index);
-  message_text(&tensor, TENSOR_NAME, name);
-  message_take(to, GRAPH_INITIALIZER, &tensor);
-}
-
-static test_tensor *add_tensor(test_tensors *list, const char *name) {
-  test_tensor *items = reallocarray(list->items, list->count + 1, sizeof *items);
-  if (!items) exit(EXIT_FAILURE);
-  list->items = items;
-  items[list->count] = (test_tensor){.name = name_of("%s", name)};
-  return &items[list->count++];
-}
-
-void test_tensors_release(test_tensors *tensors) {
-  for (size_t i = 0; i < tensors->count; i++) free(tensors->items[i].name);
-  free(tensors->items);
-  *tensors = (test_tensors){0};
-}
-
 /* ---- Inputs -------------------------------------------------------------------------------- */
-
-static void add_input(rewriting *r, const char *name, wire tensor) {
-  const uint64_t type = message_find_integer(tensor, TENSOR_TYPE);
-  if (r->constants || type == ONNX_STRING) {
-    add_initializer(&r->after, name, tensor);
-  } else {
-    add_port(&r->after, GRAPH_INPUT, name, type, tensor);
-    add_tensor(r->in, name)->tensor = tensor;
-  }
-}
 
 static void add_empty_sequence(rewriting *r, const char *name, int32_t type) {
   message attribute = {0};
@@ -199,7 +134,7 @@ static void add_sequence(rewriting *r, const char *name, const test_value *value
   char **parts = allocate(value->count, sizeof *parts);
   for (size_t i = 0; i < value->count; i++) {
     parts[i] = name_of("%s.%zu", name, i);
-    add_input(r, parts[i], value->tensors[i]);
+    add_initializer(&r->after, parts[i], value->tensors[i]);
   }
   if (value->count)
     add_node(&r->before, "SequenceConstruct", (const char *const *)parts, value->count, name, NULL);
@@ -228,58 +163,9 @@ static void put_together(rewriting *r, const test_value *value, wire info) {
   else if (value->sequence)
     add_sequence(r, held, value);
   else
-    add_input(r, held, value->tensors[0]);
+    add_initializer(&r->after, held, value->tensors[0]);
   if (value->optional && !value->absent)
     add_node(&r->before, "Optional", (const char *const[]){held}, 1, name, NULL);
-  free(held);
-}
-
-/* ---- Outputs ------------------------------------------------------------------------------- */
-
-static void add_output(rewriting *r, const char *name, wire expected) {
-  const uint64_t type = message_find_integer(expected, TENSOR_TYPE);
-  add_port(&r->after, GRAPH_OUTPUT, name, type, expected);
-  add_tensor(r->out, name)->tensor = expected;
-}
-
-static void add_number(rewriting *r, const char *operation, const char *from, const char *name,
-                       int64_t expected, bool is_bool) {
-  add_node(&r->after, operation, (const char *const[]){from}, 1, name, NULL);
-  add_port(&r->after, GRAPH_OUTPUT, name, is_bool ? ONNX_BOOL : ONNX_INT64, (wire){0});
-  test_tensor *tensor = add_tensor(r->out, name);
-  tensor->is_number = true;
-  tensor->is_bool = is_bool;
-  tensor->number = expected;
-}
-
-static void take_sequence_apart(rewriting *r, const char *name, const test_value *value) {
-  char *length = name_of("%s.length", name);
-  add_number(r, "SequenceLength", name, length, (int64_t)value->count, false);
-  free(length);
-  for (size_t i = 0; i < value->count; i++) {
-    char *part = name_of("%s.%zu", name, i), *index = name_of("%s.index.%zu", name, i);
-    add_index(&r->after, index, i);
-    add_node(&r->after, "SequenceAt", (const char *const[]){name, index}, 2, part, NULL);
-    add_output(r, part, value->tensors[i]);
-    free(part);
-    free(index);
-  }
-}
-
-static void take_apart(rewriting *r, const test_value *value) {
-  const char *name = value->info->name;
-  char *held = name_of(value->optional ? "%s.held" : "%s", name);
-  if (value->optional) {
-    char *has = name_of("%s.has", name);
-    add_number(r, "OptionalHasElement", name, has, !value->absent, true);
-    free(has);
-  }
-  if (value->optional && !value->absent)
-    add_node(&r->after, "OptionalGetElement", (const char *const[]){name}, 1, held, NULL);
-  if (value->sequence)
-    take_sequence_apart(r, held, value);
-  else if (!value->absent)
-    add_output(r, held, value->tensors[0]);
   free(held);
 }
 
@@ -294,22 +180,15 @@ static const test_value *find_value(const test_value *values, size_t count, wire
   return NULL;
 }
 
-message rewrite_model(wire model, const test_value *inputs, size_t input_count,
-                      const test_value *outputs, size_t output_count, bool constants,
-                      test_tensors *in, test_tensors *out) {
-  rewriting r = {.constants = constants, .in = in, .out = out};
+message rewrite_model(wire model, const test_value *inputs, size_t input_count) {
+  rewriting r = {0};
   message middle = {0}, graph = {0}, result = {0};
   wire old = message_find(model, MODEL_GRAPH);
   for (wire_field field; wire_next(&old, &field) == WIRE_FIELD;) {
     const test_value *value = NULL;
     if (field.number == GRAPH_INPUT) value = find_value(inputs, input_count, field.bytes);
-    if (value) {
-      put_together(&r, value, field.bytes);
-      continue;
-    }
-    if (field.number == GRAPH_OUTPUT) value = find_value(outputs, output_count, field.bytes);
     if (value)
-      take_apart(&r, value);
+      put_together(&r, value, field.bytes);
     else
       message_copy(&middle, &field);
   }
