@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT */
+/* Ports that are sequences, optionals and texts. Items keep what they hold. Texts pass through
+ * operators that move elements and are refused by others. New texts need no new plans. Every
+ * allocation may fail. */
+#include "compute/compute.h"
+#include "model/message_writer.h"
+#include "support/harness/failing_allocator.h"
+
+enum { MOST_MESSAGES = 256 };
+
+/* Messages must outlive the models that read them. */
+static void *messages[MOST_MESSAGES];
+static size_t message_count;
+
+static proto operator_node(const char *type, const char *inputs, const char *outputs) {
+  return node_message(type, type, inputs, outputs);
+}
+
+static void put_text_attribute(proto *node, const char *name, const char *text) {
+  proto attribute = {0};
+  put_text(&attribute, 1, name);
+  put_text(&attribute, 4, text);
+  put_integer(&attribute, 20, 3);
+  put_message(node, NODE_ATTRIBUTE, attribute);
+}
+
+static void put_texts_attribute(proto *node, const char *name, const char *texts) {
+  proto attribute = {0};
+  put_text(&attribute, 1, name);
+  put_names(&attribute, 9, texts);
+  put_integer(&attribute, 20, 8);
+  put_message(node, NODE_ATTRIBUTE, attribute);
+}
+
+/* A model with operators on texts and of ai.onnx.ml. */
+static proto text_model(proto graph) {
+  proto model = {0};
+  put_integer(&model, 1, 10);
+  put_message(&model, MODEL_GRAPH, graph);
+  put_message(&model, 8, opset_message("", 20));
+  put_message(&model, 8, opset_message("ai.onnx.ml", 3));
+  return model;
+}
+
+static compute_model *load(proto graph) {
+  compute_model *model = NULL;
+  proto message = text_model(graph);
+  assert_true(message_count < MOST_MESSAGES);
+  messages[message_count++] = message.data;
+  assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, NULL, &model));
+  return model;
+}
+
+static compute_model *load_node(proto node, const char *inputs, const char *outputs) {
+  proto graph = graph_message(inputs, outputs);
+  put_message(&graph, GRAPH_NODE, node);
+  return load(graph);
+}
+
+static compute_model_item *texts(int64_t count, const char *const *list) {
+  compute_model_item *item = NULL;
+  assert_ok(compute_model_item_from_texts(COMPUTE_SHAPE(count), list, &item));
+  return item;
+}
+
+static compute_model_item *numbers(int64_t count, const float *values) {
+  compute_model_item *item = NULL;
+  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(count), values);
+  assert_ok(compute_model_item_from_tensor(tensor, &item));
+  compute_tensor_release(tensor);
+  return item;
+}
+
+/* Runs a model with inputs a, b, … and the output y; releases the inputs. */
+static compute_status run(compute_model *model, compute_model_item *const *items, size_t count,
+                          compute_model_item **result) {
+  static const char *const names[] = {"a", "b", "c"};
+  compute_model_argument in[3] = {{0}}, out = {"y", NULL};
+  for (size_t i = 0; i < count; i++) in[i] = (compute_model_argument){names[i], items[i]};
+  const compute_status status = compute_model_run_items(model, in, count, &out, 1, NULL);
+  for (size_t i = 0; i < count; i++) compute_model_item_release(items[i]);
+  *result = out.item;
+  return status;
+}
+
+static void assert_texts(compute_model_item *item, const char *const *expected, size_t count) {
+  assert_int_equal(compute_model_item_kind(item), COMPUTE_MODEL_TEXT);
+  assert_int_equal(compute_model_item_count(item), count);
+  for (size_t i = 0; i < count; i++)
+    assert_string_equal(compute_model_item_text(item, i), expected[i]);
+  assert_null(compute_model_item_text(item, count));
+}
+
+static void assert_numbers(const compute_model_item *item, const void *expected, size_t bytes) {
+  unsigned char values[256];
+  compute_tensor *tensor = compute_model_item_tensor(item);
+  assert_non_null(tensor);
+  assert_ok(compute_tensor_read(tensor, values, bytes));
+  assert_memory_equal(values, expected, bytes);
+}
+
+/* ---- Items --------------------------------------------------------------------------------- */
+
+static void items_keep_what_they_hold(void **state) {
+  (void)state;
+  compute_model_item *sequence = NULL, *optional = NULL, *nothing = NULL;
+  compute_model_item *one = numbers(2, (float[]){1, 2}), *text = texts(1, (const char *[]){"é"});
+  assert_ok(compute_model_item_sequence(&sequence));
+  assert_int_equal(compute_model_item_kind(sequence), COMPUTE_MODEL_SEQUENCE);
+  assert_ok(compute_model_item_append(sequence, one));
+  assert_ok(compute_model_item_optional(sequence, &optional));
+  assert_ok(compute_model_item_optional(NULL, &nothing));
+  assert_int_equal(compute_model_item_kind(optional),
+                   COMPUTE_MODEL_OPTIONAL | COMPUTE_MODEL_SEQUENCE);
+  assert_int_equal(compute_model_item_count(nothing), 0);
+  assert_null(compute_model_item_at(nothing, 0));
+  assert_fails(compute_model_item_append(sequence, text), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_model_item_append(sequence, nothing), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_model_item_append(one, text), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_model_item_optional(optional, &nothing), COMPUTE_ERROR_INVALID_ARGUMENT);
+  compute_model_item_release(one);
+  compute_model_item_release(sequence);
+  const compute_model_item *held = compute_model_item_at(optional, 0);
+  assert_int_equal(compute_model_item_count(held), 1);
+  assert_numbers(compute_model_item_at(held, 0), (float[]){1, 2}, 8);
+  compute_model_item_release(optional);
+  compute_model_item_release(nothing);
+  compute_model_item_release(text);
+  compute_model_item_release(NULL);
+}
+
+static void texts_must_be_utf8(void **state) {
+  (void)state;
+  static const char *const wrong[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                      "\xc0\x80"};
+  compute_model_item *item = NULL;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    assert_fails(compute_model_item_from_texts(COMPUTE_SCALAR, &wrong[i], &item),
+                 COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_model_item_from_texts(COMPUTE_SHAPE(1), NULL, &item),
+               COMPUTE_ERROR_NULL_POINTER);
+  assert_fails(compute_model_item_from_texts(COMPUTE_SHAPE(1), (const char *[]){NULL}, &item),
+               COMPUTE_ERROR_NULL_POINTER);
+  assert_fails(compute_model_item_from_texts(COMPUTE_SHAPE(-1), wrong, &item), COMPUTE_ERROR_SHAPE);
+  assert_null(item);
+}
+
+/* ---- Sequences and optionals ----------------------------------------------------------------- */
+
+static compute_model_item *list_of(size_t count) {
+  compute_model_item *sequence = NULL;
+  assert_ok(compute_model_item_sequence(&sequence));
+  for (size_t i = 0; i < count; i++) {
+    compute_model_item *one = numbers(1, (float[]){(float)i});
+    assert_ok(compute_model_item_append(sequence, one));
+    compute_model_item_release(one);
+  }
+  return sequence;
+}
+
+static void sequences_are_inputs_and_outputs(void **state) {
+  (void)state;
+  compute_model *model = load_node(operator_node("SequenceInsert", "a,b", "y"), "a,b", "y");
+  for (size_t length = 0; length < 3; length++) {
+    compute_model_item *result, *const items[] = {list_of(length), numbers(2, (float[]){7, 8})};
+    assert_ok(run(model, items, 2, &result));
+    assert_int_equal(compute_model_item_kind(result), COMPUTE_MODEL_SEQUENCE);
+    assert_int_equal(compute_model_item_count(result), length + 1);
+    for (size_t i = 0; i < length; i++)
+      assert_numbers(compute_model_item_at(result, i), (float[]){(float)i}, 4);
+    assert_numbers(compute_model_item_at(result, length), (float[]){7, 8}, 8);
+    compute_model_item_release(result);
+  }
+  compute_model_release(model);
+}
+
+static void optionals_are_inputs_and_outputs(void **state) {
+  (void)state;
+  compute_model *has = load_node(operator_node("OptionalHasElement", "a", "y"), "a", "y");
+  compute_model *wraps = load_node(operator_node("Optional", "a", "y"), "a", "y");
+  for (size_t holds = 0; holds < 2; holds++) {
+    compute_model_item *optional = NULL, *held = holds ? list_of(2) : NULL, *result;
+    assert_ok(compute_model_item_optional(held, &optional));
+    compute_model_item_release(held);
+    assert_ok(run(has, &optional, 1, &result));
+    assert_numbers(result, &(uint8_t){(uint8_t)holds}, 1);
+    compute_model_item_release(result);
+  }
+  compute_model_item *result, *one = numbers(1, (float[]){5});
+  assert_ok(run(wraps, &one, 1, &result));
+  assert_int_equal(compute_model_item_kind(result), COMPUTE_MODEL_OPTIONAL);
+  assert_numbers(compute_model_item_at(result, 0), (float[]){5}, 4);
+  compute_model_item_release(result);
+  compute_model_release(has);
+  compute_model_release(wraps);
+}
+
+/* ---- Texts ------------------------------------------------------------------------------------- */
+
+static void texts_move_and_join(void **state) {
+  (void)state;
+  proto graph = graph_message("a,b", "y");
+  put_message(&graph, GRAPH_INITIALIZER, integers_message("order", (int64_t[]){2, 0, 1, 2}, 4));
+  put_message(&graph, GRAPH_NODE, operator_node("StringConcat", "a,b", "joined"));
+  put_message(&graph, GRAPH_NODE, operator_node("Gather", "joined,order", "moved"));
+  proto node = operator_node("Concat", "moved,a", "y");
+  put_integer_attribute(&node, "axis", 0);
+  put_message(&graph, GRAPH_NODE, node);
+  compute_model *model = load(graph);
+  for (int round = 0; round < 3; round++) {
+    const char *third = round ? "ü" : "";
+    compute_model_item *result, *const items[] = {texts(3, (const char *[]){"a", "b", third}),
+                                                  texts(1, (const char *[]){"!"})};
+    assert_ok(run(model, items, 2, &result));
+    char last[8];
+    snprintf(last, sizeof last, "%s!", third);
+    assert_texts(result, (const char *[]){last, "a!", "b!", last, "a", "b", third}, 7);
+    compute_model_item_release(result);
+  }
+  compute_model_info info;
+  assert_ok(compute_model_describe(model, &info));
+  assert_int_equal(info.plan_hits, 2); /* other texts need no other plans */
+  compute_model_release(model);
+}
+
+static void texts_are_compared_by_content(void **state) {
+  (void)state;
+  compute_model *model = load_node(operator_node("Equal", "a,b", "y"), "a,b", "y");
+  compute_model_item *result, *const items[] = {texts(3, (const char *[]){"x", "", "xy"}),
+                                                texts(3, (const char *[]){"x", "", "xz"})};
+  assert_ok(run(model, items, 2, &result));
+  assert_numbers(result, (uint8_t[]){1, 1, 0}, 3);
+  compute_model_item_release(result);
+  compute_model_release(model);
+}
+
+static void operators_of_numbers_refuse_texts(void **state) {
+  (void)state;
+  static const char *const types[] = {"Add", "Unique", "ReduceSum", "Sigmoid", "CumSum"};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    const bool two = i == 0 || i == 4;
+    compute_model *model =
+        load_node(operator_node(types[i], two ? "a,b" : "a", "y"), two ? "a,b" : "a", "y");
+    compute_model_item *result, *const items[] = {texts(1, (const char *[]){"x"}),
+                                                  texts(1, (const char *[]){"y"})};
+    assert_fails(run(model, items, two ? 2 : 1, &result), COMPUTE_ERROR_UNSUPPORTED);
+    if (!two) compute_model_item_release(items[1]);
+    assert_null(result);
+    compute_model_release(model);
+  }
+  compute_model *model = load_node(operator_node("Concat", "a,b", "y"), "a,b", "y");
+  compute_model_item *result, *const items[] = {texts(1, (const char *[]){"x"}),
+                                                numbers(1, (float[]){1})};
+  assert_fails(run(model, items, 2, &result), COMPUTE_ERROR_DTYPE);
+  compute_model_release(model);
+}
+
+static void words_are_normalized(void **state) {
+  (void)state;
+  proto node = operator_node("StringNormalizer", "a", "y");
+  put_text_attribute(&node, "case_change_action", "UPPER");
+  put_texts_attribute(&node, "stopwords", "Der,ÄPFEL");
+  compute_model *model = load_node(node, "a", "y");
+  compute_model_item *result,
+      *item = texts(4, (const char *[]){"der", "Straße", "äpfel", "я ňσŷա"});
+  assert_ok(run(model, &item, 1, &result));
+  assert_texts(result, (const char *[]){"STRAßE", "Я ŇΣŶԱ"}, 2);
+  compute_model_item_release(result);
+  item = texts(1, (const char *[]){"DER"});
+  assert_ok(run(model, &item, 1, &result));
+  assert_texts(result, (const char *[]){""}, 1);
+  compute_model_item_release(result);
+  compute_model_release(model);
+}
+
+static void patterns_match_whole_texts(void **state) {
+  (void)state;
+  static const struct {
+    const char *pattern, *text;
+    bool matches;
+  } cases[] = {
+      {"abc", "abc", true},
+      {"abc", "abcd", false},
+      {"a|bc", "bc", true},
+      {"a|bc", "ac", false},
+      {"(a|b)c", "bc", true},
+      {"a*", "", true},
+      {"a+", "", false},
+      {"a?b", "b", true},
+      {"a{2,3}", "aa", true},
+      {"a{2,3}", "aaaa", false},
+      {"a{0}b", "b", true},
+      {"(ab){2,}", "ababab", true},
+      {"(ab){2,}", "ab", false},
+      {"[^a-c]x", "dx", true},
+      {"[^a-c]x", "bx", false},
+      {"[]a]+", "]a", true},
+      {"[a\\-z]+", "a-z", true},
+      {".é.", "xéy", true},
+      {".", "\n", false},
+      {"\\w+\\W", "ab_1.", true},
+      {"\\d{3}", "12x", false},
+      {"\\bfoo\\b", "foo", true},
+      {"a\\bb", "ab", false},
+      {"^a$", "a", true},
+      {"(?:a|)b", "b", true},
+      {"()", "", true},
+      {"[[:alpha:]]+", "aZ", true},
+      {"(a*)*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", false},
+      {"((a{0,9}){0,9}){0,9}b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    proto node = operator_node("RegexFullMatch", "a", "y");
+    put_text_attribute(&node, "pattern", cases[i].pattern);
+    compute_model *model = load_node(node, "a", "y");
+    compute_model_item *result, *item = texts(1, &cases[i].text);
+    assert_ok(run(model, &item, 1, &result));
+    uint8_t matches;
+    assert_ok(compute_tensor_read(compute_model_item_tensor(result), &matches, 1));
+    if (matches != cases[i].matches)
+      fail_msg("'%s' on '%s': %d", cases[i].pattern, cases[i].text, matches);
+    compute_model_item_release(result);
+    compute_model_release(model);
+  }
+}
+
+static void wrong_patterns_are_refused(void **state) {
+  (void)state;
+  static const char *const wrong[] = {"(",
+                                      ")",
+                                      "a)",
+                                      "[a",
+                                      "*",
+                                      "a{2",
+                                      "a{3,2}",
+                                      "(?=a)",
+                                      "(a)\\1",
+                                      "[[:none:]]",
+                                      "[z-a]",
+                                      "\\",
+                                      "(((a{1000}){1000}){1000})"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    proto node = operator_node("RegexFullMatch", "a", "y");
+    put_text_attribute(&node, "pattern", wrong[i]);
+    compute_model *model = load_node(node, "a", "y");
+    compute_model_item *result, *item = texts(1, (const char *[]){"a"});
+    const compute_status status = run(model, &item, 1, &result);
+    if (status != COMPUTE_ERROR_UNSUPPORTED) fail_msg("'%s': %d", wrong[i], (int)status);
+    compute_model_release(model);
+  }
+}
+
+static void labels_encode_texts(void **state) {
+  (void)state;
+  for (int to_text = 0; to_text < 2; to_text++) {
+    proto node = operator_node("LabelEncoder", "a", "y");
+    put_text(&node, 7, "ai.onnx.ml");
+    put_texts_attribute(&node, "keys_strings", "cat,dog,bird");
+    if (to_text)
+      put_texts_attribute(&node, "values_strings", "chat,chien,oiseau");
+    else
+      put_list_attribute(&node, "values_int64s", (int64_t[]){3, 5, 7}, 3);
+    compute_model *model = load_node(node, "a", "y");
+    compute_model_item *result, *item = texts(3, (const char *[]){"dog", "cow", "cat"});
+    assert_ok(run(model, &item, 1, &result));
+    if (to_text)
+      assert_texts(result, (const char *[]){"chien", "_Unused", "chat"}, 3);
+    else
+      assert_numbers(result, (int64_t[]){5, -1, 3}, 24);
+    compute_model_item_release(result);
+    compute_model_release(model);
+  }
+}
+
+/* Positions of labels become the labels. */
+static void labels_are_texts(void **state) {
+  (void)state;
+  proto node = operator_node("LabelEncoder", "a", "y");
+  put_text(&node, 7, "ai.onnx.ml");
+  put_list_attribute(&node, "keys_int64s", (int64_t[]){4, 9}, 2);
+  put_texts_attribute(&node, "values_strings", "four,nine");
+  compute_model *model = load_node(node, "a", "y");
+  compute_tensor *x =
+      test_tensor(test_context, COMPUTE_I64, COMPUTE_SHAPE(3), (int64_t[]){9, 4, 1});
+  compute_model_item *result, *item = NULL;
+  assert_ok(compute_model_item_from_tensor(x, &item));
+  assert_ok(run(model, &item, 1, &result));
+  assert_texts(result, (const char *[]){"nine", "four", "_Unused"}, 3);
+  compute_model_item_release(result);
+  compute_model_binding in = {"a", x}, out = {"y", NULL};
+  assert_ok(compute_model_run(model, &in, 1, &out, 1)); /* positions */
+  int64_t places[3];
+  assert_ok(compute_tensor_read(out.tensor, places, sizeof places));
+  assert_memory_equal(places, ((int64_t[]){1, 0, 2}), sizeof places);
+  compute_tensor_release(out.tensor);
+  compute_tensor_release(x);
+  compute_model_release(model);
+}
+
+/* ---- Errors ------------------------------------------------------------------------------------ */
+
+static void ports_tell_their_kind(void **state) {
+  (void)state;
+  proto graph = graph_message(NULL, NULL);
+  put_typed(&graph, GRAPH_INPUT, "a", "n");
+  put_typed(&graph, GRAPH_OUTPUT, "y", "n");
+  put_message(&graph, GRAPH_NODE, operator_node("Relu", "a", "y"));
+  compute_model *model = load(graph);
+  compute_model_port port;
+  assert_ok(compute_model_input_at(model, 0, &port));
+  assert_int_equal(port.kind, COMPUTE_MODEL_NUMBERS);
+  compute_model_item *result, *item = texts(1, (const char *[]){"x"});
+  assert_fails(run(model, &item, 1, &result), COMPUTE_ERROR_DTYPE);
+  item = list_of(1);
+  assert_fails(run(model, &item, 1, &result), COMPUTE_ERROR_DTYPE);
+  assert_ok(compute_model_item_optional(NULL, &item));
+  assert_fails(run(model, &item, 1, &result), COMPUTE_ERROR_DTYPE);
+  assert_null(result);
+  compute_model_argument out = {"y", NULL};
+  assert_fails(compute_model_run_items(model, NULL, 0, &out, 1, NULL), COMPUTE_ERROR_BINDING);
+  assert_fails(
+      compute_model_run_items(model, &(compute_model_argument){"a", NULL}, 1, &out, 1, NULL),
+      COMPUTE_ERROR_NULL_POINTER);
+  assert_fails(compute_model_run_items(NULL, NULL, 0, NULL, 0, NULL), COMPUTE_ERROR_NULL_POINTER);
+  compute_model_release(model);
+}
+
+static void tensors_alone_cannot_take_sequences(void **state) {
+  (void)state;
+  compute_model *model = load_node(operator_node("SequenceConstruct", "a", "y"), "a", "y");
+  compute_tensor *x = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(1), (float[]){1});
+  compute_model_binding in = {"a", x}, out = {"y", NULL};
+  assert_fails(compute_model_run(model, &in, 1, &out, 1), COMPUTE_ERROR_UNSUPPORTED);
+  assert_null(out.tensor);
+  compute_tensor_release(x);
+  compute_model_release(model);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------ */
+
+static proto varied_model(void) {
+  proto graph = graph_message("a,b", "y,z");
+  proto node = operator_node("StringSplit", "a", "parts,z");
+  put_text_attribute(&node, "delimiter", ",");
+  put_message(&graph, GRAPH_NODE, node);
+  node = operator_node("RegexFullMatch", "parts", "found");
+  put_text_attribute(&node, "pattern", "(x|y){1,3}");
+  put_message(&graph, GRAPH_NODE, node);
+  put_message(&graph, GRAPH_NODE, operator_node("SequenceInsert", "b,parts", "y"));
+  return text_model(graph);
+}
+
+static compute_status use_model(compute_context *context, const proto *message) {
+  compute_model *model = NULL;
+  compute_model_argument in[] = {{"a", NULL}, {"b", NULL}}, out[] = {{"y", NULL}, {"z", NULL}};
+  compute_status status =
+      compute_model_load_memory(context, message->data, message->bytes, NULL, &model);
+  if (!status)
+    status =
+        compute_model_item_from_texts(COMPUTE_SHAPE(2), (const char *[]){"x,y", "z"}, &in[0].item);
+  if (!status) status = compute_model_item_sequence(&in[1].item);
+  if (!status) status = compute_model_item_append(in[1].item, in[0].item);
+  if (!status) status = compute_model_run_items(model, in, 2, out, 2, NULL);
+  if (!status && compute_model_item_count(out[0].item) != 2) status = COMPUTE_ERROR_INTERNAL;
+  for (size_t i = 0; i < 2; i++) {
+    compute_model_item_release(in[i].item);
+    compute_model_item_release(out[i].item);
+  }
+  compute_model_release(model);
+  return status;
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  proto message = varied_model();
+  failing_allocator_install();
+  compute_context *context = NULL;
+  assert_ok(compute_open(&context, &(compute_open_options){.backends = "cpu"}));
+  bool failed = true;
+  int64_t nth = 1;
+  for (; failed; nth++) {
+    failing_allocator_arm(nth, false);
+    const compute_status status = use_model(context, &message);
+    failed = failing_allocator_failures() > 0;
+    failing_allocator_arm(0, false);
+    if (!failed) assert_int_equal(status, COMPUTE_OK);
+    if (status && status != COMPUTE_ERROR_OUT_OF_MEMORY)
+      fail_msg("allocation %lld: %s", (long long)nth, compute_error_message(context));
+  }
+  assert_true(nth > 50);
+  assert_ok(use_model(context, &message));
+  assert_ok(compute_close(context));
+  assert_int_equal(failing_allocator_remove(), 0);
+  free(message.data);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(items_keep_what_they_hold),
+      cmocka_unit_test(texts_must_be_utf8),
+      cmocka_unit_test(sequences_are_inputs_and_outputs),
+      cmocka_unit_test(optionals_are_inputs_and_outputs),
+      cmocka_unit_test(texts_move_and_join),
+      cmocka_unit_test(texts_are_compared_by_content),
+      cmocka_unit_test(operators_of_numbers_refuse_texts),
+      cmocka_unit_test(words_are_normalized),
+      cmocka_unit_test(patterns_match_whole_texts),
+      cmocka_unit_test(wrong_patterns_are_refused),
+      cmocka_unit_test(labels_encode_texts),
+      cmocka_unit_test(labels_are_texts),
+      cmocka_unit_test(ports_tell_their_kind),
+      cmocka_unit_test(tensors_alone_cannot_take_sequences),
+  };
+  const struct CMUnitTest alone[] = {cmocka_unit_test(every_allocation_may_fail)};
+  int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);
+  failures += cmocka_run_group_tests(alone, NULL, NULL);
+  for (size_t i = 0; i < message_count; i++) free(messages[i]);
+  return failures;
+}
