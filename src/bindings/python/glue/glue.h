@@ -130,6 +130,10 @@ int to_object(PyObject *value, enum kind kind, scratch *s, void **result);
 int to_context(PyObject *value, scratch *s, compute_context **result);
 int to_device(PyObject *value, scratch *s, compute_device **result);
 
+/* An item of a model, which the caller releases, also on failure; and its tuple (item.c). */
+int to_item(PyObject *value, scratch *s, compute_model_item **item);
+PyObject *item_object(const compute_model_item *item, PyObject *context);
+
 PyObject *dtype_object(compute_dtype dtype); /* a new reference */
 PyObject *shape_tuple(compute_shape shape);
 PyObject *text_taken(char *text);               /* frees the text */

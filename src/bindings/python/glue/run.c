@@ -205,6 +205,62 @@ end:
   return result;
 }
 
+static int model_arguments(PyObject *values, scratch *s, compute_model_argument *made) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  for (size_t i = 0; PyDict_Next(values, &at, &key, &value); i++)
+    if (to_text(key, s, &made[i].name) || to_item(value, s, &made[i].item)) return -1;
+  return 0;
+}
+
+static PyObject *item_results(const compute_model_argument *outputs, size_t count,
+                              PyObject *context) {
+  PyObject *result = PyDict_New();
+  for (size_t i = 0; result && i < count; i++) {
+    PyObject *one = item_object(outputs[i].item, context);
+    if (!one || PyDict_SetItemString(result, outputs[i].name, one)) Py_CLEAR(result);
+    Py_XDECREF(one);
+  }
+  return result;
+}
+
+/* As model_run, with ports of any kind: values as in item.c, and a list of the outputs' names. */
+static PyObject *model_run_items(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                                 PyObject *names) {
+  static const char *const keys[] = {"inputs", "outputs"};
+  static const form f = {"_run_items", keys, 2, 2, false};
+  PyObject *v[2], *result = NULL;
+  scratch s = {0};
+  compute_model *model = NULL;
+  watch w = {0};
+  if (form_take(&f, args, count, names, v, NULL)) return NULL;
+  if (!PyDict_Check(v[0]) || !PyList_Check(v[1]))
+    return PyErr_Format(PyExc_TypeError, "inputs are a dictionary, outputs a list of names");
+  const size_t in = (size_t)PyDict_Size(v[0]), out = (size_t)PyList_Size(v[1]);
+  compute_model_argument *inputs = scratch_memory(&s, (in + 1) * sizeof *inputs);
+  compute_model_argument *outputs = scratch_memory(&s, (out + 1) * sizeof *outputs);
+  if (!inputs || !outputs || to_object(self, KIND_MODEL, &s, (void **)&model)) goto end;
+  for (size_t i = 0; i < out; i++)
+    if (to_text(PyList_GetItem(v[1], (Py_ssize_t)i), &s, &outputs[i].name)) goto end;
+  if (model_arguments(v[0], &s, inputs)) goto end;
+  compute_status status;
+  PyThreadState *const unlocked = PyEval_SaveThread();
+  status =
+      compute_model_run_items(model, inputs, in, outputs, out,
+                              &(compute_model_run_options){.go_on = signals_go_on, .user = &w});
+  PyEval_RestoreThread(unlocked);
+  result = status ? fail(status) : item_results(outputs, out, context_of(self));
+  if (w.failed) {
+    Py_CLEAR(result);
+    result = watch_raise(&w);
+  }
+end:
+  for (size_t i = 0; inputs && i < in; i++) compute_model_item_release(inputs[i].item);
+  for (size_t i = 0; outputs && i < out; i++) compute_model_item_release(outputs[i].item);
+  scratch_end(&s);
+  return result;
+}
+
 static PyObject *model_metadata(PyObject *self, PyObject *none) {
   (void)none;
   scratch s = {0};
@@ -411,6 +467,7 @@ PyMethodDef plan_methods[] = {{"_run", METHOD(plan_run), NULL},
 
 PyMethodDef model_methods[] = {
     {"_run", METHOD(model_run), NULL},
+    {"_run_items", METHOD(model_run_items), NULL},
     {"record", METHOD(model_record),
      "record($self, graph, inputs, outputs)\n--\n\nRecords what computes the values `outputs` from "
      "`inputs`, {name: node}, into the graph. Returns {name: node}."},

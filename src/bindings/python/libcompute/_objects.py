@@ -173,11 +173,63 @@ def _leave(self, *error):
 # ---- Models ------------------------------------------------------------------------------------------------------
 
 
+_TEXT, _SEQUENCE, _OPTIONAL = 1, 2, 4
+
+
+def _texts(value):
+    """The shape and the texts, in row-major order, of nested lists."""
+    if isinstance(value, str):
+        return (), [value]
+    parts = [_texts(one) for one in value]
+    shapes = {shape for shape, _ in parts} or {()}
+    if len(shapes) > 1:
+        raise ValueError("the lists of texts differ in length")
+    return (len(parts), *shapes.pop()), [text for _, texts in parts for text in texts]
+
+
+def _item(value, kind):
+    """A value of a port as the tuples of glue/item.c."""
+    if kind & _OPTIONAL:
+        return "optional", None if value is None else _item(value, kind & ~_OPTIONAL)
+    if kind & _SEQUENCE:
+        return "sequence", [_item(one, kind & ~_SEQUENCE) for one in value]
+    if kind & _TEXT:
+        return "texts", *_texts(value.tolist() if hasattr(value, "tolist") else value)
+    return value if isinstance(value, _core.Array) else asarray(value)
+
+
+def _nested(shape, texts):
+    if not shape:
+        return texts[0]
+    step = len(texts) // shape[0] if shape[0] else 0
+    return [_nested(shape[1:], texts[i * step:(i + 1) * step]) for i in range(shape[0])]
+
+
+def _value(item):
+    """The other way round."""
+    if not isinstance(item, tuple):
+        return item
+    if item[0] == "texts":
+        return _nested(item[1], item[2])
+    if item[0] == "sequence":
+        return tuple(_value(one) for one in item[1])
+    return None if item[1] is None else _value(item[1])
+
+
 @_method(_core.Model, "run")
 def _model_run(self, inputs, outputs=None):
     """Runs the model with {name: array}. Returns {name: array} for all outputs, or for the names `outputs`.
 
-    `outputs` may be {name: array} with arrays to write to."""
+    `outputs` may be {name: array} with arrays to write to.
+
+    Inputs and outputs of other kinds (port.kind): texts are a str or nested lists of str, a sequence is a tuple of
+    arrays or texts, and an optional without a value is None."""
+    kinds = {port.name: port.kind for port in self.inputs}
+    wanted = [port for port in self.outputs if outputs is None or port.name in outputs]
+    if any(kinds.get(name) for name in inputs) or any(port.kind for port in wanted if not isinstance(outputs, dict)):
+        items = {name: _item(value, kinds.get(name, 0)) for name, value in inputs.items()}
+        names = [port.name for port in wanted] if outputs is None else list(outputs)
+        return {name: _value(item) for name, item in self._run_items(items, names).items()}
     arrays = {name: value if isinstance(value, _core.Array) else asarray(value) for name, value in inputs.items()}
     if outputs is None:
         outputs = [port.name for port in self.outputs]
