@@ -187,12 +187,12 @@ def _texts(value):
     return (len(parts), *shapes.pop()), [text for _, texts in parts for text in texts]
 
 
-def _item(value, kind):
+def _port_item(value, kind):
     """A value of a port as the tuples of glue/item.c."""
     if kind & _OPTIONAL:
-        return "optional", None if value is None else _item(value, kind & ~_OPTIONAL)
+        return "optional", None if value is None else _port_item(value, kind & ~_OPTIONAL)
     if kind & _SEQUENCE:
-        return "sequence", [_item(one, kind & ~_SEQUENCE) for one in value]
+        return "sequence", [_port_item(one, kind & ~_SEQUENCE) for one in value]
     if kind & _TEXT:
         return "texts", *_texts(value.tolist() if hasattr(value, "tolist") else value)
     return value if isinstance(value, _core.Array) else asarray(value)
@@ -205,15 +205,15 @@ def _nested(shape, texts):
     return [_nested(shape[1:], texts[i * step:(i + 1) * step]) for i in range(shape[0])]
 
 
-def _value(item):
+def _port_value(item):
     """The other way round."""
     if not isinstance(item, tuple):
         return item
     if item[0] == "texts":
         return _nested(item[1], item[2])
     if item[0] == "sequence":
-        return tuple(_value(one) for one in item[1])
-    return None if item[1] is None else _value(item[1])
+        return tuple(_port_value(one) for one in item[1])
+    return None if item[1] is None else _port_value(item[1])
 
 
 @_method(_core.Model, "run")
@@ -227,9 +227,9 @@ def _model_run(self, inputs, outputs=None):
     kinds = {port.name: port.kind for port in self.inputs}
     wanted = [port for port in self.outputs if outputs is None or port.name in outputs]
     if any(kinds.get(name) for name in inputs) or any(port.kind for port in wanted if not isinstance(outputs, dict)):
-        items = {name: _item(value, kinds.get(name, 0)) for name, value in inputs.items()}
+        items = {name: _port_item(value, kinds.get(name, 0)) for name, value in inputs.items()}
         names = [port.name for port in wanted] if outputs is None else list(outputs)
-        return {name: _value(item) for name, item in self._run_items(items, names).items()}
+        return {name: _port_value(item) for name, item in self._run_items(items, names).items()}
     arrays = {name: value if isinstance(value, _core.Array) else asarray(value) for name, value in inputs.items()}
     if outputs is None:
         outputs = [port.name for port in self.outputs]
