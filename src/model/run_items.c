@@ -213,5 +213,5 @@ compute_status run_take_items(model_run *run, const model_stage *stage) {
   for (size_t i = 0; !status && i < model_graph(run->model)->output_count; i++)
     if (stage->results[i].wanted)
       status = result_item(run, i, &stage->results[i], &run->arguments[run->places[i]].item);
-  return status;
+  return status == COMPUTE_ERROR_OUT_OF_MEMORY ? run_no_memory(run) : status;
 }

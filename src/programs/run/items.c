@@ -45,8 +45,7 @@ static char *read_all(const char *path) {
 }
 
 /* Lines as texts: a scalar if the input is one, [1, lines] for two dimensions, else [lines]. */
-static int make_texts(const model_run *run, const run_port *input, char *text,
-                      compute_model_item **item) {
+static int make_texts(const run_port *input, char *text, compute_model_item **item) {
   int64_t count = 0, at = 0;
   for (const char *c = text; *c; c++) count += *c == '\n' || !c[1];
   const char **lines = calloc((size_t)count + 1, sizeof *lines);
@@ -62,7 +61,7 @@ static int make_texts(const model_run *run, const run_port *input, char *text,
   if (input->port.rank == 2) shape = COMPUTE_SHAPE(1, count);
   const compute_status status = compute_model_item_from_texts(shape, lines, item);
   free(lines);
-  return status ? run_fail(run->context) : EXIT_GOOD;
+  return status ? run_fail(NULL) : EXIT_GOOD; /* items have no context */
 }
 
 static int read_item(const model_run *run, const run_port *input, const char *path,
@@ -73,7 +72,7 @@ static int read_item(const model_run *run, const run_port *input, const char *pa
       option_say(&run_program, "%s cannot be read", path);
       return EXIT_FAILED;
     }
-    const int result = make_texts(run, input, text, item);
+    const int result = make_texts(input, text, item);
     free(text);
     return result;
   }
@@ -102,7 +101,7 @@ int items_take(const model_run *run, run_port *input, const char *path) {
   compute_status status = input->item ? COMPUTE_OK : compute_model_item_sequence(&input->item);
   if (!status) status = compute_model_item_append(input->item, one);
   compute_model_item_release(one);
-  return status ? run_fail(run->context) : EXIT_GOOD;
+  return status ? run_fail(NULL) : EXIT_GOOD;
 }
 
 /* ---- The run ------------------------------------------------------------------------------- */
