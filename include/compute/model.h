@@ -163,9 +163,9 @@ enum {
 
 /** An input or output of a model. */
 typedef struct compute_model_port {
-  const char *name; /**< lives as long as the model */
-  compute_dtype dtype;
-  int32_t rank;                         /**< −1 if not in the file */
+  const char *name;    /**< lives as long as the model */
+  compute_dtype dtype; /**< COMPUTE_DTYPE_NONE for texts; COMPUTE_I64 for an output with labels */
+  int32_t rank;        /**< −1 if not in the file */
   int64_t size[COMPUTE_MAX_RANK];       /**< −1: any, or named by `symbol` */
   const char *symbol[COMPUTE_MAX_RANK]; /**< the name of such a size, or NULL */
   bool optional;                        /**< an input with a default, which need not be bound */

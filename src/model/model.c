@@ -285,6 +285,8 @@ static compute_status port_at(const compute_model *model, const char *operation,
     return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "index %zu is past the last of %zu", index, count);
   describe(input ? &graph->inputs[index] : &graph->outputs[index], input, port);
+  if (!input && port->kind & COMPUTE_MODEL_TEXT && !compute_model_label_count(model, index))
+    port->dtype = COMPUTE_DTYPE_NONE;
   return COMPUTE_OK;
 }
 

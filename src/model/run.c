@@ -11,9 +11,7 @@
 #include "model/call/host.h"
 #include "model/run.h"
 
-const char run_operation[] = "compute_model_run";
-
-static const char *const operation = run_operation;
+static const char operation[] = "compute_model_run";
 
 compute_status run_no_memory(const model_run *run) {
   return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");

@@ -29,8 +29,6 @@ typedef struct model_run {
   bool all_found; /* no plan was compiled */
 } model_run;
 
-extern const char run_operation[];
-
 compute_status run_no_memory(const model_run *run);
 
 /* Finds the input that an argument names, which no other may name. */

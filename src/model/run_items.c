@@ -9,6 +9,8 @@
 #include "core/base/process.h"
 #include "model/run.h"
 
+static const char operation[] = "compute_model_run";
+
 static const char *kind_name(uint32_t kind) {
   if (kind & COMPUTE_MODEL_OPTIONAL) return "an optional";
   if (kind & COMPUTE_MODEL_SEQUENCE) return "a sequence";
@@ -47,7 +49,7 @@ static compute_status take_tensor(model_run *run, const onnx_value_info *port,
   const bool text = (compute_model_item_kind(item) & COMPUTE_MODEL_TEXT) != 0;
   *tensor = compute_model_item_tensor(item);
   if (!text && compute_device_context(compute_tensor_device(*tensor)) != run->model->context)
-    return error_set(run->model->context, COMPUTE_ERROR_WRONG_CONTEXT, run_operation,
+    return error_set(run->model->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "input '%s' belongs to another context", port->name);
   const compute_status status =
       run_check_input(run, port, text ? COMPUTE_DTYPE_NONE : compute_tensor_dtype(*tensor),
@@ -80,7 +82,7 @@ static compute_status bind_item(model_run *run, size_t at, const compute_model_i
   const bool sequence = (kind & COMPUTE_MODEL_SEQUENCE) != 0;
   if (port->kind == ONNX_IS_OTHER || (kind & COMPUTE_MODEL_OPTIONAL && !optional && !unknown) ||
       (sequence != port->sequence && !unknown && !empty))
-    return error_set(run->model->context, COMPUTE_ERROR_DTYPE, run_operation,
+    return error_set(run->model->context, COMPUTE_ERROR_DTYPE, operation,
                      "input '%s' is %s, not %s", port->name,
                      port->kind == ONNX_IS_OTHER ? "a map"
                      : optional                  ? "an optional"
@@ -107,11 +109,11 @@ compute_status run_bind_items(model_run *run, const compute_model_argument *inpu
   for (size_t i = 0; !status && i < count; i++) {
     size_t at = 0;
     if (!inputs[i].name || !inputs[i].item)
-      status = error_set(context, COMPUTE_ERROR_NULL_POINTER, run_operation,
-                         "inputs[%zu] lacks its %s", i, inputs[i].name ? "item" : "name");
+      status = error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "inputs[%zu] lacks its %s",
+                         i, inputs[i].name ? "item" : "name");
     if (!status) status = run_find_input(run, inputs[i].name, &at);
     if (!status && items[at])
-      status = error_set(context, COMPUTE_ERROR_BINDING, run_operation, "input '%s' is bound twice",
+      status = error_set(context, COMPUTE_ERROR_BINDING, operation, "input '%s' is bound twice",
                          inputs[i].name);
     if (!status) items[at] = inputs[i].item;
   }
@@ -136,7 +138,7 @@ compute_status run_check_results(const model_run *run, const model_stage *stage)
   const onnx_graph *graph = model_graph(run->model);
   for (size_t i = 0; !run->arguments && i < graph->output_count; i++)
     if (stage->results[i].wanted && stage->results[i].kind)
-      return error_set(run->model->context, COMPUTE_ERROR_UNSUPPORTED, run_operation,
+      return error_set(run->model->context, COMPUTE_ERROR_UNSUPPORTED, operation,
                        "output '%s' is %s, which compute_model_run_items gives",
                        graph->outputs[i].name, kind_name(stage->results[i].kind));
   return COMPUTE_OK;
@@ -158,7 +160,7 @@ static compute_status text_item(model_run *run, size_t output, bool labels,
   }
   if (!status) status = compute_model_item_from_texts(compute_tensor_shape(tensor), texts, item);
   if (status == COMPUTE_ERROR_INVALID_ARGUMENT)
-    status = error_set(run->model->context, COMPUTE_ERROR_FORMAT, run_operation,
+    status = error_set(run->model->context, COMPUTE_ERROR_FORMAT, operation,
                        "output '%s' has a text that is not UTF-8",
                        model_graph(run->model)->outputs[output].name);
   base_release(numbers);
@@ -211,5 +213,5 @@ compute_status run_take_items(model_run *run, const model_stage *stage) {
   for (size_t i = 0; !status && i < model_graph(run->model)->output_count; i++)
     if (stage->results[i].wanted)
       status = result_item(run, i, &stage->results[i], &run->arguments[run->places[i]].item);
-  return status;
+  return status == COMPUTE_ERROR_OUT_OF_MEMORY ? run_no_memory(run) : status;
 }

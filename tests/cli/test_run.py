@@ -231,6 +231,24 @@ class Run(unittest.TestCase):
         with open(report, encoding="utf-8") as file:
             self.assertIn("devices", json.load(file))
 
+    def test_texts_come_from_lines_and_sequences_from_several_files(self):
+        strings = model([node("Identity", ["a"], ["b"])], [port("a", STRING, ["n"])],
+                        [port("b", STRING, ["n"])])
+        path = self.file("strings.onnx", strings)
+        lines = self.file("lines.txt", "x y\né\r\n\nz".encode())
+        shown = self.good(path, "--input", "a=" + lines, "--bench", "2")
+        self.assertRegex(shown, r"b +text \[4\]: 'x y', 'é', '', 'z'")
+        self.bad(1, "UTF-8", path, "--input", "a=" + self.file("wrong.txt", b"\xff"))
+        self.bad(1, "cannot be read", path, "--input", "a=" + self.file("nowhere.txt"))
+        ports = [field(1, name) for name in ("a", "y")]
+        insert = model([node("SequenceInsert", ["a", "b"], ["y"])],
+                       [ports[0] + field(2, field(4, field(1, field(1, field(1, FLOAT))))),
+                        port("b", FLOAT, [1])],
+                       [ports[1] + field(2, field(4, field(1, field(1, field(1, FLOAT)))))])
+        one, two = self.file("one.npy", npy([1])), self.file("two.npy", npy([1, 2]))
+        shown = self.good(self.file("insert.onnx", insert), "-i", "a=" + one, "-i", "a=" + two)
+        self.assertRegex(shown, r"y +sequence of 3\n +f32 \[1\]\n +f32 \[2\]\n +f32 \[1\]")
+
     def test_what_is_wrong_is_said(self):
         path = self.file("m.onnx", PRODUCT)
         self.bad(2, "a MODEL is missing")

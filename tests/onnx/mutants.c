@@ -120,10 +120,8 @@ static void fill(draw *d, compute_dtype dtype, int64_t count, uint8_t *data) {
   }
 }
 
-static compute_tensor *draw_tensor(compute_context *context, draw *d,
-                                   const compute_model_port *port) {
+static compute_shape draw_shape(draw *d, const compute_model_port *port, int64_t *elements) {
   compute_shape shape = {.rank = port->rank < 0 ? (int32_t)draw_below(d, 4) : port->rank};
-  compute_tensor *tensor = NULL;
   int64_t count = 1;
   for (int32_t i = 0; i < shape.rank; i++) {
     const bool known = port->rank >= 0 && port->size[i] >= 0;
@@ -131,32 +129,80 @@ static compute_tensor *draw_tensor(compute_context *context, draw *d,
     if (shape.size[i] > MOST_ELEMENTS || count * shape.size[i] > MOST_ELEMENTS) shape.size[i] = 1;
     count *= shape.size[i];
   }
+  *elements = count;
+  return shape;
+}
+
+static compute_model_item *draw_texts(draw *d, const compute_model_port *port) {
+  static const char *const texts[] = {
+      "", "a", "b c", "é,x", "www.x.com", "monday", "\xf0\x9f\x8c\x8d"};
+  compute_model_item *item = NULL;
+  int64_t count;
+  const compute_shape shape = draw_shape(d, port, &count);
+  const char **list = check(calloc((size_t)count + 1, sizeof *list));
+  for (int64_t i = 0; i < count; i++) list[i] = texts[draw_below(d, 7)];
+  compute_model_item_from_texts(shape, list, &item);
+  free(list);
+  return item;
+}
+
+static compute_model_item *draw_tensor(compute_context *context, draw *d,
+                                       const compute_model_port *port) {
+  compute_tensor *tensor = NULL;
+  compute_model_item *item = NULL;
+  int64_t count;
+  const compute_shape shape = draw_shape(d, port, &count);
   uint8_t *data = check(calloc((size_t)count + 1, 8));
   const compute_dtype dtype = port->dtype ? port->dtype : COMPUTE_F32;
   fill(d, dtype, count, data);
   compute_tensor_from_host(compute_default_device(context), dtype, shape, data, &tensor);
   free(data);
-  return tensor;
+  if (tensor) compute_model_item_from_tensor(tensor, &item);
+  compute_tensor_release(tensor);
+  return item;
+}
+
+static compute_model_item *draw_plain(compute_context *context, draw *d,
+                                      const compute_model_port *port) {
+  return port->kind & COMPUTE_MODEL_TEXT ? draw_texts(d, port) : draw_tensor(context, d, port);
+}
+
+/* A value of the port's kind; NULL if its dtype is not supported. */
+static compute_model_item *draw_item(compute_context *context, draw *d,
+                                     const compute_model_port *port) {
+  compute_model_item *item = NULL, *optional = NULL;
+  const bool holds = !(port->kind & COMPUTE_MODEL_OPTIONAL) || draw_below(d, 4) > 0;
+  if (holds && !(port->kind & COMPUTE_MODEL_SEQUENCE)) item = draw_plain(context, d, port);
+  if (holds && port->kind & COMPUTE_MODEL_SEQUENCE && !compute_model_item_sequence(&item))
+    for (int64_t i = draw_below(d, 4); i > 0; i--) {
+      compute_model_item *one = draw_plain(context, d, port);
+      if (one) compute_model_item_append(item, one);
+      compute_model_item_release(one);
+    }
+  if (!(port->kind & COMPUTE_MODEL_OPTIONAL)) return item;
+  compute_model_item_optional(item, &optional);
+  compute_model_item_release(item);
+  return optional;
 }
 
 static bool run_model(progress *p, compute_context *context, draw *d, compute_model *model) {
-  compute_model_binding in[MOST_PORTS] = {{0}}, out[MOST_PORTS] = {{0}};
+  compute_model_argument in[MOST_PORTS] = {{0}}, out[MOST_PORTS] = {{0}};
   compute_model_port port;
   size_t inputs = 0, outputs = 0;
   for (size_t i = 0; inputs < MOST_PORTS && !compute_model_input_at(model, i, &port); i++) {
-    compute_tensor *tensor = draw_tensor(context, d, &port);
-    if (tensor) in[inputs++] = (compute_model_binding){port.name, tensor};
+    compute_model_item *item = draw_item(context, d, &port);
+    if (item) in[inputs++] = (compute_model_argument){port.name, item};
   }
   while (outputs < MOST_PORTS && !compute_model_output_at(model, outputs, &port))
     out[outputs++].name = port.name;
-  const compute_status status = compute_model_run(model, in, inputs, out, outputs);
+  const compute_status status = compute_model_run_items(model, in, inputs, out, outputs, NULL);
   bool good = !status || failed_well(p, context, status);
   p->ran += status == COMPUTE_OK;
   for (size_t i = 0; i < outputs; i++) {
-    if (out[i].tensor && status) good = complain(p, "a tensor is left after a failure");
-    compute_tensor_release(out[i].tensor);
+    if (out[i].item && status) good = complain(p, "an item is left after a failure");
+    compute_model_item_release(out[i].item);
   }
-  for (size_t i = 0; i < inputs; i++) compute_tensor_release(in[i].tensor);
+  for (size_t i = 0; i < inputs; i++) compute_model_item_release(in[i].item);
   return good;
 }
 

@@ -22,6 +22,7 @@ BOUNDED = {
     "add_graph": "graphs in a model file nest as deep as the decoder allows",
     "buffer_release": "what is packed or derived has nothing packed, and is not derived from itself",
     "compute_compile": "the plan that folds nodes folds none, and the plan for the CPU has no other one",
+    "compute_model_item_release": "an optional holds a sequence of tensors at most",
     "compute_plan_release": "the plan for the CPU has no other one",
     "copy_values": "an optional holds a sequence of tensors at most",
     "cpu_box_run": "the rest of a program is shorter than the program",

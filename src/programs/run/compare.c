@@ -141,6 +141,10 @@ int compare_outputs(const model_run *run) {
       printf("    %-16s not in the file\n", output->port.name);
       continue;
     }
+    if (!output->tensor) {
+      printf("    %-16s not a tensor of numbers\n", output->port.name);
+      continue;
+    }
     compared++;
     if (compare_one(run, file, index, output)) result = EXIT_FAILED;
   }

@@ -124,6 +124,8 @@ static int take_input(const model_run *run, const char *argument) {
   if (!input && strchr(argument, '=') && access(argument, F_OK))
     return say_unknown(run, "--input", argument);
   if (!input) path = argument;
+  if (!input && items_needed(run)) input = only_input(run);
+  if (input && input->port.kind) return items_take(run, input, path);
   if (run_holds_names(path)) return take_file(run, input, path);
   if (!input) input = only_input(run);
   if (!input) return say_unknown(run, "--input", argument);
@@ -243,9 +245,9 @@ static int make_random(const model_run *run, run_port *input) {
   const uint64_t seed = (uint64_t)run->a->seed + (uint64_t)(input - run->inputs);
   compute_device *device = compute_default_device(run->context);
   compute_shape shape;
-  if (dtype == COMPUTE_DTYPE_NONE) {
-    option_say(&run_program, "input '%s' is not a tensor of numbers, and cannot be given here",
-               input->port.name);
+  if (dtype == COMPUTE_DTYPE_NONE || input->port.kind) {
+    option_say(&run_program, "input '%s' is not a tensor of numbers; give it with --input %s=FILE",
+               input->port.name, input->port.name);
     return EXIT_FAILED;
   }
   snprintf(input->source, sizeof input->source, "random");
@@ -263,7 +265,8 @@ int inputs_make(model_run *run) {
   for (int32_t i = 0; i < given->count && !result; i++) result = take_input(run, given->value[i]);
   if (!result) result = check_shapes(run);
   for (size_t i = 0; i < run->input_count && !result; i++)
-    if (!run->inputs[i].tensor && !run->inputs[i].port.optional)
+    if (!run->inputs[i].tensor && !run->inputs[i].item && !run->inputs[i].port.optional &&
+        !(run->inputs[i].port.kind & COMPUTE_MODEL_OPTIONAL))
       result = make_random(run, &run->inputs[i]);
   return result;
 }

@@ -23,11 +23,14 @@ static void line(const char *name, const char *format, ...) {
 
 char *port_text(const compute_model_port *port, char *text, size_t bytes) {
   size_t used = 0;
-  if (port->dtype == COMPUTE_DTYPE_NONE) {
+  const bool is_text = port->dtype == COMPUTE_DTYPE_NONE && port->kind & COMPUTE_MODEL_TEXT;
+  if (port->dtype == COMPUTE_DTYPE_NONE && !is_text) {
     snprintf(text, bytes, "not a tensor of numbers");
     return text;
   }
-  snprintf(text, bytes, "%s %s", compute_dtype_name(port->dtype),
+  snprintf(text, bytes, "%s%s%s %s", port->kind & COMPUTE_MODEL_OPTIONAL ? "optional " : "",
+           port->kind & COMPUTE_MODEL_SEQUENCE ? "sequence of " : "",
+           is_text ? "text" : compute_dtype_name(port->dtype),
            port->rank < 0 ? "of any shape" : "[");
   for (int32_t i = 0; i < port->rank; i++) {
     used = strlen(text);
@@ -85,6 +88,7 @@ static void print_tensors(const char *heading, const run_port *ports, size_t cou
   printf("\n%s\n", heading);
   for (size_t i = 0; i < count; i++) {
     const compute_tensor *tensor = ports[i].tensor;
+    if (!tensor && ports[i].item) items_print(&ports[i]);
     if (!tensor) continue;
     line(ports[i].port.name, "%s %s%s%s", compute_dtype_name(compute_tensor_dtype(tensor)),
          compute_shape_text(compute_tensor_shape(tensor), shape, sizeof shape),

@@ -64,6 +64,11 @@ static int bind(const model_run *run, bindings *b) {
 
 static int run_once(const model_run *run, const bindings *b, double *seconds) {
   const double begin = clock_seconds();
+  if (items_needed(run)) {
+    const int result = items_run(run);
+    *seconds = clock_seconds() - begin;
+    return result;
+  }
   const compute_status status =
       compute_model_run(run->model, b->inputs, b->input_count, b->outputs, run->output_count);
   *seconds = clock_seconds() - begin;
@@ -94,7 +99,7 @@ static int run_model(model_run *run) {
   bindings b = {0};
   int result = bind(run, &b);
   if (!result) result = run_once(run, &b, &run->first_seconds);
-  for (size_t i = 0; i < run->output_count && b.outputs; i++)
+  for (size_t i = 0; i < run->output_count && b.outputs && !items_needed(run); i++)
     run->outputs[i].tensor = b.outputs[i].tensor;
   if (!result && run->a->bench) result = run_many(run, &b);
   free(b.inputs);
@@ -109,7 +114,8 @@ static int write_outputs(const model_run *run) {
   if (!named) return run_out_of_memory();
   size_t count = 0;
   for (size_t i = 0; i < run->output_count; i++) {
-    size_t k = 0; /* a model may list an output several times */
+    if (!run->outputs[i].tensor) continue; /* texts, or a sequence */
+    size_t k = 0;                          /* a model may list an output several times */
     while (k < count && strcmp(named[k].name, run->outputs[i].port.name) != 0) k++;
     if (k == count)
       named[count++] = (compute_named_tensor){run->outputs[i].port.name, run->outputs[i].tensor};
@@ -165,10 +171,14 @@ static int do_all(model_run *run) {
 }
 
 static void release(model_run *run) {
-  for (size_t i = 0; run->inputs && i < run->input_count; i++)
+  for (size_t i = 0; run->inputs && i < run->input_count; i++) {
     compute_tensor_release(run->inputs[i].tensor);
-  for (size_t i = 0; run->outputs && i < run->output_count; i++)
+    compute_model_item_release(run->inputs[i].item);
+  }
+  for (size_t i = 0; run->outputs && i < run->output_count; i++) {
     compute_tensor_release(run->outputs[i].tensor);
+    compute_model_item_release(run->outputs[i].item);
+  }
   free(run->inputs);
   free(run->outputs);
   free(run->seconds);

@@ -26,8 +26,9 @@ extern const option_program run_program;
 /* An input or output of the model. */
 typedef struct run_port {
   compute_model_port port;
-  compute_tensor *tensor; /* NULL: an input with its default value, or an output before the run */
-  char source[128];       /* description of an input's source; truncated if necessary */
+  compute_tensor *tensor;   /* NULL: an input with its default value, or an output before the run */
+  compute_model_item *item; /* of a port that is not a tensor of numbers; or NULL */
+  char source[128];         /* description of an input's source; truncated if necessary */
 } run_port;
 
 typedef struct model_run {
@@ -48,6 +49,18 @@ int run_out_of_memory(void);
 
 /* Returns true if the name of a file has the ending of a file with named tensors. */
 bool run_holds_names(const char *path);
+
+/* Returns true if the model has ports that a tensor of numbers cannot take. */
+bool items_needed(const model_run *run);
+
+/* Adds a file to an input of texts, or a sequence or optional. */
+int items_take(const model_run *run, run_port *input, const char *path);
+
+/* Runs a model that needs items. Outputs that are tensors become tensors of their ports. */
+int items_run(const model_run *run);
+
+/* Prints an item: texts in quotes, the number of items in a sequence. */
+void items_print(const run_port *port);
 
 /* Creates the tensors of all inputs, from files or random. */
 int inputs_make(model_run *run);
