@@ -7,8 +7,8 @@
  *   compute_quantize_report *report = NULL;
  *   if (compute_model_quantize(model, "small.onnx", &options, &report)) …
  * @endcode
- * A graph is quantized by writing it (compute_graph_save_onnx) and loading the file. The result uses
- * operators of ONNX and of com.microsoft, which ONNX Runtime computes as well. */
+ * A graph is quantized by writing it (compute_graph_save_onnx) and loading the file. The result
+ * uses operators of ONNX and of com.microsoft, which ONNX Runtime computes as well. */
 #ifndef COMPUTE_QUANTIZE_H
 #define COMPUTE_QUANTIZE_H
 
@@ -20,7 +20,8 @@ extern "C" {
 
 typedef enum compute_quantize_method {
   /** Weights and activations of convolutions and products, and of the pools, sums and views between
-   * them, as 8-bit integers: QuantizeLinear and DequantizeLinear around each node. Needs samples. */
+   * them, as 8-bit integers: QuantizeLinear and DequantizeLinear around each node. Needs samples.
+   */
   COMPUTE_QUANTIZE_STATIC = 0,
   /** Weights only. Products take MatMulNBits with a scale for each block of a column; convolutions
    * take i8 weights with a scale for each channel. */
@@ -41,9 +42,9 @@ typedef enum compute_quantize_rounding {
   COMPUTE_ROUNDING_SEARCH = 0, /**< to nearest, with the scale of least squared error */
   COMPUTE_ROUNDING_NEAREST,    /**< to nearest, with the scale of the largest weight */
   /** Each rounding error is spread over the weights that are rounded later (Frantar 2022). For
-   * products with COMPUTE_QUANTIZE_WEIGHTS and at most 4096 rows of weights; needs samples. A product
-   * with K rows takes K³ operations and 8 K² bytes. All samples run again for each 512 MiB of these
-   * bytes. */
+   * products with COMPUTE_QUANTIZE_WEIGHTS and at most 4096 rows of weights; needs samples. A
+   * product with K rows takes about K³ operations and 8 K² bytes. All samples run again for each
+   * 512 MiB of these bytes. */
   COMPUTE_ROUNDING_GPTQ
 } compute_quantize_rounding;
 
@@ -94,14 +95,14 @@ typedef struct compute_quantize_layer {
 typedef struct compute_quantize_report compute_quantize_report;
 
 /** Writes `model` with its current weights, quantized, as the ONNX file `path`. The file appears
- * when it is complete and has been loaded once. `options` may be NULL only for methods without samples. `report` may be
- * NULL; ownership of *report passes to the caller.
+ * when it is complete and has been loaded once. `options` may be NULL only for methods without
+ * samples. `report` may be NULL; ownership of *report passes to the caller.
  *
  * Only nodes of the main graph are quantized. Nodes that cannot be quantized keep f32, and the
  * report has the reason: weights computed at run time, nodes that are quantized already, values
  * that are infinite or NaN in a sample. A weight that other nodes use as f32 is also kept.
- * An input with a default stays an input, so it is no weight. Before IR version 4, every weight is an
- * input, and quantized ones are removed from the inputs.
+ * An input with a default stays an input, so it is no weight. Before IR version 4, every weight is
+ * an input, and quantized ones are removed from the inputs.
  *
  * f16 overflows beyond 65504. Nodes with a larger constant keep f32, and so do the nodes that read
  * their results. Values are not checked.
@@ -150,12 +151,12 @@ COMPUTE_API void compute_quantize_report_release(compute_quantize_report *report
 /** x after QuantizeLinear and DequantizeLinear: (q − zero) · scale, where q is x / scale + zero,
  * rounded to an integer from `low` to `high`. The rounding has the gradient 1 (the straight-through
  * estimator, Bengio 2013): x has the gradient 1 if x / scale + zero is from `low` to `high`, limits
- * included, and 0 outside. `scale` has the gradient of learned step sizes (Esser 2019). A `scale` that
- * must not be trained is no parameter.
+ * included, and 0 outside. `scale` has the gradient of learned step sizes (Esser 2019). A `scale`
+ * that must not be trained is no parameter.
  *
- * x, `scale` and `zero` are f32; `scale` and `zero` broadcast to the shape of x. Returns {0} with the graph's
- * error: COMPUTE_ERROR_DTYPE, _SHAPE, and _INVALID_ARGUMENT for low >= high and for limits beyond
- * 65536. */
+ * x, `scale` and `zero` are f32; `scale` and `zero` broadcast to the shape of x. Returns {0} with
+ * the graph's error: COMPUTE_ERROR_DTYPE, _SHAPE, and _INVALID_ARGUMENT for low >= high and for
+ * limits beyond 65536. */
 COMPUTE_API compute_node compute_fake_quantize(compute_graph *graph, compute_node x,
                                                compute_node scale, compute_node zero, double low,
                                                double high);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A decoded ONNX file, facts about its values, and changes to write: initializers and nodes that are
- * added, inputs that nodes read instead, nodes that are replaced, outputs that are added. */
+/* A decoded ONNX file, facts about its values, and changes to write: initializers and nodes that
+ * are added, inputs that nodes read instead, nodes that are replaced, outputs that are added. */
 #ifndef QUANTIZE_EDIT_H
 #define QUANTIZE_EDIT_H
 

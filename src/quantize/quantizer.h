@@ -102,7 +102,7 @@ compute_model_binding *sample_inputs(quantizer *q);
 /* True if the method cannot work without samples. */
 bool sample_needed(const compute_quantize_options *o);
 
-/* Fills in `inputs`; *more is false past the last sample. An error if there are none, but needed. */
+/* Fills in `inputs`; *more is false past the last sample. No samples are an error if needed. */
 compute_status sample_next(quantizer *q, size_t index, compute_model_binding *inputs, bool *more);
 
 compute_status sampled_run(sampled *s, const compute_model_binding *inputs, size_t count);

@@ -128,8 +128,8 @@ static void invert(double *l, int64_t n) {
   }
 }
 
-/* Replaces the moments by the lower factor of their inverse, for rows in reverse order: its transpose
- * has the coefficients of the updates. Reversing both axes of H, H = L Lᵀ gives H⁻¹ = L⁻ᵀ L⁻¹, whose
+/* Replaces the moments by the lower factor of their inverse, for rows in reverse order: its
+ * transpose has the coefficients of the updates. Reversing both axes of H, H = L Lᵀ gives H⁻¹ = L⁻ᵀ L⁻¹, whose
  * upper factor is the reversed L⁻¹. */
 static bool prepare(double *h, int64_t n) {
   double mean = 0;

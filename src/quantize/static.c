@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* COMPUTE_QUANTIZE_STATIC: QuantizeLinear and DequantizeLinear around convolutions, products, and the
- * nodes between them. */
+/* COMPUTE_QUANTIZE_STATIC: QuantizeLinear and DequantizeLinear around convolutions, products, and
+ * the nodes between them. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

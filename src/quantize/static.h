@@ -5,7 +5,8 @@
 
 #include "quantize/quantizer.h"
 
-/* Up to KIND_MATMUL nodes have weights or are products; up to KIND_POOL a Relu or Clip may follow. */
+/* Up to KIND_MATMUL nodes have weights or are products; up to KIND_POOL a Relu or Clip may follow.
+ */
 typedef enum node_kind {
   KIND_CONV,
   KIND_CONV_TRANSPOSE,

@@ -360,6 +360,36 @@ static void new_names_are_free(void **state) {
   compute_tensor_release(x);
 }
 
+/* A name cannot add lines to the table or change a terminal. */
+static void control_characters_are_replaced(void **state) {
+  (void)state;
+  proto graph = open_graph("y");
+  put_message(&graph, GRAPH_INITIALIZER, diagonal("w", 1));
+  add_node(&graph, "MatMul", "x,w", "e\x1b[31mred\n9 9 \xc2\x9b\x7f");
+  add_node(&graph, "Relu", "e\x1b[31mred\n9 9 \xc2\x9b\x7f", "y");
+  proto message = model_message(graph);
+  compute_model *model = load(&message);
+  compute_tensor *x = random_rows(-1, 1);
+  compute_quantize_report *report = quantize(model, COMPUTE_QUANTIZE_WEIGHTS, x);
+  for (int format = COMPUTE_REPORT_TEXT; format <= COMPUTE_REPORT_SVG; format++) {
+    char *text = NULL;
+    assert_ok(compute_quantize_report_text(report, (compute_quantize_format)format, &text));
+    assert_null(strchr(text, '\x1b'));
+    assert_null(strstr(text, "\n9 9"));
+    if (format == COMPUTE_REPORT_JSON) {
+      compute_text_free(text);
+      continue;
+    }
+    assert_null(strchr(text, '\x7f'));
+    assert_null(strstr(text, "\xc2\x9b"));
+    compute_text_free(text);
+  }
+  compute_quantize_report_release(report);
+  compute_tensor_release(x);
+  compute_model_release(model);
+  free(message.data);
+}
+
 /* ---- Weights --------------------------------------------------------------------------------- */
 
 static size_t bytes_of(compute_model *model, compute_tensor *x, compute_quantize_method method) {
@@ -538,6 +568,7 @@ int main(void) {
       cmocka_unit_test(values_that_are_no_numbers_are_skipped),
       cmocka_unit_test(inputs_with_defaults_stay),
       cmocka_unit_test(new_names_are_free),
+      cmocka_unit_test(control_characters_are_replaced),
       cmocka_unit_test(shared_weights_are_written_once),
       cmocka_unit_test(constants_of_nodes_are_weights),
       cmocka_unit_test(spread_errors_are_smaller),
