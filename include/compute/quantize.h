@@ -7,8 +7,8 @@
  *   compute_quantize_report *report = NULL;
  *   if (compute_model_quantize(model, "small.onnx", &options, &report)) …
  * @endcode
- * A graph is quantized by writing it (compute_graph_save_onnx) and loading the file. The result uses
- * operators of ONNX and of com.microsoft, which ONNX Runtime computes as well. */
+ * A graph is quantized by writing it (compute_graph_save_onnx) and loading the file. The result
+ * uses operators of ONNX and of com.microsoft, which ONNX Runtime computes as well. */
 #ifndef COMPUTE_QUANTIZE_H
 #define COMPUTE_QUANTIZE_H
 
@@ -20,7 +20,8 @@ extern "C" {
 
 typedef enum compute_quantize_method {
   /** Weights and activations of convolutions and products, and of the pools, sums and views between
-   * them, as 8-bit integers: QuantizeLinear and DequantizeLinear around each node. Needs samples. */
+   * them, as 8-bit integers: QuantizeLinear and DequantizeLinear around each node. Needs samples.
+   */
   COMPUTE_QUANTIZE_STATIC = 0,
   /** Weights only. Products take MatMulNBits with a scale for each block of a column; convolutions
    * take i8 weights with a scale for each channel. */
@@ -41,7 +42,9 @@ typedef enum compute_quantize_rounding {
   COMPUTE_ROUNDING_SEARCH = 0, /**< to nearest, with the scale of least squared error */
   COMPUTE_ROUNDING_NEAREST,    /**< to nearest, with the scale of the largest weight */
   /** Each rounding error is spread over the weights that are rounded later (Frantar 2022). For
-   * products with COMPUTE_QUANTIZE_WEIGHTS and at most 4096 rows of weights; needs samples. */
+   * products with COMPUTE_QUANTIZE_WEIGHTS and at most 4096 rows of weights; needs samples. A
+   * product with K rows takes about K³ operations and 8 K² bytes. All samples run again for each
+   * 512 MiB of these bytes. */
   COMPUTE_ROUNDING_GPTQ
 } compute_quantize_rounding;
 
@@ -61,13 +64,15 @@ typedef struct compute_quantize_options {
    * compared with the name of a node, with its operator, and with its first output. */
   const char *const *keep;
   size_t keep_count;
-  /** `sample_count` times the required inputs of the model, by name. NULL: `next` */
+  /** `sample_count` times the required inputs of the model, by name. NULL: `next`, which must be
+   * NULL otherwise. */
   const compute_model_binding *samples;
   size_t sample_count;
   /** Sets the tensors of the model's `count` required inputs, whose names are set, for sample
    * `index`. Sets *more to false past the last sample. The tensors must live until the next call.
-   * It is called for all samples, and once more for the first ones to measure errors. Another
-   * status ends the call with this status. It must return (compute.h). */
+   * It is called for all samples, from 0 on, for each 512 observed values. A report calls it again
+   * for the first samples. Each pass must give the same samples. Another status ends the call with
+   * this status. It must return (compute.h). */
   compute_status (*next)(void *user, size_t index, compute_model_binding *inputs, size_t count,
                          bool *more);
   void *user;           /**< for `next` */
@@ -81,7 +86,8 @@ typedef struct compute_quantize_layer {
   bool quantized;
   const char *reason; /**< why it keeps f32, or how its weights are stored; "" for neither */
   /** Errors of the first output against the model of floats, over at most four samples: the root
-   * mean square relative to the output's, and the largest. NaN without samples. */
+   * mean square relative to the output's, and the largest. NaN without samples, and for outputs
+   * that are texts or sequences. */
   double relative_error, largest_error;
   uint64_t reserved[4]; /**< zero */
 } compute_quantize_layer;
@@ -89,19 +95,27 @@ typedef struct compute_quantize_layer {
 typedef struct compute_quantize_report compute_quantize_report;
 
 /** Writes `model` with its current weights, quantized, as the ONNX file `path`. The file appears
- * when it is complete. `options` may be NULL only for methods without samples. `report` may be
- * NULL; ownership of *report passes to the caller.
+ * when it is complete and has been loaded once. `options` may be NULL only for methods without
+ * samples. `report` may be NULL; ownership of *report passes to the caller.
  *
  * Only nodes of the main graph are quantized. Nodes that cannot be quantized keep f32, and the
  * report has the reason: weights computed at run time, nodes that are quantized already, values
  * that are infinite or NaN in a sample. A weight that other nodes use as f32 is also kept.
+ * An input with a default stays an input, so it is no weight. Before IR version 4, every weight is
+ * an input, and quantized ones are removed from the inputs.
  *
- * Samples may have different shapes. All values that are quantized are outputs of each run, so
- * memory for them is needed at once.
+ * f16 overflows beyond 65504. Nodes with a larger constant keep f32, and so do the nodes that read
+ * their results. Values are not checked.
+ *
+ * Samples may have different shapes. Up to 512 observed values are outputs of each run, so memory
+ * for them is needed at once. More values take more runs.
  *
  * - COMPUTE_ERROR_INVALID_ARGUMENT for options outside their limits, for no samples where the
  *   method needs them, and for a path that does not end in ".onnx".
- * - _UNSUPPORTED for an opset before 13 with COMPUTE_QUANTIZE_BF16, and for files of 2 GiB and more.
+ * - _UNSUPPORTED for an opset before 10 with COMPUTE_QUANTIZE_STATIC or before 13 with
+ *   COMPUTE_QUANTIZE_BF16, and for files of 2 GiB and more.
+ * - The errors of compute_model_load_memory, also for a graph in a node with weights in an external
+ *   file. Weights of the main graph may be external.
  * - The errors of compute_model_run for samples; the status of `next`; _FILE; _OUT_OF_MEMORY;
  *   _NULL_POINTER.
  *
@@ -136,12 +150,13 @@ COMPUTE_API void compute_quantize_report_release(compute_quantize_report *report
 
 /** x after QuantizeLinear and DequantizeLinear: (q − zero) · scale, where q is x / scale + zero,
  * rounded to an integer from `low` to `high`. The rounding has the gradient 1 (the straight-through
- * estimator, Bengio 2013): x has the gradient 1 inside the limits and 0 outside, and `scale` has the
- * gradient of learned step sizes (Esser 2019). A `scale` that must not be trained is no parameter.
+ * estimator, Bengio 2013): x has the gradient 1 if x / scale + zero is from `low` to `high`, limits
+ * included, and 0 outside. `scale` has the gradient of learned step sizes (Esser 2019). A `scale`
+ * that must not be trained is no parameter.
  *
- * x, `scale` and `zero` are f32; `scale` and `zero` broadcast to x. Returns {0} with the graph's
- * error: COMPUTE_ERROR_DTYPE, _SHAPE, and _INVALID_ARGUMENT for low >= high and for limits beyond
- * 65536. */
+ * x, `scale` and `zero` are f32; `scale` and `zero` broadcast to the shape of x. Returns {0} with
+ * the graph's error: COMPUTE_ERROR_DTYPE, _SHAPE, and _INVALID_ARGUMENT for low >= high and for
+ * limits beyond 65536. */
 COMPUTE_API compute_node compute_fake_quantize(compute_graph *graph, compute_node x,
                                                compute_node scale, compute_node zero, double low,
                                                double high);

@@ -110,6 +110,7 @@ typedef struct onnx_node {
   const int32_t *outputs;       /* indices in this graph's values, −1: omitted */
   const onnx_attribute *attributes;
   const struct onnx_function *function; /* the called function of this model, or NULL */
+  int32_t place;                        /* among the nodes of the graph's message */
 } onnx_node;
 
 /* A value's type: a tensor, or a sequence or optional of tensors. */

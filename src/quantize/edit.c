@@ -55,10 +55,6 @@ static void mark_nested(edit *e, nested_graph from, nested_list *list) {
         e->values[node->inputs[k].index].nested = true;
     push_graphs(list, node, from.depth + 1);
   }
-  /* An output of a nested graph may be a value of the main graph, which its index cannot tell. */
-  for (size_t i = 0; i < from.graph->output_count; i++)
-    for (size_t v = 0; from.graph->outputs[i].name && v < e->graph->value_count; v++)
-      if (strcmp(e->graph->values[v], from.graph->outputs[i].name) == 0) e->values[v].nested = true;
 }
 
 static void find_facts(edit *e) {
@@ -85,15 +81,34 @@ static void find_facts(edit *e) {
   base_release(list.items);
 }
 
-/* Finds a tag that no value's name contains. */
+static const char tag_stem[] = "_quantize";
+
+/* Counts the tags in names. Numbers below `room` are marked in `used`. */
+static size_t find_tags(const edit *e, bool *used, size_t room) {
+  size_t count = 0;
+  for (size_t i = 0; i < e->graph->value_count; i++)
+    for (const char *at = e->graph->values[i]; (at = strstr(at, tag_stem)); count++) {
+      at += sizeof tag_stem - 1;
+      size_t number = 0;
+      for (; *at >= '0' && *at <= '9' && number < room; at++)
+        number = 10 * number + (size_t)(*at - '0');
+      if (number < room) used[number] = true;
+    }
+  return count;
+}
+
+/* Finds a tag that no value's name contains: names with n tags leave one of n + 1 numbers free. */
 static const char *find_tag(edit *e) {
   char tag[32];
-  for (unsigned k = 0;; k++) {
-    snprintf(tag, sizeof tag, k ? "_quantize%u_" : "_quantize_", k);
-    size_t i = 0;
-    while (i < e->graph->value_count && !strstr(e->graph->values[i], tag)) i++;
-    if (i == e->graph->value_count) return arena_text(&e->memory, tag, strlen(tag));
-  }
+  const size_t count = find_tags(e, NULL, 0);
+  bool *used = base_allocate(count + 1, sizeof *used);
+  if (!used) return NULL;
+  find_tags(e, used, count + 1);
+  size_t number = 0;
+  while (number < count && used[number]) number++;
+  base_release(used);
+  snprintf(tag, sizeof tag, number ? "%s%zu_" : "%s_", tag_stem, number);
+  return arena_text(&e->memory, tag, strlen(tag));
 }
 
 compute_status edit_open(edit *e, const compute_context *context, const char *operation,
@@ -126,10 +141,25 @@ void edit_close(edit *e) {
   wire_buffer_release(&e->source);
 }
 
+/* In older files, each initializer is also an input. */
+static bool is_replaceable(const edit *e, int32_t value) {
+  return e->values[value].input && e->file.ir_version >= 4;
+}
+
+const onnx_tensor *edit_constant(const edit *e, int32_t value) {
+  if (value < 0) return NULL;
+  const edited_value *v = &e->values[value];
+  if (v->initializer >= 0)
+    return is_replaceable(e, value) ? NULL : &e->graph->initializers[v->initializer];
+  const onnx_node *node = v->producer < 0 ? NULL : &e->graph->nodes[v->producer];
+  if (!node || node->function || node->domain[0] || strcmp(node->type, "Constant") != 0)
+    return NULL;
+  const onnx_attribute *attribute = onnx_find_attribute(node, "value");
+  return attribute ? attribute->tensor : NULL;
+}
+
 const onnx_tensor *edit_initializer(const edit *e, const onnx_node *node, size_t input) {
-  const int32_t value = edit_input(node, input);
-  const int32_t at = value < 0 ? -1 : e->values[value].initializer;
-  return at < 0 ? NULL : &e->graph->initializers[at];
+  return edit_constant(e, edit_input(node, input));
 }
 
 /* ---- Changes --------------------------------------------------------------------------------- */
@@ -208,27 +238,10 @@ float *edit_floats(edit *e, const onnx_tensor *tensor) {
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* A node by the name of its first output that has one. */
-typedef struct named_node {
-  const char *name;
-  size_t bytes, node;
-} named_node;
-
-static int compare_names(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
-  const int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
-  return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
-}
-
-static int by_name(const void *a, const void *b) {
-  const named_node *x = a, *y = b;
-  return compare_names(x->name, x->bytes, y->name, y->bytes);
-}
-
 typedef struct writer {
   edit *e;
-  named_node *named;
-  size_t named_count;
-  size_t initializer;
+  int32_t *nodes; /* per node of the message: its index in the graph */
+  size_t node, initializer, input;
 } writer;
 
 /* Counts how often each value is read in the written file. A new node reads its values through
@@ -244,19 +257,6 @@ static void count_uses(edit *e) {
         e->values[value].kept++;
     }
   }
-}
-
-/* The edited node of a NodeProto, or NULL: its outputs have no names. */
-static edited_node *find_node(const writer *w, wire message) {
-  wire_field field;
-  while (wire_next(&message, &field) == WIRE_FIELD) {
-    if (field.number != NODE_OUTPUT || field.type != WIRE_BYTES || !wire_bytes(field.bytes))
-      continue;
-    const named_node key = {(const char *)field.bytes.at, wire_bytes(field.bytes), 0};
-    const named_node *found = bsearch(&key, w->named, w->named_count, sizeof *w->named, by_name);
-    return found ? &w->e->nodes[found->node] : NULL;
-  }
-  return NULL;
 }
 
 static void put_edited_node(wire_buffer *to, const edited_node *node, wire message) {
@@ -278,48 +278,48 @@ static void put_buffer(wire_buffer *to, const wire_buffer *from) {
   if (from->count) wire_put(to, from->data, from->count);
 }
 
+/* True for a constant that no node reads any longer. */
 static bool is_dropped(const edit *e, int32_t value) {
+  if (value < 0) return false;
   const edited_value *v = &e->values[value];
-  return v->initializer >= 0 && v->uses > 0 && v->kept == 0 && !v->nested && !v->output;
+  return v->uses > 0 && v->kept == 0 && !v->nested && !v->output && edit_constant(e, value);
 }
 
 /* True for an input whose initializer is dropped. */
-static bool is_dropped_input(const edit *e, wire message) {
-  wire_field field;
-  while (wire_next(&message, &field) == WIRE_FIELD) {
-    if (field.number != VALUE_NAME || field.type != WIRE_BYTES) continue;
-    for (size_t i = 0; i < e->graph->input_count; i++) {
-      const onnx_value_info *input = &e->graph->inputs[i];
-      if (input->has_default && input->value >= 0 &&
-          strlen(input->name) == wire_bytes(field.bytes) &&
-          memcmp(input->name, field.bytes.at, wire_bytes(field.bytes)) == 0)
-        return is_dropped(e, input->value);
-    }
-  }
-  return false;
+static bool is_dropped_input(writer *w) {
+  const onnx_value_info *input = &w->e->graph->inputs[w->input++];
+  return input->has_default && is_dropped(w->e, input->value);
 }
 
-/* The types of values between nodes are omitted: they may change, and readers infer them. */
+static void put_node(writer *w, wire_buffer *to, const wire_field *field) {
+  const int32_t index = w->nodes[w->node++];
+  const onnx_node *from = &w->e->graph->nodes[index];
+  const edited_node *node = &w->e->nodes[index];
+  put_buffer(to, &node->before);
+  if (node->inputs || node->outputs) {
+    if (!node->replaced) put_edited_node(to, node, field->bytes);
+  } else if (!node->replaced && !(from->output_count == 1 && is_dropped(w->e, from->outputs[0]))) {
+    wire_put_field(to, field);
+  }
+  put_buffer(to, &node->after);
+}
+
+/* Parts come in the decoder's order. The types of values between nodes are omitted: they may
+ * change, and readers infer them. */
 static void put_graph(writer *w, wire_buffer *to, wire message) {
-  edit *e = w->e;
+  const onnx_graph *graph = w->e->graph;
   wire_field field;
-  put_buffer(to, &e->first);
-  put_buffer(to, &e->initializers);
+  put_buffer(to, &w->e->first);
+  put_buffer(to, &w->e->initializers);
   while (wire_next(&message, &field) == WIRE_FIELD) {
     const bool whole = field.type == WIRE_BYTES;
     if (whole && field.number == GRAPH_NODE) {
-      const edited_node *node = find_node(w, field.bytes);
-      if (node) put_buffer(to, &node->before);
-      if (!node || (!node->replaced && !node->inputs && !node->outputs))
-        wire_put_field(to, &field);
-      else if (!node->replaced)
-        put_edited_node(to, node, field.bytes);
-      if (node) put_buffer(to, &node->after);
+      put_node(w, to, &field);
     } else if (whole && (field.number == GRAPH_INITIALIZER || field.number == GRAPH_SPARSE)) {
-      if (!is_dropped(e, e->graph->initializer_values[w->initializer++]))
+      if (!is_dropped(w->e, graph->initializer_values[w->initializer++]))
         wire_put_field(to, &field);
     } else if (!whole || (field.number != GRAPH_VALUE &&
-                          (field.number != GRAPH_INPUT || !is_dropped_input(e, field.bytes)))) {
+                          (field.number != GRAPH_INPUT || !is_dropped_input(w)))) {
       wire_put_field(to, &field);
     }
   }
@@ -336,20 +336,12 @@ static void put_microsoft(const edit *e, wire_buffer *to) {
 }
 
 compute_status edit_write(edit *e, wire_buffer *result) {
-  writer w = {e, base_allocate(e->graph->node_count, sizeof *w.named), 0, 0};
-  if (!w.named || e->failed) {
-    base_release(w.named);
+  writer w = {.e = e, .nodes = base_allocate(e->graph->node_count, sizeof *w.nodes)};
+  if (!w.nodes || e->failed) {
+    base_release(w.nodes);
     return edit_out_of_memory(e);
   }
-  for (size_t i = 0; i < e->graph->node_count; i++) {
-    const onnx_node *node = &e->graph->nodes[i];
-    size_t k = 0;
-    while (k < node->output_count && node->outputs[k] < 0) k++;
-    if (k < node->output_count)
-      w.named[w.named_count++] =
-          (named_node){node->output_names[k], strlen(node->output_names[k]), i};
-  }
-  qsort(w.named, w.named_count, sizeof *w.named, by_name);
+  for (size_t i = 0; i < e->graph->node_count; i++) w.nodes[e->graph->nodes[i].place] = (int32_t)i;
   count_uses(e);
   wire message = e->file.message;
   wire_field field;
@@ -363,7 +355,7 @@ compute_status edit_write(edit *e, wire_buffer *result) {
     wire_put_message(result, MODEL_GRAPH, &graph);
   }
   put_microsoft(e, result);
-  base_release(w.named);
+  base_release(w.nodes);
   return result->failed ? edit_out_of_memory(e) : COMPUTE_OK;
 }
 

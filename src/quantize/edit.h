@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A decoded ONNX file, facts about its values, and changes to write: initializers and nodes that are
- * added, inputs that nodes read instead, nodes that are replaced, outputs that are added. */
+/* A decoded ONNX file, facts about its values, and changes to write: initializers and nodes that
+ * are added, inputs that nodes read instead, nodes that are replaced, outputs that are added. */
 #ifndef QUANTIZE_EDIT_H
 #define QUANTIZE_EDIT_H
 
@@ -67,7 +67,7 @@ void edit_put_tensor(edit *e, const char *name, int32_t type, compute_shape shap
 /* The f32 elements of an initializer, in the edit's memory; NULL if out of memory. */
 float *edit_floats(edit *e, const onnx_tensor *tensor);
 
-/* Writes the file with all changes. Initializers that are no longer used are omitted. */
+/* Writes the file with all changes. Constants that are no longer used are omitted. */
 compute_status edit_write(edit *e, wire_buffer *result);
 
 /* The file `source` with values of its main graph as more outputs. Names that are outputs already
@@ -79,7 +79,11 @@ static inline const char *edit_value_name(const edit *e, int32_t value) {
   return e->graph->values[value];
 }
 
-/* The initializer that input `input` of a node reads, or NULL. */
+/* The initializer or tensor of a Constant node that defines a value, or NULL. From IR version 4 on,
+ * callers may replace an initializer that is also an input: NULL. */
+const onnx_tensor *edit_constant(const edit *e, int32_t value);
+
+/* The constant that input `input` of a node reads, or NULL. */
 const onnx_tensor *edit_initializer(const edit *e, const onnx_node *node, size_t input);
 
 /* The index of the main graph's value that a node reads, or −1. */

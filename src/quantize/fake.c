@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "core/base/float_environment.h"
+#include "core/type/shape.h"
 #include "graph/builders/build.h"
 
 /* Limits beyond these would overflow when scaled by 2¹¹⁰. */
@@ -25,6 +26,13 @@ compute_node compute_fake_quantize(compute_graph *graph, compute_node x, compute
       compute_node_dtype(graph, scale) != COMPUTE_F32 ||
       compute_node_dtype(graph, zero) != COMPUTE_F32)
     return graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "x, scale and zero are not all f32");
+  const compute_shape shape = compute_node_shape(graph, x);
+  compute_shape with_scale, with_zero;
+  if (shape_broadcast(shape, compute_node_shape(graph, scale), &with_scale) &&
+      shape_broadcast(shape, compute_node_shape(graph, zero), &with_zero) &&
+      !(compute_shape_equal(with_scale, shape) && compute_shape_equal(with_zero, shape)))
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "scale or zero do not broadcast to the shape of x");
   const compute_node fine = compute_scalar(graph, COMPUTE_F32, 0x1p110);
   compute_node v = compute_add(graph, compute_div(graph, x, scale), zero);
   v = compute_clamp(graph, v, low, high);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* COMPUTE_QUANTIZE_F16 and _BF16: f32 values of nodes in a table become half-precision. Casts lie
  * between them and all other nodes, inputs and outputs. */
+#include <math.h>
 #include <string.h>
 
 #include "core/type/dtype.h"
@@ -70,12 +71,16 @@ static uint32_t mask_of(const onnx_node *node) {
   return 0;
 }
 
+enum { FITS = 1, OUTSIDE };
+
 typedef struct half_plan {
   quantizer *q;
   int32_t type;       /* ONNX_FLOAT16 or ONNX_BFLOAT16 */
   bool *is_float;     /* per value: f32 in the model */
   bool *is_half;      /* per value: half in the result */
   const char **other; /* per value: its name in the other precision, or NULL */
+  bool *wide;         /* per value: computed with a constant outside the range */
+  uint8_t *fit;       /* per value: FITS, OUTSIDE, or 0 before a constant is looked at */
 } half_plan;
 
 static bool takes(uint32_t mask, size_t input) {
@@ -97,7 +102,8 @@ static bool floats_fit(const half_plan *p, const onnx_node *node, uint32_t mask)
 }
 
 /* f32 results of other operators that the file states. */
-static bool states_float(const onnx_node *node) {
+static bool states_float(const half_plan *p, const onnx_node *node) {
+  const int32_t scale = edit_input(node, 1);
   const onnx_attribute *value = onnx_find_attribute(node, "value");
   if (choose_is(node, "Cast")) return choose_integer(node, "to", 0) == ONNX_FLOAT;
   if (choose_is(node, "ConstantOfShape"))
@@ -105,8 +111,48 @@ static bool states_float(const onnx_node *node) {
   if (choose_is(node, "Constant"))
     return (value && value->tensor && value->tensor->type == ONNX_FLOAT) ||
            onnx_find_attribute(node, "value_float") || onnx_find_attribute(node, "value_floats");
-  return choose_is(node, "DequantizeLinear") && node->output_count == 1 &&
-         !onnx_find_attribute(node, "output_dtype");
+  return choose_is(node, "DequantizeLinear") && node->output_count == 1 && scale >= 0 &&
+         p->is_float[scale] && !onnx_find_attribute(node, "output_dtype");
+}
+
+static uint16_t half_of(const half_plan *p, float value) {
+  return p->type == ONNX_FLOAT16 ? dtype_f32_to_f16(value) : dtype_f32_to_bf16(value);
+}
+
+/* True if half precision can hold a constant: no finite number becomes infinite, and not all
+ * numbers become 0. */
+static bool holds(half_plan *p, int32_t value) {
+  const onnx_tensor *tensor = edit_constant(&p->q->e, value);
+  if (!tensor || tensor->type != ONNX_FLOAT || !tensor->data) return true;
+  if (p->fit[value]) return p->fit[value] == FITS;
+  const uint16_t infinity = half_of(p, INFINITY), sign = 0x8000;
+  bool numbers = false, halves = false;
+  p->fit[value] = OUTSIDE;
+  for (int64_t i = 0; i < tensor->count; i++) {
+    float number;
+    memcpy(&number, (const char *)tensor->data + (size_t)i * sizeof number, sizeof number);
+    const uint16_t half = (uint16_t)(half_of(p, number) & ~sign);
+    if (isfinite(number) && half >= infinity) return false;
+    numbers |= number != 0;
+    halves |= half != 0;
+  }
+  if (halves == numbers) p->fit[value] = FITS;
+  return halves == numbers;
+}
+
+/* Results of a node with such a constant may be as large or small: their readers stay f32, too. */
+static const char *half_refusal(half_plan *p, const onnx_node *node, uint32_t mask) {
+  bool wide = false;
+  for (size_t k = 0; k < node->input_count; k++) {
+    const int32_t value = edit_input(node, k);
+    if (value < 0 || !takes(mask, k)) continue;
+    wide |= p->wide[value];
+    if (holds(p, value)) continue;
+    for (size_t i = 0; i < node->output_count; i++)
+      if (node->outputs[i] >= 0) p->wide[node->outputs[i]] = true;
+    return "a constant is outside the range of half precision";
+  }
+  return wide ? "an input may be outside the range of half precision" : choose_refusal(p->q, node);
 }
 
 static void find_types(half_plan *p) {
@@ -122,13 +168,13 @@ static void find_types(half_plan *p) {
     const onnx_node *node = &graph->nodes[i];
     const uint32_t mask = mask_of(node);
     const bool fits = mask && floats_fit(p, node, mask);
-    const char *reason = fits ? choose_refusal(q, node) : NULL;
+    const char *reason = fits ? half_refusal(p, node, mask) : NULL;
     if (fits) q->reasons[i] = reason;
     q->quantized[i] = fits && !reason;
     for (size_t k = 0; k < node->output_count; k++) {
       const int32_t value = node->outputs[k];
       if (value < 0 || (k > 0 && !choose_is(node, "Split"))) continue;
-      p->is_float[value] = fits || states_float(node);
+      p->is_float[value] = fits || states_float(p, node);
       p->is_half[value] = q->quantized[i];
     }
   }
@@ -136,14 +182,9 @@ static void find_types(half_plan *p) {
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static uint16_t half_of(const half_plan *p, float value) {
-  return p->type == ONNX_FLOAT16 ? dtype_f32_to_f16(value) : dtype_f32_to_bf16(value);
-}
-
-/* An initializer in half precision. */
-static void put_tensor(half_plan *p, int32_t value) {
+/* A constant in half precision. */
+static void put_tensor(half_plan *p, int32_t value, const onnx_tensor *tensor) {
   edit *e = &p->q->e;
-  const onnx_tensor *tensor = &e->graph->initializers[e->values[value].initializer];
   const float *floats = edit_floats(e, tensor);
   uint16_t *halves = arena_allocate(&e->memory, (size_t)tensor->count, sizeof *halves);
   if (!floats || !halves) {
@@ -151,7 +192,7 @@ static void put_tensor(half_plan *p, int32_t value) {
     return;
   }
   for (int64_t i = 0; i < tensor->count; i++) halves[i] = half_of(p, floats[i]);
-  p->other[value] = edit_name(e, tensor->name, "half");
+  p->other[value] = edit_name(e, edit_value_name(e, value), "half");
   edit_put_tensor(e, p->other[value], p->type, tensor->shape, halves,
                   (uint64_t)tensor->count * sizeof *halves);
 }
@@ -161,8 +202,9 @@ static const char *other_name(half_plan *p, int32_t value) {
   edit *e = &p->q->e;
   if (p->other[value]) return p->other[value];
   const edited_value *v = &e->values[value];
-  if (v->initializer >= 0 && e->graph->initializers[v->initializer].rank >= 0) {
-    put_tensor(p, value);
+  const onnx_tensor *tensor = edit_constant(e, value);
+  if (tensor && tensor->rank >= 0 && (tensor->data || !tensor->count)) {
+    put_tensor(p, value, tensor);
     return p->other[value] ? p->other[value] : "";
   }
   const char *name = edit_value_name(e, value);
@@ -170,6 +212,7 @@ static const char *other_name(half_plan *p, int32_t value) {
   p->other[value] = edit_name(e, name, p->is_half[value] ? "single" : "half");
   wire_buffer *to = v->producer < 0 ? &e->first : &e->nodes[v->producer].after;
   edit_put_node(e, to, "", "Cast", (const char *const[]){name, NULL}, p->other[value], attributes);
+  e->values[value].kept++;
   return p->other[value];
 }
 
@@ -209,7 +252,9 @@ compute_status half_quantize(quantizer *q) {
   p.is_float = arena_allocate(&e->memory, e->graph->value_count, sizeof *p.is_float);
   p.is_half = arena_allocate(&e->memory, e->graph->value_count, sizeof *p.is_half);
   p.other = arena_allocate(&e->memory, e->graph->value_count, sizeof *p.other);
-  if (!p.is_float || !p.is_half || !p.other) return edit_out_of_memory(e);
+  p.fit = arena_allocate(&e->memory, e->graph->value_count, sizeof *p.fit);
+  p.wide = arena_allocate(&e->memory, e->graph->value_count, sizeof *p.wide);
+  if (!p.is_float || !p.is_half || !p.other || !p.fit || !p.wide) return edit_out_of_memory(e);
   find_types(&p);
   for (size_t i = 0; i < e->graph->node_count; i++) keep_visible(&p, i);
   for (size_t i = 0; i < e->graph->node_count && !e->failed; i++) set_inputs(&p, i);

@@ -6,6 +6,7 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
+#include "core/base/text.h"
 #include "io/new_file.h"
 #include "model/model.h"
 #include "quantize/quantizer.h"
@@ -35,13 +36,12 @@ static const char *find_problem(const compute_quantize_options *o) {
     return "weights have 8 or 4 bits";
   if (o->block < 16 || o->block > 256 || (o->block & (o->block - 1)) != 0)
     return "a block is a power of two from 16 to 256";
-  if ((o->keep_count && !o->keep) || (o->sample_count && !o->samples && !o->next))
+  if ((o->keep_count && !o->keep) || (o->sample_count && !o->samples))
     return "a list is NULL, but its count is not 0";
   for (size_t i = 0; i < o->keep_count; i++)
     if (!o->keep[i]) return "a pattern is NULL";
-  const bool samples =
-      whole || (o->method == COMPUTE_QUANTIZE_WEIGHTS && o->rounding == COMPUTE_ROUNDING_GPTQ);
-  return samples && !o->next && !o->sample_count ? "the method needs samples" : NULL;
+  if (o->next && (o->samples || o->sample_count)) return "both samples and next are set";
+  return sample_needed(o) && !o->next && !o->sample_count ? "the method needs samples" : NULL;
 }
 
 static compute_status check(const compute_model *model, const char *path,
@@ -71,7 +71,12 @@ static compute_status encode(compute_model *model, const char *path, wire_buffer
 
 static compute_status use_method(quantizer *q) {
   switch (q->o.method) {
-  case COMPUTE_QUANTIZE_STATIC: return static_quantize(q);
+  case COMPUTE_QUANTIZE_STATIC:
+    if (q->e.opset < 10)
+      return error_set(q->e.context, COMPUTE_ERROR_UNSUPPORTED, operation,
+                       "8-bit activations need opset 10, and the model has opset %d",
+                       (int)q->e.opset);
+    return static_quantize(q);
   case COMPUTE_QUANTIZE_WEIGHTS: return weights_quantize(q);
   case COMPUTE_QUANTIZE_BF16:
     if (q->e.opset < 13)
@@ -91,6 +96,19 @@ static compute_status write_file(quantizer *q, const char *path, const wire_buff
   return new_file_close(&file, status);
 }
 
+/* The result must be a file that loads. A report loads it, too. */
+static compute_status check_result(quantizer *q, const wire_buffer *made) {
+  char size[32];
+  sampled s = {0};
+  if (made->count > INT32_MAX)
+    return error_set(q->e.context, COMPUTE_ERROR_UNSUPPORTED, operation,
+                     "the result takes %s, and an ONNX file holds less than 2 GiB",
+                     bytes_text(made->count, size, sizeof size));
+  const compute_status status = sampled_open(q, made, NULL, 0, &s);
+  sampled_close(&s);
+  return status;
+}
+
 static compute_status quantize(quantizer *q, const char *path, compute_quantize_report **report) {
   wire_buffer made = {0};
   compute_quantize_report *measured = NULL;
@@ -99,6 +117,7 @@ static compute_status quantize(quantizer *q, const char *path, compute_quantize_
   q->reasons = arena_allocate(&q->e.memory, graph->node_count, sizeof *q->reasons);
   compute_status status = q->quantized && q->reasons ? use_method(q) : edit_out_of_memory(&q->e);
   if (!status) status = edit_write(&q->e, &made);
+  if (!status) status = check_result(q, &made);
   if (!status && report) status = report_make(q, &made, &measured);
   if (!status) status = write_file(q, path, &made);
   wire_buffer_release(&made);

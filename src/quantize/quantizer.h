@@ -9,10 +9,11 @@
 typedef struct quantizer {
   edit e;
   compute_model *model;
-  compute_quantize_options o; /* defaults are filled in */
-  size_t input_count;         /* required inputs of the model */
-  bool *quantized;            /* per node */
-  const char **reasons;       /* per node, or NULL */
+  compute_quantize_options o;      /* defaults are filled in */
+  size_t input_count;              /* required inputs of the model */
+  bool *quantized;                 /* per node */
+  const char **reasons;            /* per node, or NULL */
+  struct written_weight **written; /* WRITTEN_AXES per value */
 } quantizer;
 
 /* ---- choose.c -------------------------------------------------------------------------------- */
@@ -49,10 +50,31 @@ float round_block_scale(const float *weights, int64_t count, int64_t stride, int
 int32_t round_to(float value, float scale, int32_t low, int32_t high);
 
 /* Adjusts `weights` [rows, columns] in turn and rounds them in blocks of `block` rows. `moments`
- * [rows, rows] is the sum of x xᵀ over the inputs x of the product, and is overwritten. `values`
- * and `scales` [blocks, columns] receive the result. False if the moments are singular. */
+ * [rows, rows] is the sum of x xᵀ over the inputs x of the product, and is overwritten. `error`
+ * [columns] is workspace. `values` and `scales` [blocks, columns] receive the result. False if the
+ * moments are singular. */
 bool round_gptq(float *weights, double *moments, int64_t rows, int64_t columns, int64_t block,
-                int32_t limit, int8_t *values, float *scales);
+                int32_t limit, float *error, int8_t *values, float *scales);
+
+/* ---- channels.c ------------------------------------------------------------------------------ */
+
+/* A weight of i8 in the written file. */
+typedef struct written_weight {
+  int64_t channels; /* 1 for one scale */
+  const float *scales;
+  const char *made; /* the name of the dequantized value */
+} written_weight;
+
+enum { WRITTEN_AXES = 3 };
+
+/* Writes the constant `value` as integers of −limit to limit with a scale for each index along
+ * `axis`, which is 0 or 1, or with one scale if `axis` is −1. Nodes with the same axis share the
+ * result. NULL if out of memory. */
+const written_weight *channels_put(quantizer *q, int32_t value, int32_t axis, int32_t limit);
+
+/* com.microsoft for operators that this opset lacks: QuantizeLinear exists from opset 10, its axis
+ * from opset 13. */
+const char *channels_domain(const edit *e);
 
 /* ---- sample.c -------------------------------------------------------------------------------- */
 
@@ -64,7 +86,11 @@ typedef struct sampled {
   size_t output_count;
 } sampled;
 
-/* `values` are different values of the main graph; their names are the same in `file`. */
+/* Plans have at most 1024 outputs: more values need several passes over the samples. */
+enum { MOST_SAMPLED = 512 };
+
+/* `values` are at most MOST_SAMPLED different values of the main graph; their names are the same
+ * in `file`. */
 compute_status sampled_open(quantizer *q, const wire_buffer *file, const int32_t *values,
                             size_t count, sampled *s);
 void sampled_close(sampled *s);
@@ -73,7 +99,10 @@ void sampled_close(sampled *s);
  * memory. */
 compute_model_binding *sample_inputs(quantizer *q);
 
-/* Fills in `inputs`; *more is false past the last sample. */
+/* True if the method cannot work without samples. */
+bool sample_needed(const compute_quantize_options *o);
+
+/* Fills in `inputs`; *more is false past the last sample. No samples are an error if needed. */
 compute_status sample_next(quantizer *q, size_t index, compute_model_binding *inputs, bool *more);
 
 compute_status sampled_run(sampled *s, const compute_model_binding *inputs, size_t count);

@@ -42,8 +42,9 @@ static compute_status compare(const sampled *of, const sampled *made, error_sum 
   return COMPUTE_OK;
 }
 
-static compute_status measure(quantizer *q, const wire_buffer *made, const int32_t *values,
-                              size_t count, error_sum *sums) {
+/* Measures at most MOST_SAMPLED values. */
+static compute_status measure_some(quantizer *q, const wire_buffer *made, const int32_t *values,
+                                   size_t count, error_sum *sums) {
   sampled of = {0}, quantized = {0};
   compute_model_binding *inputs = sample_inputs(q);
   bool more = true;
@@ -64,50 +65,69 @@ static compute_status measure(quantizer *q, const wire_buffer *made, const int32
   return status;
 }
 
+static compute_status measure(quantizer *q, const wire_buffer *made, const int32_t *values,
+                              size_t count, error_sum *sums) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < count; i += MOST_SAMPLED)
+    status = measure_some(q, made, values + i, count - i < MOST_SAMPLED ? count - i : MOST_SAMPLED,
+                          sums + i);
+  return status;
+}
+
+enum { NO_PLACE = -1 };
+
+/* True for an output that may be a tensor of numbers. */
+static bool is_numeric(const onnx_value_info *output) {
+  return output->kind == ONNX_IS_UNKNOWN ||
+         (output->kind == ONNX_IS_TENSOR && output->type != ONNX_STRING);
+}
+
 /* The values of the layers, each once, and the place of each value among them. */
 typedef struct value_list {
   int32_t *values, *places; /* per layer; per value of the graph, −1: not in the list */
   size_t count;
-  size_t *of_layer; /* the place of each layer's value */
+  int32_t *of_layer; /* the place of each layer's value, or NO_PLACE: not measured */
 } value_list;
 
 static void add_layer(value_list *list, compute_quantize_report *r, int32_t value,
-                      compute_quantize_layer layer, const char *name, const char *type) {
-  if (list->places[value] < 0) {
+                      compute_quantize_layer layer, const char *name, const char *type,
+                      bool measured) {
+  if (measured && list->places[value] < 0) {
     list->places[value] = (int32_t)list->count;
     list->values[list->count++] = value;
   }
   layer.name = arena_text(&r->memory, name, strlen(name));
   layer.operation = arena_text(&r->memory, type, strlen(type));
-  list->of_layer[r->count] = (size_t)list->places[value];
+  list->of_layer[r->count] = measured ? list->places[value] : NO_PLACE;
   r->layers[r->count++] = layer;
 }
 
 static bool list_layers(quantizer *q, compute_quantize_report *r, value_list *list) {
   const onnx_graph *graph = q->e.graph;
-  for (size_t i = 0; i < graph->value_count; i++) list->places[i] = -1;
+  for (size_t i = 0; i < graph->value_count; i++) list->places[i] = NO_PLACE;
   for (size_t i = 0; i < graph->node_count; i++) {
     const onnx_node *node = &graph->nodes[i];
     const char *reason = q->reasons[i];
     if ((!q->quantized[i] && !reason) || !node->output_count || node->outputs[0] < 0) continue;
     const compute_quantize_layer layer = {.quantized = q->quantized[i],
                                           .reason = reason ? reason : ""};
-    add_layer(list, r, node->outputs[0], layer, node->output_names[0], node->type);
+    add_layer(list, r, node->outputs[0], layer, node->output_names[0], node->type, true);
   }
   for (size_t i = 0; i < graph->output_count; i++) {
     if (graph->outputs[i].value < 0) continue;
     r->outputs++;
     add_layer(list, r, graph->outputs[i].value, (compute_quantize_layer){.reason = ""},
-              graph->outputs[i].name, "output");
+              graph->outputs[i].name, "output", is_numeric(&graph->outputs[i]));
   }
   for (size_t i = 0; i < r->count; i++)
     if (!r->layers[i].name || !r->layers[i].operation) return false;
   return true;
 }
 
-static void set_errors(compute_quantize_report *r, const size_t *places, const error_sum *sums) {
+static void set_errors(compute_quantize_report *r, const int32_t *places, const error_sum *sums) {
+  const error_sum none = {0};
   for (size_t i = 0; i < r->count; i++) {
-    const error_sum *s = &sums[places[i]];
+    const error_sum *s = places[i] < 0 ? &none : &sums[places[i]];
     r->layers[i].relative_error = !s->measured    ? (double)NAN
                                   : s->apart == 0 ? 0
                                                   : sqrt(s->apart / s->squares);

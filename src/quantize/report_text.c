@@ -39,6 +39,25 @@ static const char *number_text(double value, int digits, char text[REAL_TEXT_BYT
   return isfinite(value) ? real_decimal(value, digits, text) : isnan(value) ? "-" : "inf";
 }
 
+/* Writes at most `most` characters of a name. Control characters cannot be shown, and markup is
+ * escaped in a picture. */
+static void put_name(text_buffer *text, const char *words, size_t most, bool markup) {
+  for (; *words && most > 0; most--) {
+    const size_t length = utf8_length(words);
+    const unsigned char first = (unsigned char)*words;
+    if (markup && *words == '<')
+      text_add(text, "&lt;");
+    else if (markup && *words == '&')
+      text_add(text, "&amp;");
+    else if (length == 0 || first < 32 || first == 127 ||
+             (first == 0xc2 && (unsigned char)words[1] < 0xa0))
+      text_add(text, UTF8_REPLACEMENT);
+    else
+      text_add(text, "%.*s", (int)length, words);
+    words += length ? length : 1;
+  }
+}
+
 static void put_table(const compute_quantize_report *r, text_buffer *text) {
   char a[REAL_TEXT_BYTES], b[REAL_TEXT_BYTES], from[32], to[32];
   size_t quantized = 0;
@@ -49,9 +68,12 @@ static void put_table(const compute_quantize_report *r, text_buffer *text) {
   text_add(text, "%10s %10s  %-20s %s\n", "relative", "largest", "operator", "value");
   for (size_t i = 0; i < r->count; i++) {
     const compute_quantize_layer *l = &r->layers[i];
-    text_add(text, "%10s %10s  %-20s %s%s%s\n", number_text(l->relative_error, 3, a),
-             number_text(l->largest_error, 3, b), l->operation, l->name,
-             l->reason[0] ? l->quantized ? ": " : ": kept, " : "", l->reason);
+    text_add(text, "%10s %10s  ", number_text(l->relative_error, 3, a),
+             number_text(l->largest_error, 3, b));
+    put_name(text, l->operation, SIZE_MAX, false);
+    text_add(text, "%*s", (int)(strlen(l->operation) < 20 ? 21 - strlen(l->operation) : 1), "");
+    put_name(text, l->name, SIZE_MAX, false);
+    text_add(text, "%s%s\n", l->reason[0] ? l->quantized ? ": " : ": kept, " : "", l->reason);
   }
 }
 
@@ -84,22 +106,7 @@ static void put_json(const compute_quantize_report *r, text_buffer *text) {
 
 /* ---- Picture --------------------------------------------------------------------------------- */
 
-enum { ROW = 16, LEFT = 320, WIDTH = 400, TOP = 40, MOST_ROWS = 1000 };
-
-static void put_escaped(text_buffer *text, const char *words) {
-  for (int left = 44; *words && left > 0; left--) {
-    const size_t length = utf8_length(words);
-    if (*words == '<')
-      text_add(text, "&lt;");
-    else if (*words == '&')
-      text_add(text, "&amp;");
-    else if (length == 0 || (unsigned char)*words < 32)
-      text_add(text, UTF8_REPLACEMENT);
-    else
-      text_add(text, "%.*s", (int)length, words);
-    words += length ? length : 1;
-  }
-}
+enum { ROW = 16, LEFT = 320, WIDTH = 400, TOP = 40, MOST_ROWS = 1000, MOST_CHARACTERS = 44 };
 
 /* The length of a bar: 0 for 10⁻⁵ and less, the width for 1 and more. */
 static int bar_of(double error) {
@@ -111,9 +118,9 @@ static void put_bar(const compute_quantize_layer *l, size_t row, text_buffer *te
   char number[REAL_TEXT_BYTES];
   const int y = TOP + (int)row * ROW, length = bar_of(l->relative_error);
   text_add(text, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", LEFT - 6, y + 12);
-  put_escaped(text, l->name);
+  put_name(text, l->name, MOST_CHARACTERS, true);
   text_add(text, " ");
-  put_escaped(text, l->operation);
+  put_name(text, l->operation, MOST_CHARACTERS, true);
   text_add(text, "</text>\n<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
            LEFT, y + 2, length, ROW - 4, l->quantized ? "#3b6ea5" : "#b0b0b0");
   text_add(text, "<text x=\"%d\" y=\"%d\">%s</text>\n", LEFT + length + 4, y + 12,

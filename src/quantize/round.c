@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/base/alloc.h"
 #include "core/type/shape.h"
 #include "quantize/quantizer.h"
 
@@ -129,8 +128,8 @@ static void invert(double *l, int64_t n) {
   }
 }
 
-/* Replaces the moments by the lower factor of their inverse, for rows in reverse order: its transpose
- * has the coefficients of the updates. Reversing both axes of H, H = L Lᵀ gives H⁻¹ = L⁻ᵀ L⁻¹, whose
+/* Replaces the moments by the lower factor of their inverse, for rows in reverse order: its
+ * transpose has the coefficients of the updates. Reversing both axes of H, H = L Lᵀ gives H⁻¹ = L⁻ᵀ L⁻¹, whose
  * upper factor is the reversed L⁻¹. */
 static bool prepare(double *h, int64_t n) {
   double mean = 0;
@@ -153,10 +152,8 @@ static bool prepare(double *h, int64_t n) {
 }
 
 bool round_gptq(float *weights, double *moments, int64_t rows, int64_t columns, int64_t block,
-                int32_t limit, int8_t *values, float *scales) {
+                int32_t limit, float *error, int8_t *values, float *scales) {
   if (!prepare(moments, rows)) return false;
-  float *error = base_allocate((uint64_t)columns, sizeof *error);
-  if (!error) return false;
   for (int64_t i = 0; i < rows; i++) {
     float *own = scales + i / block * columns;
     const double *update = moments + i * rows; /* row i of the upper factor */
@@ -175,6 +172,5 @@ bool round_gptq(float *weights, double *moments, int64_t rows, int64_t columns, 
       for (int64_t c = 0; c < columns; c++) weights[j * columns + c] -= factor * error[c];
     }
   }
-  base_release(error);
   return true;
 }

@@ -7,6 +7,11 @@
 #include "model/model.h"
 #include "quantize/quantizer.h"
 
+bool sample_needed(const compute_quantize_options *o) {
+  return o->method == COMPUTE_QUANTIZE_STATIC ||
+         (o->method == COMPUTE_QUANTIZE_WEIGHTS && o->rounding == COMPUTE_ROUNDING_GPTQ);
+}
+
 compute_model_binding *sample_inputs(quantizer *q) {
   compute_model_binding *inputs = arena_allocate(&q->e.memory, q->input_count, sizeof *inputs);
   size_t count = 0;
@@ -20,12 +25,18 @@ compute_model_binding *sample_inputs(quantizer *q) {
 }
 
 compute_status sample_next(quantizer *q, size_t index, compute_model_binding *inputs, bool *more) {
+  compute_status status = COMPUTE_OK;
   *more = true;
-  if (q->o.next) return q->o.next(q->o.user, index, inputs, q->input_count, more);
-  *more = index < q->o.sample_count;
-  if (*more && q->input_count)
-    memcpy(inputs, q->o.samples + index * q->input_count, q->input_count * sizeof *inputs);
-  return COMPUTE_OK;
+  if (q->o.next) {
+    status = q->o.next(q->o.user, index, inputs, q->input_count, more);
+  } else {
+    *more = index < q->o.sample_count;
+    if (*more && q->input_count)
+      memcpy(inputs, q->o.samples + index * q->input_count, q->input_count * sizeof *inputs);
+  }
+  if (status || *more || index || !sample_needed(&q->o)) return status;
+  return error_set(q->e.context, COMPUTE_ERROR_INVALID_ARGUMENT, q->e.operation,
+                   "there are no samples");
 }
 
 compute_status sampled_open(quantizer *q, const wire_buffer *file, const int32_t *values,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* COMPUTE_QUANTIZE_STATIC: QuantizeLinear and DequantizeLinear around convolutions, products, and the
- * nodes between them. */
+/* COMPUTE_QUANTIZE_STATIC: QuantizeLinear and DequantizeLinear around convolutions, products, and
+ * the nodes between them. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ size_t static_data_inputs(const onnx_node *node, node_kind kind) {
 /* ---- Candidates ------------------------------------------------------------------------------ */
 
 static bool is_constant(const quantizer *q, int32_t value) {
-  return value < 0 || q->e.values[value].initializer >= 0;
+  return value < 0 || q->e.values[value].initializer >= 0 || edit_constant(&q->e, value);
 }
 
 /* The reason why a convolution or product keeps f32, or NULL. */
@@ -57,25 +57,40 @@ static const char *anchor_refusal(const quantizer *q, const onnx_node *node, nod
   if (is_constant(q, edit_input(node, 0))) return "its first input is constant";
   if (kind == KIND_GEMM && !choose_plain_gemm(node)) return "alpha, beta or transA is set";
   const onnx_tensor *weights = edit_initializer(&q->e, node, 1);
-  if (kind == KIND_MATMUL && !weights && edit_input(node, 1) >= 0) return NULL;
+  if (kind == KIND_MATMUL && !is_constant(q, edit_input(node, 1))) return NULL;
   return choose_weights(weights);
 }
 
-/* Clip must not raise values within a range that begins at 0 or below. */
-static bool clip_is_low(const quantizer *q, const onnx_node *node) {
-  const onnx_attribute *low = onnx_find_attribute(node, "min");
-  const onnx_tensor *given = edit_initializer(&q->e, node, 1);
-  float value = 1;
-  if (low && low->type == ONNX_ATTRIBUTE_FLOAT)
-    value = low->number;
-  else if (given && given->type == ONNX_FLOAT && given->count == 1 && given->data)
-    memcpy(&value, given->data, sizeof value);
-  return value <= 0;
+/* A limit of Clip, an attribute before opset 11; NaN if it is not constant. */
+static double limit_of(const edit *e, const onnx_node *node, const char *name, size_t input,
+                       double fallback) {
+  const onnx_attribute *attribute = onnx_find_attribute(node, name);
+  const onnx_tensor *given = edit_initializer(e, node, input);
+  float value;
+  if (e->opset < 11)
+    return attribute && attribute->type == ONNX_ATTRIBUTE_FLOAT ? (double)attribute->number
+                                                                : fallback;
+  if (edit_input(node, input) < 0) return fallback;
+  if (!given || given->type != ONNX_FLOAT || given->count != 1 || !given->data) return (double)NAN;
+  memcpy(&value, given->data, sizeof value);
+  return (double)value;
 }
 
-/* The Relu or Clip that is the only user of a value, or −1. The limits of the quantized range
+/* Sets the limits of a Relu or Clip. False for another node, and for limits that are computed or
+ * exclude 0. */
+static bool find_limits(const edit *e, const onnx_node *node, static_node *limits) {
+  limits->least = 0;
+  limits->most = INFINITY;
+  if (choose_is(node, "Relu")) return true;
+  if (!choose_is(node, "Clip")) return false;
+  limits->least = limit_of(e, node, "min", 1, -INFINITY);
+  limits->most = limit_of(e, node, "max", 2, INFINITY);
+  return limits->least <= 0 && limits->most >= 0;
+}
+
+/* The Relu or Clip that is the only user of a value, or −1. The limits of the quantized range can
  * replace it. */
-static int32_t activation_of(const static_plan *p, int32_t value) {
+static int32_t activation_of(const static_plan *p, int32_t value, static_node *limits) {
   const edited_value *v = &p->q->e.values[value];
   const int32_t user = p->values[value].user;
   if (v->uses != 1 || v->output || v->nested || user < 0) return -1;
@@ -83,8 +98,24 @@ static int32_t activation_of(const static_plan *p, int32_t value) {
   if (edit_input(node, 0) != value || node->output_count != 1 || node->outputs[0] < 0 ||
       choose_refusal(p->q, node))
     return -1;
-  return choose_is(node, "Relu") || (choose_is(node, "Clip") && clip_is_low(p->q, node)) ? user
-                                                                                         : -1;
+  return find_limits(&p->q->e, node, limits) ? user : -1;
+}
+
+/* True if chosen nodes read or make all data inputs of a node. */
+static bool inputs_observed(const static_plan *p, size_t i) {
+  const onnx_node *node = &p->q->e.graph->nodes[i];
+  const size_t count = static_data_inputs(node, p->nodes[i].kind);
+  for (size_t k = 0; k < count; k++) {
+    const int32_t value = edit_input(node, k);
+    if (is_constant(p->q, value) || !p->values[value].observed) return false;
+  }
+  return count > 0;
+}
+
+static void observe_inputs(static_plan *p, size_t i) {
+  const onnx_node *node = &p->q->e.graph->nodes[i];
+  for (size_t k = 0; k < static_data_inputs(node, p->nodes[i].kind); k++)
+    if (!is_constant(p->q, edit_input(node, k))) p->values[edit_input(node, k)].observed = true;
 }
 
 static void find_candidates(static_plan *p) {
@@ -109,12 +140,15 @@ static void find_candidates(static_plan *p) {
     if (anchor) q->reasons[i] = reason;
     own->chosen = !reason;
     own->result = node->outputs[0];
-    if (own->kind <= KIND_POOL) own->activation = activation_of(p, own->result);
+    if (own->kind <= KIND_POOL) own->activation = activation_of(p, own->result, own);
     if (own->activation >= 0) own->result = graph->nodes[own->activation].outputs[0];
-    if (!own->chosen) continue;
-    p->values[own->result].observed = true;
-    for (size_t k = 0; k < static_data_inputs(node, own->kind); k++)
-      if (!is_constant(q, edit_input(node, k))) p->values[edit_input(node, k)].observed = true;
+    if (own->chosen && anchor) observe_inputs(p, i);
+  }
+  /* Other nodes are chosen between products only. Others may have sequences and texts. */
+  for (size_t i = 0; i < graph->node_count; i++) {
+    static_node *own = &p->nodes[i];
+    if (own->chosen && own->kind > KIND_MATMUL) own->chosen = inputs_observed(p, i);
+    if (own->chosen) p->values[own->result].observed = true;
   }
 }
 
@@ -149,28 +183,34 @@ static compute_status list_observed(static_plan *p, int32_t **which, size_t *cou
   return COMPUTE_OK;
 }
 
-static compute_status calibrate(static_plan *p) {
+/* Observes at most MOST_SAMPLED values in all samples. */
+static compute_status calibrate_some(static_plan *p, compute_model_binding *inputs,
+                                     const int32_t *which, size_t count) {
   quantizer *q = p->q;
-  int32_t *which;
-  size_t count;
   sampled s = {0};
-  compute_status status = list_observed(p, &which, &count);
-  if (status || !count) return status;
-  compute_model_binding *inputs = sample_inputs(q);
-  if (!inputs) return edit_out_of_memory(&q->e);
-  status = sampled_open(q, &q->e.source, which, count, &s);
+  compute_status status = sampled_open(q, &q->e.source, which, count, &s);
   bool more = true;
   for (size_t i = 0; !status && more; i++) {
     status = sample_next(q, i, inputs, &more);
-    if (!status && !more && i == 0)
-      status = error_set(q->e.context, COMPUTE_ERROR_INVALID_ARGUMENT, q->e.operation,
-                         "there are no samples");
     if (status || !more) break;
     status = sampled_run(&s, inputs, q->input_count);
     if (!status) status = observe_run(p, &s, which);
     sampled_clear(&s);
   }
   sampled_close(&s);
+  return status;
+}
+
+static compute_status calibrate(static_plan *p) {
+  int32_t *which;
+  size_t count;
+  compute_status status = list_observed(p, &which, &count);
+  if (status) return status;
+  compute_model_binding *inputs = sample_inputs(p->q);
+  if (!inputs) return edit_out_of_memory(&p->q->e);
+  for (size_t i = 0; !status && i < count; i += MOST_SAMPLED)
+    status =
+        calibrate_some(p, inputs, which + i, count - i < MOST_SAMPLED ? count - i : MOST_SAMPLED);
   return status;
 }
 
@@ -242,7 +282,6 @@ static void choose_backward(static_plan *p) {
     if (!result->possible || facts->output || facts->nested || !facts->uses) continue;
     if (own->kind == KIND_CONV) result->wanted = true;
     result->through = result->wanted;
-    if (result->through && own->activation >= 0) p->nodes[own->activation].removed = true;
   }
 }
 
@@ -258,7 +297,6 @@ static int32_t group_of(static_plan *p, int32_t value) {
 
 static void make_groups(static_plan *p) {
   const onnx_graph *graph = p->q->e.graph;
-  const int32_t steps = 255;
   for (size_t i = 0; i < graph->node_count; i++) {
     const static_node *own = &p->nodes[i];
     if (!own->chosen || (own->kind != KIND_SAME && own->kind != KIND_CONCAT)) continue;
@@ -270,10 +308,24 @@ static void make_groups(static_plan *p) {
   for (size_t i = 0; i < graph->value_count; i++) {
     if (!p->values[i].wanted) continue;
     const number_range own =
-        observer_range(&p->values[i].seen, p->q->o.range, p->q->o.percentile, steps);
+        observer_range(&p->values[i].seen, p->q->o.range, p->q->o.percentile, STATIC_STEPS);
     number_range *of_group = &p->values[group_of(p, (int32_t)i)].range;
     of_group->low = fmin(of_group->low, own.low);
     of_group->high = fmax(of_group->high, own.high);
+  }
+}
+
+/* Removes each Relu and Clip whose limits the integers of its result enforce. A group may have
+ * widened the range. Limits between two integers are rounded like the values. */
+static void remove_activations(static_plan *p) {
+  for (size_t i = 0; i < p->q->e.graph->node_count; i++) {
+    const static_node *own = &p->nodes[i];
+    if (!own->chosen || own->activation < 0 || !p->values[own->result].through) continue;
+    int32_t offset;
+    const double scale = (double)static_scale(p->values[own->result].range, &offset);
+    p->nodes[own->activation].removed =
+        -offset * scale >= own->least - 0.5001 * scale &&
+        (STATIC_STEPS - offset) * scale <= own->most + 0.5001 * scale;
   }
 }
 
@@ -293,5 +345,6 @@ compute_status static_quantize(quantizer *q) {
   make_groups(&p);
   for (size_t i = 0; i < e->graph->value_count; i++)
     p.values[i].range = p.values[group_of(&p, (int32_t)i)].range;
+  remove_activations(&p);
   return static_write(&p);
 }

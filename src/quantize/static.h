@@ -5,7 +5,8 @@
 
 #include "quantize/quantizer.h"
 
-/* Up to KIND_MATMUL nodes have weights or are products; up to KIND_POOL a Relu or Clip may follow. */
+/* Up to KIND_MATMUL nodes have weights or are products; up to KIND_POOL a Relu or Clip may follow.
+ */
 typedef enum node_kind {
   KIND_CONV,
   KIND_CONV_TRANSPOSE,
@@ -35,6 +36,7 @@ typedef struct static_node {
   node_kind kind;
   bool chosen, removed;
   int32_t activation; /* the Relu or Clip that follows, or −1 */
+  double least, most; /* its limits */
   int32_t result;     /* of it, or of the node */
 } static_node;
 
@@ -48,6 +50,11 @@ node_kind static_kind(const onnx_node *node);
 
 /* The number of inputs, from the first on, which are activations, or weights of a product. */
 size_t static_data_inputs(const onnx_node *node, node_kind kind);
+
+enum { STATIC_STEPS = 255 };
+
+/* The scale of values in a range, and the integer from 0 to STATIC_STEPS that stands for 0. */
+float static_scale(number_range range, int32_t *offset);
 
 /* Adds the new nodes and tensors to the edit. */
 compute_status static_write(static_plan *p);

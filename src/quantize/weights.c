@@ -15,6 +15,7 @@ enum { MOST_ROWS = 4096 };
 /* The weights of a product, [rows, columns] before they are packed. */
 typedef struct product {
   size_t node;
+  int32_t value; /* the weights */
   const onnx_tensor *tensor;
   bool turned; /* stored as [columns, rows] */
   int64_t rows, columns;
@@ -35,7 +36,8 @@ static const char *product_refusal(const quantizer *q, size_t i, product *made) 
   if (!reason && gemm && !choose_plain_gemm(node)) reason = "alpha, beta or transA is set";
   if (!reason) reason = choose_weights(tensor);
   if (!reason && tensor->rank != 2) reason = "its weights are not a matrix";
-  if (!reason && edit_initializer(&q->e, node, 0)) reason = "its first input is constant";
+  if (!reason && (edit_input(node, 0) < 0 || edit_initializer(&q->e, node, 0)))
+    reason = "its first input is constant";
   if (reason) return reason;
   if (gemm && node->input_count > 2 && node->inputs[2].index >= 0) {
     const onnx_tensor *bias = edit_initializer(&q->e, node, 2);
@@ -43,7 +45,7 @@ static const char *product_refusal(const quantizer *q, size_t i, product *made) 
     if (!bias || bias->rank != 1 || bias->count != shape_at(tensor->shape, turned ? 0 : 1))
       return "its bias is not a vector of the file";
   }
-  *made = (product){.node = i, .tensor = tensor};
+  *made = (product){.node = i, .value = edit_input(node, 1), .tensor = tensor};
   made->turned = gemm && choose_integer(node, "transB", 0) != 0;
   made->rows = shape_at(tensor->shape, made->turned ? 1 : 0);
   made->columns = shape_at(tensor->shape, made->turned ? 0 : 1);
@@ -52,11 +54,12 @@ static const char *product_refusal(const quantizer *q, size_t i, product *made) 
 
 static bool is_product(const onnx_node *node) {
   return (choose_is(node, "MatMul") || choose_is(node, "Gemm")) && node->input_count >= 2 &&
-         node->output_count == 1;
+         node->output_count == 1 && node->outputs[0] >= 0;
 }
 
 static bool is_convolution(const onnx_node *node) {
-  return (choose_is(node, "Conv") || choose_is(node, "ConvTranspose")) && node->input_count >= 2;
+  return (choose_is(node, "Conv") || choose_is(node, "ConvTranspose")) && node->input_count >= 2 &&
+         node->output_count == 1 && node->outputs[0] >= 0;
 }
 
 /* ---- Moments --------------------------------------------------------------------------------- */
@@ -150,7 +153,7 @@ static void put_packed(quantizer *q, product *p, const int8_t *values, const flo
     for (int64_t b = 0; b < blocks; b++) turned[c * blocks + b] = scales[b * p->columns + c];
   }
   if (!e->failed) {
-    const char *stem = edit_name(e, p->tensor->name, p->turned ? "rows" : "columns");
+    const char *stem = edit_name(e, edit_value_name(e, p->value), p->turned ? "rows" : "columns");
     p->bytes = edit_name(e, stem, "bytes");
     p->scales = edit_name(e, stem, "scales");
     edit_put_tensor(e, p->bytes, ONNX_UINT8, COMPUTE_SHAPE(p->columns, blocks, block * bits / 8),
@@ -176,7 +179,8 @@ static void put_node(quantizer *q, const product *p) {
   if (bias)
     edit_put_node(e, &e->nodes[p->node].before, "", "Add",
                   (const char *const[]){sum, node->input_names[2], NULL}, out, NULL);
-  if (bias) e->values[edit_input(node, 2)].kept++; /* the sum reads it */
+  e->values[edit_input(node, 0)].kept++;
+  if (bias) e->values[edit_input(node, 2)].kept++;
   e->nodes[p->node].replaced = true;
   q->quantized[p->node] = true;
 }
@@ -204,10 +208,11 @@ static void pack(quantizer *q, product *p) {
   float *w = arrange(e, p);
   int8_t *values = base_allocate((uint64_t)p->tensor->count, 1);
   float *scales = base_allocate((uint64_t)(blocks * p->columns), sizeof *scales);
-  e->failed |= !values || !scales;
+  float *error = base_allocate((uint64_t)p->columns, sizeof *error);
+  e->failed |= !values || !scales || !error;
   if (!e->failed) {
     const bool spread = p->moments && round_gptq(w, p->moments, p->rows, p->columns, q->o.block,
-                                                 limit, values, scales);
+                                                 limit, error, values, scales);
     if (!spread && p->moments) { /* the weights may be changed in part */
       base_release(w);
       w = arrange(e, p);
@@ -217,6 +222,7 @@ static void pack(quantizer *q, product *p) {
     if (w) put_packed(q, p, values, scales);
   }
   base_release(w);
+  base_release(error);
   base_release(values);
   base_release(scales);
 }
@@ -235,40 +241,28 @@ static void put_convolution(quantizer *q, size_t i) {
   const int32_t axis = tensor->rank < 2 || (turned && choose_integer(node, "group", 1) != 1) ? -1
                        : turned                                                              ? 1
                                                                                              : 0;
-  const int64_t channels = axis < 0 ? 1 : shape_at(tensor->shape, axis);
-  const float *floats = edit_floats(e, tensor);
-  int8_t *values = arena_allocate(&e->memory, (size_t)tensor->count, 1);
-  float *scales = arena_allocate(&e->memory, (size_t)channels, sizeof *scales);
-  e->failed |= !values || !scales;
-  if (e->failed) return;
-  round_channels(floats, tensor->shape, axis, 127, q->o.rounding, values, scales);
-  const char *stem = node->output_names[0]; /* several nodes may share the tensor */
-  const char *bytes = edit_name(e, stem, "weight"), *scale = edit_name(e, stem, "weight_scale");
-  const char *made = edit_name(e, stem, "weight_value");
-  edit_put_tensor(e, bytes, ONNX_INT8, tensor->shape, values, (uint64_t)tensor->count);
-  edit_put_tensor(e, scale, ONNX_FLOAT, axis < 0 ? COMPUTE_SCALAR : COMPUTE_SHAPE(channels), scales,
-                  (uint64_t)channels * sizeof *scales);
-  const edit_attribute attributes[] = {{axis < 0 ? NULL : "axis", axis}, {0}};
-  edit_put_node(e, &e->first, e->opset < 13 ? "com.microsoft" : "", "DequantizeLinear",
-                (const char *const[]){bytes, scale, NULL}, made, attributes);
-  edit_set_input(e, i, 1, made);
+  const written_weight *made = channels_put(q, edit_input(node, 1), axis, 127);
+  if (!made) return;
+  edit_set_input(e, i, 1, made->made);
   q->quantized[i] = true;
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
 /* Gives products memory for moments, from `from` on, while it suffices; returns the end. */
-static size_t take_moments(const quantizer *q, product *list, size_t from, size_t count) {
+static size_t take_moments(quantizer *q, product *list, size_t from, size_t count) {
   uint64_t bytes = 0;
-  size_t i = from;
+  size_t taken = 0, i = from;
   for (; i < count; i++) {
     const uint64_t own = (uint64_t)list[i].rows * (uint64_t)list[i].rows * sizeof(double);
     if (list[i].same || list[i].rows > MOST_ROWS || q->o.rounding != COMPUTE_ROUNDING_GPTQ)
       continue;
-    if (bytes && bytes + own > MOST_MOMENT_BYTES) break;
+    if (taken && (taken == MOST_SAMPLED || bytes + own > MOST_MOMENT_BYTES)) break;
+    taken++;
     bytes += own;
     list[i].moments =
         base_allocate((uint64_t)list[i].rows * (uint64_t)list[i].rows, sizeof(double));
+    q->e.failed |= !list[i].moments;
   }
   return i;
 }
@@ -279,7 +273,7 @@ static compute_status pack_all(quantizer *q, product *list, size_t count) {
     end = take_moments(q, list, from, count);
     bool some = false;
     for (size_t i = from; i < end; i++) some |= list[i].moments != NULL;
-    if (some) status = find_moments(q, list + from, end - from);
+    if (some && !q->e.failed) status = find_moments(q, list + from, end - from);
     for (size_t i = from; i < end; i++) {
       if (!status && !q->e.failed && !list[i].same) pack(q, &list[i]);
       base_release(list[i].moments);
@@ -300,8 +294,8 @@ compute_status weights_quantize(quantizer *q) {
   edit *e = &q->e;
   const onnx_graph *graph = e->graph;
   product *list = arena_allocate(&e->memory, graph->node_count, sizeof *list);
-  /* The first product of each initializer, for both layouts. */
-  product **seen = arena_allocate(&e->memory, 2 * graph->initializer_count, sizeof *seen);
+  /* The first product of each value, for both layouts. */
+  product **seen = arena_allocate(&e->memory, graph->value_count, 2 * sizeof(product *));
   size_t count = 0;
   if (!list || !seen) return edit_out_of_memory(e);
   for (size_t i = 0; i < graph->node_count; i++) {
@@ -310,7 +304,7 @@ compute_status weights_quantize(quantizer *q) {
     q->reasons[i] = product_refusal(q, i, &list[count]);
     if (q->reasons[i]) continue;
     product *p = &list[count++];
-    product **first = &seen[2 * (p->tensor - graph->initializers) + p->turned];
+    product **first = &seen[2 * (size_t)p->value + p->turned];
     p->same = *first;
     if (!*first) *first = p;
   }

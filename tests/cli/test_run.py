@@ -249,6 +249,21 @@ class Run(unittest.TestCase):
         shown = self.good(self.file("insert.onnx", insert), "-i", "a=" + one, "-i", "a=" + two)
         self.assertRegex(shown, r"y +sequence of 3\n +f32 \[1\]\n +f32 \[2\]\n +f32 \[1\]")
 
+    def test_options_of_quantization_belong_together(self):
+        path, small = self.file("m.onnx", PRODUCT), self.file("small.onnx")
+        self.bad(2, "need --quantize", path, "--bits", "4")
+        self.bad(2, "need --quantize", path, "--method", "f16")
+        self.bad(2, "does not run", path, "--quantize", small, "--output", self.file("o.npz"))
+        self.bad(2, "does not run", path, "--quantize", small, "--bench", "3")
+        self.bad(2, "method static", path, "--quantize", small, "--method", "f16", "--signed")
+        self.bad(2, "method weights", path, "--quantize", small, "--block", "32")
+        self.bad(2, "method weights", path, "--quantize", small, "--rounding", "gptq")
+        self.bad(2, "static or weights", path, "--quantize", small, "--method", "f16",
+                 "--bits", "8")
+        self.assertFalse(os.path.exists(small))
+        self.good(path, "--quantize", small, "--method", "f16", "--seed", "1")
+        self.assertTrue(os.path.exists(small))
+
     def test_what_is_wrong_is_said(self):
         path = self.file("m.onnx", PRODUCT)
         self.bad(2, "a MODEL is missing")

@@ -26,7 +26,8 @@ NOT_READ = {
     "compute_batch_times", "compute_batcher_info", "compute_build_statistics", "compute_device_costs", "compute_device_info",
     "compute_error", "compute_fallback_statistics", "compute_fit_summary", "compute_fit_times", "compute_group_info",
     "compute_group_member", "compute_job_info", "compute_model_info", "compute_model_port", "compute_npy_info",
-    "compute_operation_info", "compute_plan_info", "compute_pool_statistics", "compute_run_report",
+    "compute_operation_info", "compute_plan_info", "compute_pool_statistics", "compute_quantize_layer",
+    "compute_run_report",
     "compute_tensor_file_entry", "compute_trainer_info", "compute_training_progress", "compute_training_score",
     "compute_validation_statistics",
     # The library uses its reserved words.

@@ -319,6 +319,9 @@ static void of_models(void **state) {
           "options.operators[0]", operator.reserved,
           compute_model_load_memory(test_context, bytes, size, &o, &model));
   assert_ok(compute_model_load_memory(test_context, bytes, size, &o, &model));
+  compute_quantize_options quantize = {.method = COMPUTE_QUANTIZE_F16};
+  REFUSED(compute_model_quantize, compute_quantize_options, "options", quantize.reserved,
+          compute_model_quantize(model, path, &quantize, NULL));
   compute_model_run_options run = {0};
   REFUSED(compute_model_run_with, compute_model_run_options, "options", run.reserved,
           compute_model_run_with(model, NULL, 0, NULL, 0, &run));

@@ -78,10 +78,28 @@ static void arguments_are_checked(void **state) {
   }
 }
 
+/* The result must have the shape of x. */
+static void a_scale_must_not_widen_x(void **state) {
+  (void)state;
+  static const int64_t sizes[][2] = {{1, 4}, {4, 3}};
+  for (int i = 0; i < 4; i++) {
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node x = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(sizes[i / 2][0]));
+    const compute_node wide = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(sizes[i / 2][1]));
+    const compute_node one = compute_scalar(g, COMPUTE_F32, 1);
+    const compute_node y =
+        compute_fake_quantize(g, x, i % 2 ? wide : one, i % 2 ? one : wide, 0, 3);
+    assert_false(compute_node_is_valid(y));
+    assert_fails(compute_graph_status(g), COMPUTE_ERROR_SHAPE);
+    compute_graph_release(g);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_are_rounded_and_gradients_pass),
       cmocka_unit_test(arguments_are_checked),
+      cmocka_unit_test(a_scale_must_not_widen_x),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

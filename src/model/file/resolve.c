@@ -402,8 +402,10 @@ static compute_status resolve_graph(name_resolver *resolver, onnx_graph *graph,
   graph_scope scope = {.outer = outer, .graph = graph};
   graph->outer = outer ? outer->graph : NULL;
   compute_status status = define_values(resolver, &scope);
-  for (; !status && scope.node < graph->node_count; scope.node++)
+  for (; !status && scope.node < graph->node_count; scope.node++) {
+    graph->nodes[scope.node].place = (int32_t)scope.node;
     status = resolve_node(resolver, &scope, &graph->nodes[scope.node]);
+  }
   if (!status) status = find_outputs(resolver, &scope);
   if (!status) status = sort_nodes(resolver, &scope);
   base_release(scope.definitions);

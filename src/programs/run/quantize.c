@@ -89,6 +89,30 @@ static int write_report(const model_run *run, const compute_quantize_report *rep
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
+/* The first option that does not belong to the others, with the reason, or NULL. */
+static const char *find_conflict(const run_arguments *a) {
+  const bool whole = a->method == COMPUTE_QUANTIZE_STATIC;
+  const bool weights = a->method == COMPUTE_QUANTIZE_WEIGHTS;
+  const bool settings = a->method || a->range || a->rounding || a->bits || a->block ||
+                        a->signed_bytes || a->per_tensor;
+  if (!a->quantize)
+    return a->report || a->samples.count || a->keep.count || settings
+               ? "--method, --samples, --range, --rounding, --bits, --block, --signed, "
+                 "--per-tensor, --keep and --report need --quantize"
+               : NULL;
+  if (a->output || a->compare || a->profile || a->bench || a->explain)
+    return "--quantize does not run the model: --output, --compare, --profile, --bench and "
+           "--explain are not possible";
+  if (!whole && (a->range || a->signed_bytes || a->per_tensor))
+    return "--range, --signed and --per-tensor need --method static";
+  if (!weights && a->block) return "--block needs --method weights";
+  if (!weights && a->rounding == COMPUTE_ROUNDING_GPTQ)
+    return "--rounding gptq needs --method weights";
+  if (!whole && !weights && (a->bits || a->rounding))
+    return "--bits and --rounding need --method static or weights";
+  return NULL;
+}
+
 int quantize_check(const run_arguments *a) {
   const int result = output_check(&run_program, "--quantize", a->quantize);
   if (result) return result;
@@ -96,8 +120,9 @@ int quantize_check(const run_arguments *a) {
     option_say(&run_program, "--quantize %s: the name must end in .onnx", a->quantize);
     return EXIT_USAGE;
   }
-  if (!a->quantize && (a->report || a->samples.count || a->keep.count)) {
-    option_say(&run_program, "--report, --samples and --keep need --quantize");
+  const char *conflict = find_conflict(a);
+  if (conflict) {
+    option_say(&run_program, "%s", conflict);
     return EXIT_USAGE;
   }
   return output_check(&run_program, "--report", a->report);
