@@ -189,6 +189,10 @@ compute_status host_fail(host_call *call, compute_status status, const char *for
     COMPUTE_PRINTF(3, 4);
 const model_call *host_node(const host_call *call); /* for attributes */
 
+/* COMPUTE_ERROR_CANCELLED if the caller of the run ends it. Long functions ask on the thread that
+ * called them. */
+compute_status host_continue(host_call *call);
+
 /* Runs the tasks 0 … tasks − 1 on the context's threads. A worker is below host_workers. */
 void host_parallel(const host_call *call, int64_t tasks, compute_task task, void *argument);
 int32_t host_workers(const host_call *call);
