@@ -81,6 +81,29 @@ static void words_are_normalized(void **state) {
   compute_model_release(model);
 }
 
+/* Letters of two characters in the other case stay, and so does ς in small letters. */
+static void both_cases_are_known(void **state) {
+  (void)state;
+  static const char *const cases[][3] = {/* upper, text, lower */
+                                         {"ΚΌΣΜΟΣ", "κόσμος", "κόσμος"},
+                                         {"ȘȚƠƯƏ", "șțơưə", "șțơưə"},
+                                         {"ÅΏΆἈᾸᾼß", "Åώάἀᾰᾼß", "åώάἀᾰᾳß"},
+                                         {"ΜӀІԸᲐ𐐀", "µӏІըა𐐨", "µӏіըა𐐨"},
+                                         {"ßŉﬁİ", "ßŉﬁİ", "ßŉﬁİ"}};
+  for (int upper = 0; upper < 2; upper++) {
+    proto node = operator_node("StringNormalizer", "a", "y");
+    put_text_attribute(&node, "case_change_action", upper ? "UPPER" : "LOWER");
+    compute_model *model = load_node(node, "a", "y");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+      compute_model_item *result, *item = texts(1, &cases[i][1]);
+      assert_ok(run(model, &item, 1, &result));
+      assert_texts(result, &cases[i][upper ? 0 : 2], 1);
+      compute_model_item_release(result);
+    }
+    compute_model_release(model);
+  }
+}
+
 static void patterns_match_whole_texts(void **state) {
   (void)state;
   static const struct {
@@ -334,6 +357,7 @@ int main(void) {
       cmocka_unit_test(texts_are_compared_by_content),
       cmocka_unit_test(operators_of_numbers_refuse_texts),
       cmocka_unit_test(words_are_normalized),
+      cmocka_unit_test(both_cases_are_known),
       cmocka_unit_test(patterns_match_whole_texts),
       cmocka_unit_test(wrong_patterns_are_refused),
       cmocka_unit_test(texts_are_split),
