@@ -98,20 +98,6 @@ static void take_numbers(const onnx_node *node, const char *name, label_list *li
     *list = (label_list){.numbers = a->integers, .count = a->count};
 }
 
-/* The vector of texts among the initializers that a node selects from, or NULL. */
-static const onnx_tensor *find_initializer(const onnx_graph *graph, const onnx_node *node) {
-  for (size_t i = 0; node->input_count > 0 && i < graph->initializer_count; i++) {
-    const onnx_tensor *t = &graph->initializers[i];
-    if (t->strings && t->shape.rank <= 1 && strcmp(t->name, node->input_names[0]) == 0) return t;
-  }
-  return NULL;
-}
-
-bool labels_are_listed(const model_call *call) {
-  const model_frame *frame = call->frame;
-  return !frame->caller && !frame->function && find_initializer(frame->graph, call->node);
-}
-
 /* Texts of a run have no list. */
 static bool encodes_texts(const onnx_node *node) {
   const onnx_attribute *keys = onnx_find_attribute(node, "keys_tensor");
@@ -128,8 +114,10 @@ static label_list labels_of(const onnx_graph *graph, const onnx_node *node, size
     take_texts(node, "classlabels_strings", &list);
     take_numbers(node, "classlabels_int64s", &list);
   } else if (strcmp(type, "ArrayFeatureExtractor") == 0) {
-    const onnx_tensor *t = find_initializer(graph, node);
-    if (t) list = (label_list){.texts = t->strings, .count = (size_t)t->count};
+    const onnx_tensor *t =
+        node->input_count > 0 ? onnx_find_initializer(graph, node->input_names[0]) : NULL;
+    if (t && t->strings && t->shape.rank <= 1)
+      list = (label_list){.texts = t->strings, .count = (size_t)t->count};
   } else if (strcmp(type, "LabelEncoder") == 0 || strcmp(type, "CategoryMapper") == 0) {
     if (encodes_texts(node)) return list;
     take_texts(node, "values_strings", &list);

@@ -232,10 +232,6 @@ bool record_is_only_use(const onnx_graph *graph, const onnx_node *node, int32_t 
 
 /* ---- labels.c ------------------------------------------------------------------------------ */
 
-/* labels.c: returns true if the first input of a call is a vector of texts among the main graph's
- * initializers. */
-bool labels_are_listed(const model_call *call);
-
 /* Returns true if the node only moves elements of its first input, which may be labels. */
 bool labels_pass(const onnx_node *node);
 

@@ -70,6 +70,9 @@ typedef compute_model_call model_call;
 /* Returns true if input i is present. */
 bool call_has(const model_call *call, size_t i);
 
+/* Returns true if the node is in the main graph, and input i is one of its initializers. */
+bool call_is_initializer(const model_call *call, size_t i);
+
 /* The node, shape and dtype of input i; {0} and rank 0 if omitted. */
 compute_node call_input(model_call *call, size_t i);
 compute_shape call_shape(const model_call *call, size_t i);

@@ -4,6 +4,45 @@
 #include "model/items.h"
 #include "support/harness/failing_allocator.h"
 
+/* ---- Types of ports ---------------------------------------------------------------------------- */
+
+/* Element types of ONNX, and fields of its types. */
+enum { FLOAT = 1, STRING = 8, LIST = 4, OPTIONAL = 9 };
+
+static proto tensor_type(int32_t element, const char *sizes) {
+  proto tensor = {0}, type = {0}, shape = {0};
+  put_integer(&tensor, 1, element);
+  for (const char *at = sizes; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+    proto size = {0};
+    put_integer(&size, 1, strtol(at, NULL, 10));
+    put_message(&shape, 1, size);
+  }
+  if (sizes) put_message(&tensor, 2, shape);
+  put_message(&type, 1, tensor);
+  return type;
+}
+
+/* A sequence or an optional of a type. */
+static proto wrap_type(uint32_t field, proto element) {
+  proto wrapper = {0}, type = {0};
+  put_message(&wrapper, 1, element);
+  put_message(&type, field, wrapper);
+  return type;
+}
+
+static proto copy_message(proto from) {
+  proto copy = {0};
+  put_raw(&copy, from.data, from.bytes);
+  return copy;
+}
+
+static void put_kind(proto *graph, uint32_t field, const char *name, proto type) {
+  proto value = {0};
+  put_text(&value, 1, name);
+  put_message(&value, 2, type);
+  put_message(graph, field, value);
+}
+
 /* ---- Items --------------------------------------------------------------------------------- */
 
 static void items_keep_what_they_hold(void **state) {
@@ -127,9 +166,100 @@ static void labels_are_texts(void **state) {
   compute_model_release(model);
 }
 
+/* From texts to texts there is no list: the run gives texts, also where the file has the input. */
+static void texts_from_texts_are_not_labels(void **state) {
+  (void)state;
+  for (int constant = 0; constant < 2; constant++) {
+    proto graph = graph_message(constant ? NULL : "a", NULL), list = {0};
+    put_kind(&graph, GRAPH_OUTPUT, "y", tensor_type(STRING, NULL));
+    if (constant) {
+      list = tensor_message("a", STRING, 1, (int64_t[]){2});
+      put_names(&list, 6, "dog,cat");
+      put_message(&graph, GRAPH_INITIALIZER, list);
+    }
+    proto node = operator_node("LabelEncoder", "a", "y");
+    put_text(&node, 7, "ai.onnx.ml");
+    put_texts_attribute(&node, "keys_strings", "cat,dog");
+    put_texts_attribute(&node, "values_strings", "chat,chien");
+    put_message(&graph, GRAPH_NODE, node);
+    compute_model *model = load(graph);
+    compute_model_argument in = {"a", texts(2, (const char *[]){"dog", "cat"})}, out = {"y", NULL};
+    assert_ok(
+        compute_model_run_items(model, constant ? NULL : &in, constant ? 0 : 1, &out, 1, NULL));
+    assert_texts(out.item, (const char *[]){"chien", "chat"}, 2);
+    compute_model_port port;
+    assert_ok(compute_model_output_at(model, 0, &port));
+    assert_int_equal(port.dtype, COMPUTE_DTYPE_NONE);
+    assert_int_equal(compute_model_label_count(model, 0), 0);
+    compute_model_item_release(in.item);
+    compute_model_item_release(out.item);
+    compute_model_release(model);
+  }
+}
+
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
+/* Every kind, with the dtype and the shape of the tensors. */
 static void ports_tell_their_kind(void **state) {
+  (void)state;
+  enum { KINDS = 10 };
+  const uint32_t text = COMPUTE_MODEL_TEXT, list = COMPUTE_MODEL_SEQUENCE,
+                 optional = COMPUTE_MODEL_OPTIONAL;
+  const struct {
+    proto type;
+    uint32_t kind;
+    compute_dtype dtype;
+    int32_t rank;
+  } kinds[KINDS] = {
+      {tensor_type(FLOAT, "2,3"), COMPUTE_MODEL_NUMBERS, COMPUTE_F32, 2},
+      {tensor_type(STRING, "2"), text, COMPUTE_DTYPE_NONE, 1},
+      {wrap_type(LIST, tensor_type(FLOAT, "2,3")), list, COMPUTE_F32, 2},
+      {wrap_type(LIST, tensor_type(STRING, NULL)), list | text, COMPUTE_DTYPE_NONE, -1},
+      {wrap_type(OPTIONAL, tensor_type(FLOAT, "4")), optional, COMPUTE_F32, 1},
+      {wrap_type(OPTIONAL, tensor_type(STRING, NULL)), optional | text, COMPUTE_DTYPE_NONE, -1},
+      {wrap_type(OPTIONAL, wrap_type(LIST, tensor_type(FLOAT, "4"))), optional | list, COMPUTE_F32,
+       1},
+      {wrap_type(OPTIONAL, wrap_type(LIST, tensor_type(STRING, "4"))), optional | list | text,
+       COMPUTE_DTYPE_NONE, 1},
+      {wrap_type(LIST, wrap_type(LIST, tensor_type(FLOAT, "4"))), COMPUTE_MODEL_NUMBERS,
+       COMPUTE_F32, -1},
+      {wrap_type(LIST, wrap_type(OPTIONAL, tensor_type(FLOAT, "4"))), COMPUTE_MODEL_NUMBERS,
+       COMPUTE_F32, -1},
+  };
+  for (int i = 0; i < KINDS; i++) {
+    proto graph = graph_message(NULL, NULL);
+    put_kind(&graph, GRAPH_INPUT, "a", copy_message(kinds[i].type));
+    put_kind(&graph, GRAPH_OUTPUT, "y", kinds[i].type);
+    put_message(&graph, GRAPH_NODE, operator_node("Identity", "a", "y"));
+    compute_model *model = load(graph);
+    for (int output = 0; output < 2; output++) {
+      compute_model_port port;
+      assert_ok(output ? compute_model_output_at(model, 0, &port)
+                       : compute_model_input_at(model, 0, &port));
+      assert_int_equal(port.kind, kinds[i].kind);
+      assert_int_equal(port.dtype, kinds[i].dtype);
+      assert_int_equal(port.rank, kinds[i].rank);
+    }
+    compute_model_release(model);
+  }
+}
+
+/* An optional that no one binds has no value, also for the states of a loop and for outputs. */
+static void optionals_need_not_be_bound(void **state) {
+  (void)state;
+  proto graph = graph_message(NULL, "y");
+  put_kind(&graph, GRAPH_INPUT, "a", wrap_type(OPTIONAL, tensor_type(FLOAT, NULL)));
+  put_message(&graph, GRAPH_NODE, operator_node("Identity", "a", "y"));
+  compute_model *model = load(graph);
+  compute_model_argument out = {"y", NULL};
+  assert_ok(compute_model_run_items(model, NULL, 0, &out, 1, NULL));
+  assert_int_equal(compute_model_item_kind(out.item), COMPUTE_MODEL_OPTIONAL);
+  assert_int_equal(compute_model_item_count(out.item), 0);
+  compute_model_item_release(out.item);
+  compute_model_release(model);
+}
+
+static void ports_refuse_other_kinds(void **state) {
   (void)state;
   proto graph = graph_message(NULL, NULL);
   put_typed(&graph, GRAPH_INPUT, "a", "n");
@@ -169,7 +299,7 @@ static void tensors_alone_cannot_take_sequences(void **state) {
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
 static proto varied_model(void) {
-  proto graph = graph_message("a,b", "y,z");
+  proto graph = graph_message("a,b", "y,z,found");
   proto node = operator_node("StringSplit", "a", "parts,z");
   put_text_attribute(&node, "delimiter", ",");
   put_message(&graph, GRAPH_NODE, node);
@@ -182,7 +312,9 @@ static proto varied_model(void) {
 
 static compute_status use_model(compute_context *context, const proto *message) {
   compute_model *model = NULL;
-  compute_model_argument in[] = {{"a", NULL}, {"b", NULL}}, out[] = {{"y", NULL}, {"z", NULL}};
+  enum { OUTPUTS = 3 };
+  compute_model_argument in[] = {{"a", NULL}, {"b", NULL}};
+  compute_model_argument out[OUTPUTS] = {{"y", NULL}, {"z", NULL}, {"found", NULL}};
   compute_status status =
       compute_model_load_memory(context, message->data, message->bytes, NULL, &model);
   if (!status)
@@ -190,12 +322,10 @@ static compute_status use_model(compute_context *context, const proto *message) 
         compute_model_item_from_texts(COMPUTE_SHAPE(2), (const char *[]){"x,y", "z"}, &in[0].item);
   if (!status) status = compute_model_item_sequence(&in[1].item);
   if (!status) status = compute_model_item_append(in[1].item, in[0].item);
-  if (!status) status = compute_model_run_items(model, in, 2, out, 2, NULL);
+  if (!status) status = compute_model_run_items(model, in, 2, out, OUTPUTS, NULL);
   if (!status && compute_model_item_count(out[0].item) != 2) status = COMPUTE_ERROR_INTERNAL;
-  for (size_t i = 0; i < 2; i++) {
-    compute_model_item_release(in[i].item);
-    compute_model_item_release(out[i].item);
-  }
+  for (size_t i = 0; i < 2; i++) compute_model_item_release(in[i].item);
+  for (size_t i = 0; i < OUTPUTS; i++) compute_model_item_release(out[i].item);
   compute_model_release(model);
   return status;
 }
@@ -231,7 +361,10 @@ int main(void) {
       cmocka_unit_test(sequences_are_inputs_and_outputs),
       cmocka_unit_test(optionals_are_inputs_and_outputs),
       cmocka_unit_test(labels_are_texts),
+      cmocka_unit_test(texts_from_texts_are_not_labels),
       cmocka_unit_test(ports_tell_their_kind),
+      cmocka_unit_test(optionals_need_not_be_bound),
+      cmocka_unit_test(ports_refuse_other_kinds),
       cmocka_unit_test(tensors_alone_cannot_take_sequences),
   };
   const struct CMUnitTest alone[] = {cmocka_unit_test(every_allocation_may_fail)};

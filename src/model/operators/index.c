@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/type/shape.h"
-#include "model/model.h"
 #include "model/operators/index.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
@@ -44,7 +43,8 @@ static compute_status gather_elements(model_call *call) {
  * initializer are labels: the result has their positions (model/labels.c). */
 static compute_status array_feature_extractor(model_call *call) {
   compute_graph *graph = call->graph;
-  if (call_is_text(call, 0) && call->inputs[0]->host && labels_are_listed(call))
+  if (call_is_text(call, 0) && call->inputs[0]->host && call_is_initializer(call, 0) &&
+      call_shape(call, 0).rank <= 1)
     return call_output_as(call, 0, ONNX_LABEL,
                           compute_reshape(graph, indices_input(call, 1), COMPUTE_SHAPE(1, -1)));
   compute_node x = call_input(call, 0);

@@ -104,7 +104,8 @@ def test_sequences_are_tuples(tmp_path):
 
 def test_optionals_may_be_none(tmp_path):
     kind = optional(tensor(FLOAT))
-    model = load(tmp_path / "optional.onnx", node("Identity", ["a"], ["y"]), {"a": kind}, {"y": kind})
+    nodes = node("Identity", ["a"], ["y"])
+    model = load(tmp_path / "optional.onnx", nodes, {"a": kind}, {"y": kind})
     assert model.run({"a": None}) == {"y": None}
     assert model.run({}) == {"y": None}
     assert model.run({"a": numpy.full(1, 9, "f4")})["y"].numpy().tolist() == [9]
