@@ -153,7 +153,8 @@ COMPUTE_API compute_status compute_model_load_memory(compute_context *context, c
 COMPUTE_API void compute_model_release(compute_model *model);
 
 /** The kind of a port or item: flags, which may be combined. An optional may hold a sequence; a
- * sequence holds tensors of numbers, or of texts. */
+ * sequence holds tensors of numbers, or of texts. A port of any other type, such as a map or a
+ * sequence of sequences, is COMPUTE_MODEL_NUMBERS of rank −1: such an input cannot be bound. */
 enum {
   COMPUTE_MODEL_NUMBERS = 0,       /**< a tensor */
   COMPUTE_MODEL_TEXT = 1 << 0,     /**< texts in place of numbers */
@@ -163,14 +164,16 @@ enum {
 
 /** An input or output of a model. */
 typedef struct compute_model_port {
-  const char *name;    /**< lives as long as the model */
-  compute_dtype dtype; /**< COMPUTE_DTYPE_NONE for texts; COMPUTE_I64 for an output with labels */
-  int32_t rank;        /**< −1 if not in the file */
+  const char *name; /**< lives as long as the model */
+  /** Of the tensors. COMPUTE_DTYPE_NONE for texts and maps, and where the file has none.
+   * COMPUTE_I64 for an output with labels: their positions (compute_model_label_count). */
+  compute_dtype dtype;
+  int32_t rank;                         /**< −1 if not in the file */
   int64_t size[COMPUTE_MAX_RANK];       /**< −1: any, or named by `symbol` */
   const char *symbol[COMPUTE_MAX_RANK]; /**< the name of such a size, or NULL */
   bool optional;                        /**< an input with a default, which need not be bound */
-  uint32_t kind;                        /**< COMPUTE_MODEL_…; the shape is of its tensors */
-  uint64_t reserved[4];                 /**< zero */
+  uint32_t kind; /**< COMPUTE_MODEL_…; the shape is of its tensors, in a sequence not checked */
+  uint64_t reserved[4]; /**< zero */
 } compute_model_port;
 
 COMPUTE_API size_t compute_model_input_count(const compute_model *model);
@@ -184,8 +187,9 @@ COMPUTE_API compute_status compute_model_output_at(const compute_model *model, s
 
 /** Labels of classes. In compute_model_run, an output that the file declares as texts and that has
  * labels of classes is an i64 tensor with positions in a list of labels. compute_model_run_items
- * gives the texts. This is the number of labels in the list, and 0 for other outputs. It is also the number of scores in a row of a map of
- * scores (ZipMap), which is a matrix with a column for each label. Thread-safe. */
+ * gives the texts. This is the number of labels in the list, and 0 for other outputs. It is also
+ * the number of scores in a row of a map of scores (ZipMap), which is a matrix with a column for
+ * each label. Thread-safe. */
 COMPUTE_API size_t compute_model_label_count(const compute_model *model, size_t output);
 
 /** Label `index` of output number `output`. *text lives as long as the model, and is NULL if the
@@ -242,8 +246,9 @@ typedef struct compute_model_binding {
  * model at the same time: one of them at a time compiles plans, and runs whose plans exist do not
  * wait for it.
  *
- * Ports of other kinds than COMPUTE_MODEL_NUMBERS need compute_model_run_items: here
- * COMPUTE_ERROR_UNSUPPORTED.
+ * Ports of other kinds than COMPUTE_MODEL_NUMBERS need compute_model_run_items. Here an output with
+ * labels is their positions, an optional input takes the tensor that it would hold or stays
+ * unbound, an input of texts is COMPUTE_ERROR_DTYPE, and all else COMPUTE_ERROR_UNSUPPORTED.
  *
  * COMPUTE_ERROR_BINDING for a missing, unknown or duplicate name; _DTYPE, _SHAPE for an input that
  * differs from the file's declaration; the errors of compute_compile and compute_run, with the
@@ -254,10 +259,10 @@ COMPUTE_API compute_status compute_model_run(compute_model *model,
                                              size_t output_count);
 
 typedef struct compute_model_run_options {
-  /** NULL, or a function that answers whether the run continues. It is called between two steps, on
-   * the calling thread, at most 20 times a second. After `false` the run ends with
-   * COMPUTE_ERROR_CANCELLED. It must return (compute.h), and must not call functions of the model.
-   * While a plan is compiled, it is not called. */
+  /** NULL, or a function that answers whether the run continues. It is called between two steps and
+   * in long operators on texts, on the calling thread, at most 20 times a second. After `false` the
+   * run ends with COMPUTE_ERROR_CANCELLED. It must return (compute.h), and must not call functions
+   * of the model. While a plan is compiled, it is not called. */
   bool (*go_on)(void *user);
   void *user;           /**< for `go_on` */
   uint64_t reserved[6]; /**< must be zero */
@@ -332,13 +337,15 @@ typedef struct compute_model_argument {
 
 /** As compute_model_run_with, for ports of any kind.
  * - `inputs`: the items are the caller's. An optional input may be an optional, or the value that
- *   it would hold. It need not be bound.
+ *   it would hold. If it is not bound, it is an optional without a value.
  * - `outputs`: the run makes each item, and the caller releases it. An item that is there before is
  *   overwritten. After a failure all are NULL.
  *
  * The lengths of sequences count like sizes: a new length compiles plans. Texts do not: texts of
- * other contents or lengths use the same plans. Operators on texts run on the calling thread,
- * between two plans.
+ * other contents or lengths use the same plans, up to an operator whose output's shape depends on
+ * texts (StringSplit, StringNormalizer). What follows it is compiled for each new shape. Operators
+ * on texts run on the calling thread, between two plans. All texts of a run, at its inputs and made
+ * by operators, may have 2 GiB. More are COMPUTE_ERROR_OUT_OF_MEMORY.
  *
  * Also COMPUTE_ERROR_DTYPE for an item of another kind than the port's, and _FORMAT for an output
  * with texts that are not UTF-8. */

@@ -98,13 +98,11 @@ static void take_numbers(const onnx_node *node, const char *name, label_list *li
     *list = (label_list){.numbers = a->integers, .count = a->count};
 }
 
-/* Texts of an initializer that ArrayFeatureExtractor selects from. */
-static void take_initializer(const onnx_graph *graph, const onnx_node *node, label_list *list) {
-  for (size_t i = 0; node->input_count > 0 && i < graph->initializer_count; i++) {
-    const onnx_tensor *t = &graph->initializers[i];
-    if (t->strings && strcmp(t->name, node->input_names[0]) == 0)
-      *list = (label_list){.texts = t->strings, .count = (size_t)t->count};
-  }
+/* Texts of a run have no list. */
+static bool encodes_texts(const onnx_node *node) {
+  const onnx_attribute *keys = onnx_find_attribute(node, "keys_tensor");
+  return onnx_find_attribute(node, "keys_strings") ||
+         (keys && keys->type == ONNX_ATTRIBUTE_TENSOR && keys->tensor && keys->tensor->strings);
 }
 
 /* The labels that output `output` of a node stands for. */
@@ -116,8 +114,12 @@ static label_list labels_of(const onnx_graph *graph, const onnx_node *node, size
     take_texts(node, "classlabels_strings", &list);
     take_numbers(node, "classlabels_int64s", &list);
   } else if (strcmp(type, "ArrayFeatureExtractor") == 0) {
-    take_initializer(graph, node, &list);
+    const onnx_tensor *t =
+        node->input_count > 0 ? onnx_find_initializer(graph, node->input_names[0]) : NULL;
+    if (t && t->strings && t->shape.rank <= 1)
+      list = (label_list){.texts = t->strings, .count = (size_t)t->count};
   } else if (strcmp(type, "LabelEncoder") == 0 || strcmp(type, "CategoryMapper") == 0) {
+    if (encodes_texts(node)) return list;
     take_texts(node, "values_strings", &list);
     take_texts(node, "values_tensor", &list);
     if (strcmp(type, "CategoryMapper") == 0) take_texts(node, "cats_strings", &list);

@@ -265,7 +265,7 @@ static void describe(const onnx_value_info *info, bool input, compute_model_port
                                .dtype = !input && info->type == ONNX_STRING
                                             ? COMPUTE_I64 /* positions of labels */
                                             : onnx_dtype(info->type),
-                               .rank = info->kind == ONNX_IS_TENSOR ? info->rank : -1,
+                               .rank = info->kind != ONNX_IS_OTHER ? info->rank : -1,
                                .optional = input && info->has_default,
                                .kind = kind_of(info)};
   for (int32_t i = 0; i < port->rank; i++) {

@@ -193,4 +193,7 @@ void onnx_release(onnx_file *file);
 
 const onnx_attribute *onnx_find_attribute(const onnx_node *node, const char *name);
 
+/* The graph's initializer with this name, or NULL. */
+const onnx_tensor *onnx_find_initializer(const onnx_graph *graph, const char *name);
+
 #endif

@@ -70,6 +70,9 @@ typedef compute_model_call model_call;
 /* Returns true if input i is present. */
 bool call_has(const model_call *call, size_t i);
 
+/* Returns true if the node is in the main graph, and input i is one of its initializers. */
+bool call_is_initializer(const model_call *call, size_t i);
+
 /* The node, shape and dtype of input i; {0} and rank 0 if omitted. */
 compute_node call_input(model_call *call, size_t i);
 compute_shape call_shape(const model_call *call, size_t i);
@@ -188,6 +191,10 @@ compute_status host_make(host_call *call, host_tensor *output, compute_dtype dty
 compute_status host_fail(host_call *call, compute_status status, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 const model_call *host_node(const host_call *call); /* for attributes */
+
+/* COMPUTE_ERROR_CANCELLED if the caller of the run ends it. Long functions ask on the thread that
+ * called them. */
+compute_status host_continue(host_call *call);
 
 /* Runs the tasks 0 … tasks − 1 on the context's threads. A worker is below host_workers. */
 void host_parallel(const host_call *call, int64_t tasks, compute_task task, void *argument);

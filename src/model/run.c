@@ -64,11 +64,14 @@ compute_status run_find_input(const model_run *run, const char *name, size_t *at
                                               "the model has no input '%s'", name);
 }
 
-compute_status run_check_bound(const model_run *run) {
+compute_status run_check_bound(model_run *run) {
   const onnx_graph *graph = model_graph(run->model);
   for (size_t i = 0; i < graph->input_count; i++) {
     const onnx_value_info *port = &graph->inputs[i];
-    if (!run->inputs[i] && !run->kinds[i] && !port->has_default && port->kind != ONNX_IS_OPTIONAL)
+    if (run->inputs[i] || run->kinds[i] || port->has_default) continue;
+    if (port->kind == ONNX_IS_OPTIONAL)
+      run->kinds[i] = COMPUTE_MODEL_OPTIONAL; /* without a value */
+    else
       return error_set(run->model->context, COMPUTE_ERROR_BINDING, operation,
                        "input '%s' is not bound", port->name);
   }
@@ -281,7 +284,8 @@ static compute_status call_host_function(model_run *run, const model_stage *stag
                     .operation = operation,
                     .device = model_device(run->model),
                     .model = run->model,
-                    .texts = &run->list};
+                    .texts = &run->list,
+                    .ask = run->ask};
   return status ? status : stage->function(&call, inputs, outputs);
 }
 

@@ -38,8 +38,8 @@ compute_status run_find_input(const model_run *run, const char *name, size_t *at
 compute_status run_check_input(const model_run *run, const onnx_value_info *port,
                                compute_dtype dtype, compute_shape shape);
 
-/* COMPUTE_ERROR_BINDING if a required input is not bound. */
-compute_status run_check_bound(const model_run *run);
+/* COMPUTE_ERROR_BINDING if a required input is not bound. Other optionals become empty ones. */
+compute_status run_check_bound(model_run *run);
 
 /* ---- run_items.c --------------------------------------------------------------------------- */
 

@@ -84,7 +84,7 @@ static compute_status bind_item(model_run *run, size_t at, const compute_model_i
       (sequence != port->sequence && !unknown && !empty))
     return error_set(run->model->context, COMPUTE_ERROR_DTYPE, operation,
                      "input '%s' is %s, not %s", port->name,
-                     port->kind == ONNX_IS_OTHER ? "a map"
+                     port->kind == ONNX_IS_OTHER ? "a map, or nested more deeply"
                      : optional                  ? "an optional"
                      : port->sequence            ? "a sequence"
                                                  : "a tensor",

@@ -239,6 +239,10 @@ class Run(unittest.TestCase):
         shown = self.good(path, "--input", "a=" + lines, "--bench", "2")
         self.assertRegex(shown, r"b +text \[4\]: 'x y', 'é', '', 'z'")
         self.bad(1, "UTF-8", path, "--input", "a=" + self.file("wrong.txt", b"\xff"))
+        written = self.file("texts.npz")
+        result = run("compute-run", path, "-i", "a=" + lines, "--output", written)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("'b' is not a tensor of numbers and is left out", result.stderr)
         self.bad(1, "cannot be read", path, "--input", "a=" + self.file("nowhere.txt"))
         ports = [field(1, name) for name in ("a", "y")]
         insert = model([node("SequenceInsert", ["a", "b"], ["y"])],

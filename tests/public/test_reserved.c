@@ -325,6 +325,8 @@ static void of_models(void **state) {
   compute_model_run_options run = {0};
   REFUSED(compute_model_run_with, compute_model_run_options, "options", run.reserved,
           compute_model_run_with(model, NULL, 0, NULL, 0, &run));
+  REFUSED(compute_model_run_items, compute_model_run_options, "options", run.reserved,
+          compute_model_run_items(model, NULL, 0, NULL, 0, &run));
   REFUSED(compute_model_batch, compute_batch_options, "options", items.reserved,
           compute_model_batch(model, &items, &batch));
   compute_model_release(model);

@@ -54,6 +54,12 @@ bool call_has(const model_call *call, size_t i) {
   return i < call->input_count && call->inputs[i]->kind != VALUE_ABSENT;
 }
 
+bool call_is_initializer(const model_call *call, size_t i) {
+  const model_frame *frame = call->frame;
+  return !frame->caller && !frame->function && i < call->node->input_count &&
+         onnx_find_initializer(frame->graph, call->node->input_names[i]);
+}
+
 compute_node call_input(model_call *call, size_t i) {
   if (!call_has(call, i)) return (compute_node){0};
   if (call->inputs[i]->kind == VALUE_TENSOR) return record_node(call->recorder, call->inputs[i]);

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "io/new_file.h"
 #include "model/model.h"
+#include "plan/compile/run/run.h"
 
 compute_status host_make(host_call *call, host_tensor *output, compute_dtype dtype,
                          compute_shape shape) {
@@ -52,6 +53,11 @@ compute_status host_fail(host_call *call, compute_status status, const char *for
       file_show_name(node->name[0] || !node->output_count ? node->name : node->output_names[0],
                      name),
       file_show_name(node->type, type), text);
+}
+
+compute_status host_continue(host_call *call) {
+  return run_goes_on(call->ask) ? COMPUTE_OK
+                                : host_fail(call, COMPUTE_ERROR_CANCELLED, "the run was cancelled");
 }
 
 const model_call *host_node(const host_call *call) {

@@ -12,7 +12,8 @@ struct host_call {
   const char *operation;
   compute_device *device; /* its memory takes the outputs if the CPU reaches it; or NULL */
   compute_model *model;
-  text_list *texts; /* of the run; NULL: the function has none */
+  text_list *texts;    /* of the run; NULL: the function has none */
+  struct run_ask *ask; /* or NULL */
 };
 
 /* Gives the output's memory back, unless a tensor was taken from it. */

@@ -627,6 +627,12 @@ void onnx_release(onnx_file *file) {
   *file = (onnx_file){0};
 }
 
+const onnx_tensor *onnx_find_initializer(const onnx_graph *graph, const char *name) {
+  for (size_t i = 0; i < graph->initializer_count; i++)
+    if (strcmp(graph->initializers[i].name, name) == 0) return &graph->initializers[i];
+  return NULL;
+}
+
 const onnx_attribute *onnx_find_attribute(const onnx_node *node, const char *name) {
   for (size_t i = 0; i < node->attribute_count; i++)
     if (!strcmp(node->attributes[i].name, name)) return &node->attributes[i];

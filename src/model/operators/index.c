@@ -39,11 +39,12 @@ static compute_status gather_elements(model_call *call) {
       call, compute_gather_elements(call->graph, call_input(call, 0), call_input(call, 1), axis));
 }
 
-/* Gathers columns of the last axis. A vector counts as a matrix with one row. Texts of the file are
- * labels: the result has their positions (model/labels.c). */
+/* Gathers columns of the last axis. A vector counts as a matrix with one row. Texts in an
+ * initializer are labels: the result has their positions (model/labels.c). */
 static compute_status array_feature_extractor(model_call *call) {
   compute_graph *graph = call->graph;
-  if (call_is_text(call, 0) && call->inputs[0]->host && call_shape(call, 0).rank <= 1)
+  if (call_is_text(call, 0) && call->inputs[0]->host && call_is_initializer(call, 0) &&
+      call_shape(call, 0).rank <= 1)
     return call_output_as(call, 0, ONNX_LABEL,
                           compute_reshape(graph, indices_input(call, 1), COMPUTE_SHAPE(1, -1)));
   compute_node x = call_input(call, 0);

@@ -284,20 +284,19 @@ static compute_status map_texts(model_call *call, text_map *map, const char *con
   return call_text_on_host(call, map_host, (double)count);
 }
 
+/* Texts become texts on the host, known ones as well, so that the kind of the output is certain. */
 static compute_status encode_texts(model_call *call, const char *const *keys, size_t count) {
   const char *const *known;
   compute_node place;
-  compute_status status = call_known_texts(call, 0, &known);
-  if (status) return status;
-  if (known) {
-    status = find_texts(call, known, keys, count, &place);
-    return status ? status : output_values(call, place, count);
-  }
   text_map *map = call_allocate(call, 1, sizeof *map);
   if (!map) return call_out_of_memory(call);
   map->count = count;
-  status = take_values(call, map);
-  return status ? status : map_texts(call, map, keys);
+  compute_status status = take_values(call, map);
+  if (!status) status = call_known_texts(call, 0, &known);
+  if (status) return status;
+  if (map->texts || !known) return map_texts(call, map, keys);
+  status = find_texts(call, known, keys, count, &place);
+  return status ? status : output_values(call, place, count);
 }
 
 static compute_status label_encoder(model_call *call) {

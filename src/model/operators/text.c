@@ -293,6 +293,7 @@ static bool next_part(const splitter *s, const char **rest, int64_t splits, cons
   *part = at;
   if (s->most >= 0 && splits >= s->most) {
     *length = strlen(at);
+    while (!s->delimiter && is_space(at[*length - 1])) --*length; /* `at` is not white space */
   } else if (s->delimiter) {
     end = strstr(at, s->delimiter);
     *length = end ? (size_t)(end - at) : strlen(at);
@@ -368,13 +369,18 @@ static compute_status string_split(model_call *call) {
 static compute_status match_host(host_call *call, const host_tensor *inputs, host_tensor *outputs) {
   const text_pattern *pattern = host_node(call)->state;
   compute_status status = host_make(call, &outputs[0], COMPUTE_BOOL, inputs[0].shape);
-  uint8_t *matches = outputs[0].data;
+  uint8_t *result = outputs[0].data;
+  enum { MOST_UNASKED = 256 };
   const int64_t count = count_of(&inputs[0]);
   pattern_memory memory = {0};
   if (!status && !pattern_open(pattern, &memory))
     status = host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
-  for (int64_t i = 0; !status && i < count; i++)
-    matches[i] = pattern_matches(pattern, &memory, text_at(call, &inputs[0], i));
+  for (int64_t i = 0; !status && i < count; i++) {
+    bool matches = false;
+    status = pattern_match(call, pattern, &memory, text_at(call, &inputs[0], i), &matches);
+    result[i] = matches;
+    if (!status && i % MOST_UNASKED == MOST_UNASKED - 1) status = host_continue(call);
+  }
   pattern_close(&memory);
   return status;
 }

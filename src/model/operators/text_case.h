@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The character in the other case, or itself. Covers Latin, Greek, Cyrillic and Armenian letters
- * that have one character in both cases. */
+/* The character in upper or lower case. Itself if that case has several characters, or is unknown to
+ * Unicode 14. */
 uint32_t text_case(uint32_t character, bool upper);
 
 #endif

@@ -4,6 +4,7 @@
  * arrays, so a deep pattern does not recurse. */
 #include "model/operators/text_pattern.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -75,16 +76,18 @@ static void add_range(parser *p, token *set, uint32_t first, uint32_t last) {
 
 /* ---- Sets ---------------------------------------------------------------------------------- */
 
-/* Ranges of a class, in pairs; upper-case names are the others. */
+/* Ranges of a class, in pairs. The upper-case letter stands for all other characters. \s is without
+ * \v, as in RE2, and [:space:] with it. */
 static const struct {
   char letter;
   const char *name;
   const char *pairs;
 } classes[] = {
-    {'d', "digit", "09"},   {'w', "word", "09AZ__az"}, {'s', "space", "\t\r  "},
+    {'d', "digit", "09"},   {'w', "word", "09AZ__az"}, {'s', "", "\t\n\f\r  "},
     {0, "alpha", "AZaz"},   {0, "alnum", "09AZaz"},    {0, "upper", "AZ"},
     {0, "lower", "az"},     {0, "punct", "!/:@[`{~"},  {0, "xdigit", "09AFaf"},
-    {0, "blank", "\t\t  "}, {0, "print", " ~"},        {0, "graph", "!~"},
+    {0, "space", "\t\r  "}, {0, "blank", "\t\t  "},    {0, "print", " ~"},
+    {0, "graph", "!~"},
 };
 
 static void add_pairs(parser *p, token *set, const char *pairs, bool negated) {
@@ -144,6 +147,27 @@ static bool named_class(parser *p, token *set) {
   return true;
 }
 
+static int compare_ranges(const void *a, const void *b) {
+  const pattern_range *x = a, *y = b;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Sorts the ranges of a set and joins those that overlap, for a binary search. */
+static void sort_set(parser *p, token *set) {
+  pattern_range *ranges = p->ranges + set->first;
+  if (set->count < 2) return;
+  qsort(ranges, (size_t)set->count, sizeof *ranges, compare_ranges);
+  int32_t last = 0;
+  for (int32_t i = 1; i < set->count; i++) {
+    if (ranges[i].first > ranges[last].last)
+      ranges[++last] = ranges[i];
+    else if (ranges[i].last > ranges[last].last)
+      ranges[last].last = ranges[i].last;
+  }
+  set->count = last + 1;
+  p->range_count = set->first + set->count;
+}
+
 static void set_item(parser *p, token *set) {
   if (named_class(p, set)) return;
   if (*p->at == '\\' && add_class(p, set, p->at[1])) {
@@ -182,6 +206,7 @@ static void take_set(parser *p) {
   }
   if (*p->at != ']') refuse(p, "a set without its end");
   if (!p->status) p->at++;
+  sort_set(p, &set);
   add_token(p, set);
 }
 
@@ -455,12 +480,16 @@ static bool holds(const token *t, uint32_t before, uint32_t after) {
 }
 
 static bool contains(const text_pattern *pattern, const token *set, uint32_t c) {
-  bool found = false;
-  for (int32_t i = 0; !found && i < set->count; i++) {
-    const pattern_range *range = &pattern->ranges[set->first + i];
-    found = c >= range->first && c <= range->last;
+  const pattern_range *ranges = &pattern->ranges[set->first];
+  int32_t low = 0, high = set->count; /* the first range that ends at c or later */
+  while (low < high) {
+    const int32_t middle = low + (high - low) / 2;
+    if (ranges[middle].last < c)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  return found != set->negated;
+  return (low < set->count && c >= ranges[low].first) != set->negated;
 }
 
 /* Adds `from` and all states that it reaches without a character. A state is marked when it comes
@@ -492,12 +521,16 @@ static void begin_step(const text_pattern *pattern, pattern_memory *memory) {
   memory->mark = 1;
 }
 
-bool pattern_matches(const text_pattern *pattern, pattern_memory *memory, const char *text) {
+compute_status pattern_match(host_call *call, const text_pattern *pattern, pattern_memory *memory,
+                             const char *text, bool *matches) {
+  enum { MOST_UNASKED = 1 << 16 }; /* steps from state to state */
+  int32_t unasked = 0;
+  compute_status status = COMPUTE_OK;
   int32_t *now = memory->states, *later = now + pattern->count, count = 0;
   uint32_t c = text_next(&text);
   begin_step(pattern, memory);
   reach(pattern, memory, pattern->first, 0, c, now, &count);
-  while (c && count > 0) {
+  while (!status && c && count > 0) {
     const uint32_t after = text_next(&text);
     int32_t next_count = 0;
     begin_step(pattern, memory);
@@ -511,8 +544,14 @@ bool pattern_matches(const text_pattern *pattern, pattern_memory *memory, const 
     later = other;
     count = next_count;
     c = after;
+    unasked += count;
+    if (unasked > MOST_UNASKED) {
+      status = host_continue(call);
+      unasked = 0;
+    }
   }
   bool found = false;
   for (int32_t i = 0; i < count; i++) found |= now[i] == pattern->last;
-  return found && c == 0;
+  *matches = found && c == 0;
+  return status;
 }

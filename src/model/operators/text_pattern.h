@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Regular expressions, for RegexFullMatch. The process's locale has no effect, and the time for a
- * match is proportional to the lengths of the pattern and the text.
+/* Regular expressions, for RegexFullMatch. The process's locale has no effect. The time for a match
+ * is at most proportional to the length of the text, times the length of the pattern with its
+ * repeats written out, times the logarithm of the ranges in a set.
  *
  * Covered: characters, `.`, sets with ranges and classes ([a-z], [^\w.], [[:alpha:]]), the classes
  * \d \w \s and \D \W \S in ASCII, groups, alternatives, the repeats * + ? {m} {m,} {m,n} also lazy,
- * and ^ $ \b \B. Back references, look-around and flags are refused. */
+ * and ^ $ \b \B. Back references, look-around and flags are refused.
+ *
+ * Unlike in RE2, `{` is a repeat or an error and never a character. A repeat may follow a repeat:
+ * a*+ is (a*)+. */
 #ifndef MODEL_TEXT_PATTERN_H
 #define MODEL_TEXT_PATTERN_H
 
@@ -31,7 +35,8 @@ compute_status pattern_compile(model_call *call, const char *source, text_patter
 bool pattern_open(const text_pattern *pattern, pattern_memory *memory);
 void pattern_close(pattern_memory *memory);
 
-/* Returns true if the pattern matches the whole text. */
-bool pattern_matches(const text_pattern *pattern, pattern_memory *memory, const char *text);
+/* Sets *matches if the pattern matches the whole text. COMPUTE_ERROR_CANCELLED. */
+compute_status pattern_match(host_call *call, const text_pattern *pattern, pattern_memory *memory,
+                             const char *text, bool *matches);
 
 #endif

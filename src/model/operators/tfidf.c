@@ -17,6 +17,7 @@ enum { MOST_COLUMNS = 1 << 26, MOST_GRAM = 1 << 10 };
 typedef struct gram {
   size_t first, length; /* length 0: a free place in the table */
   int64_t column;
+  float weight;
 } gram;
 
 typedef struct vectorizer {
@@ -53,7 +54,8 @@ static compute_status add_grams(model_call *call, vectorizer *v, size_t first, s
       return call_fail(call, COMPUTE_ERROR_FORMAT, "attribute 'ngram_indexes' has only %zu numbers",
                        column_count);
     gram *g = find_gram(v, v->pool + at, length);
-    if (!g->length) *g = (gram){at, length, columns[*index]};
+    const float weight = *index < v->weight_count ? v->weights[*index] : 1;
+    if (!g->length) *g = (gram){at, length, columns[*index], v->weighs ? weight : 1};
   }
   return COMPUTE_OK;
 }
@@ -119,26 +121,32 @@ static compute_status take_mode(model_call *call, vectorizer *v) {
 
 /* ---- The run ------------------------------------------------------------------------------- */
 
-static void count_grams(const vectorizer *v, const int64_t *items, int64_t count, int64_t length,
-                        int64_t step, int64_t *gram_items, float *row) {
-  for (int64_t i = 0; i + (length - 1) * step < count; i++) {
+/* Weights belong to n-grams, not to columns. */
+static compute_status count_grams(host_call *call, const vectorizer *v, const int64_t *items,
+                                  int64_t count, int64_t length, int64_t step, int64_t *gram_items,
+                                  float *row) {
+  enum { MOST_UNASKED = 4096 };
+  compute_status status = COMPUTE_OK;
+  for (int64_t i = 0; !status && i + (length - 1) * step < count; i++) {
     for (int64_t k = 0; k < length; k++) gram_items[k] = items[i + k * step];
     const gram *g = find_gram(v, gram_items, (size_t)length);
-    if (g->length) row[g->column] += 1;
+    if (g->length) row[g->column] = v->counts ? row[g->column] + g->weight : g->weight;
+    if (i % MOST_UNASKED == 0) status = host_continue(call);
   }
+  return status;
 }
 
-static void count_row(const vectorizer *v, const int64_t *items, int64_t count, float *row) {
+/* A skip leaves room for an n-gram, so a large `max_skip_count` adds no work. */
+static compute_status count_row(host_call *call, const vectorizer *v, const int64_t *items,
+                                int64_t count, float *row) {
   int64_t gram_items[MOST_GRAM];
+  compute_status status = COMPUTE_OK;
   for (int64_t n = v->shortest; n <= v->longest && n <= count; n++) {
     const int64_t most = n == 1 ? 0 : v->skips;
-    for (int64_t skip = 0; skip <= most && (n - 1) * (skip + 1) < count; skip++)
-      count_grams(v, items, count, n, skip + 1, gram_items, row);
+    for (int64_t skip = 0; !status && skip <= most && (n - 1) * (skip + 1) < count; skip++)
+      status = count_grams(call, v, items, count, n, skip + 1, gram_items, row);
   }
-  for (int64_t i = 0; i < v->columns; i++) {
-    if (!v->counts && row[i] > 0) row[i] = 1;
-    if (v->weighs && (uint64_t)i < v->weight_count) row[i] *= v->weights[i];
-  }
+  return status;
 }
 
 /* Element `at` as an integer of the pool; −1: a text that the pool does not have. */
@@ -165,7 +173,7 @@ static compute_status vectorize_host(host_call *call, const host_tensor *inputs,
   if (!status && v->columns) memset(result, 0, (size_t)(rows * v->columns) * sizeof *result);
   for (int64_t r = 0; !status && v->columns && r < rows; r++) {
     for (int64_t i = 0; i < items; i++) row[i] = item_of(call, v, x, r * items + i);
-    count_row(v, row, items, result + r * v->columns);
+    status = count_row(call, v, row, items, result + r * v->columns);
   }
   base_release(row);
   return status;

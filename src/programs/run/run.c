@@ -114,8 +114,12 @@ static int write_outputs(const model_run *run) {
   if (!named) return run_out_of_memory();
   size_t count = 0;
   for (size_t i = 0; i < run->output_count; i++) {
-    if (!run->outputs[i].tensor) continue; /* texts, or a sequence */
-    size_t k = 0;                          /* a model may list an output several times */
+    if (!run->outputs[i].tensor) { /* texts, or a sequence */
+      option_say(&run_program, "--output %s: '%s' is not a tensor of numbers and is left out",
+                 run->a->output, run->outputs[i].port.name);
+      continue;
+    }
+    size_t k = 0; /* a model may list an output several times */
     while (k < count && strcmp(named[k].name, run->outputs[i].port.name) != 0) k++;
     if (k == count)
       named[count++] = (compute_named_tensor){run->outputs[i].port.name, run->outputs[i].tensor};

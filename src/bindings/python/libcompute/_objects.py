@@ -180,10 +180,12 @@ def _texts(value):
     """The shape and the texts, in row-major order, of nested lists."""
     if isinstance(value, str):
         return (), [value]
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"texts are str or nested lists of str, not {type(value).__name__}")
     parts = [_texts(one) for one in value]
     shapes = {shape for shape, _ in parts} or {()}
     if len(shapes) > 1:
-        raise ValueError("the lists of texts differ in length")
+        raise ValueError("the lists of texts differ in length or depth")
     return (len(parts), *shapes.pop()), [text for _, texts in parts for text in texts]
 
 
@@ -192,6 +194,8 @@ def _port_item(value, kind):
     if kind & _OPTIONAL:
         return "optional", None if value is None else _port_item(value, kind & ~_OPTIONAL)
     if kind & _SEQUENCE:
+        if value is None or isinstance(value, (str, bytes, dict)):
+            raise TypeError(f"a sequence is a tuple or list of its items, not {type(value).__name__}")
         return "sequence", [_port_item(one, kind & ~_SEQUENCE) for one in value]
     if kind & _TEXT:
         return "texts", *_texts(value.tolist() if hasattr(value, "tolist") else value)
@@ -220,20 +224,38 @@ def _port_value(item):
 def _model_run(self, inputs, outputs=None):
     """Runs the model with {name: array}. Returns {name: array} for all outputs, or for the names `outputs`.
 
-    `outputs` may be {name: array} with arrays to write to.
+    `outputs` may be {name: array} with arrays to write to; None in place of an array makes a new one.
 
     Inputs and outputs of other kinds (port.kind): texts are a str or nested lists of str, a sequence is a tuple of
-    arrays or texts, and an optional without a value is None."""
+    arrays or texts, and an optional without a value is None. Labels of classes are positions in an array to write to,
+    and texts otherwise."""
     kinds = {port.name: port.kind for port in self.inputs}
+    given = {name: array for name, array in outputs.items() if array is not None} if isinstance(outputs, dict) else {}
     wanted = [port for port in self.outputs if outputs is None or port.name in outputs]
-    if any(kinds.get(name) for name in inputs) or any(port.kind for port in wanted if not isinstance(outputs, dict)):
-        items = {name: _port_item(value, kinds.get(name, 0)) for name, value in inputs.items()}
+    if any(kinds.get(name) for name in inputs) or any(port.kind for port in wanted if port.name not in given):
         names = [port.name for port in wanted] if outputs is None else list(outputs)
-        return {name: _port_value(item) for name, item in self._run_items(items, names).items()}
+        return _run_with_items(self, inputs, names, given)
     arrays = {name: value if isinstance(value, _core.Array) else asarray(value) for name, value in inputs.items()}
     if outputs is None:
         outputs = [port.name for port in self.outputs]
     return self._run(arrays, outputs if isinstance(outputs, dict) else dict.fromkeys(outputs))
+
+
+def _run_with_items(model, inputs, names, given):
+    """A run with values that are not arrays. `given` are arrays to write to."""
+    kinds = {port.name: port.kind for port in model.inputs}
+    for port in model.outputs:
+        if port.name in given and (port.kind or not isinstance(given[port.name], _core.Array)):
+            raise TypeError(f"output '{port.name}' cannot be written to the given {type(given[port.name]).__name__}")
+    items = {name: _port_item(value, kinds.get(name, 0)) for name, value in inputs.items()}
+    results = {name: _port_value(item) for name, item in model._run_items(items, names).items()}
+    for name, array in given.items():
+        made = results[name]
+        if not isinstance(made, _core.Array) or (made.dtype, made.shape) != (array.dtype, array.shape):
+            raise ValueError(f"output '{name}' is not an array of {array.dtype} {array.shape}")
+        array._copy_from(made)
+        results[name] = array
+    return results
 
 
 def _ports(at, count):

@@ -120,6 +120,10 @@ compute_status bind_ports(const compute_plan *plan, plan_run *run);
 compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue *queue,
                          const run_control *control);
 
+/* steps.c: asks the caller if it is time. Returns false if the run must end. `ask` may be NULL. Only
+ * on the run's own thread. */
+bool run_goes_on(run_ask *ask);
+
 /* steps.c: frees a recording. */
 void record_release(const compute_plan *plan, plan_recording *recording);
 

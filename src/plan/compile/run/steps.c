@@ -269,12 +269,18 @@ static void note_progress(plan_run *run, const run_control *control, uint32_t st
     atomic_store_explicit(control->progress, steps, memory_order_relaxed);
 }
 
+bool run_goes_on(run_ask *ask) {
+  if (!ask) return true;
+  if (clock_now() >= ask->next) {
+    if (!ask->go_on(ask->user)) atomic_store_explicit(&ask->ended, true, memory_order_relaxed);
+    ask->next = clock_now() + RUN_ASK_INTERVAL;
+  }
+  return !atomic_load_explicit(&ask->ended, memory_order_relaxed);
+}
+
 /* Called between two steps, on the run's own thread. */
 static void ask_caller(const run_control *control) {
-  run_ask *ask = control ? control->ask : NULL;
-  if (!ask || clock_now() < ask->next) return;
-  if (!ask->go_on(ask->user)) atomic_store_explicit(&ask->ended, true, memory_order_relaxed);
-  ask->next = clock_now() + RUN_ASK_INTERVAL;
+  run_goes_on(control ? control->ask : NULL);
 }
 
 /* Called between two steps, up to the first that writes parameters or inputs. From there on, either
