@@ -6,6 +6,7 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/tensor/tensor.h"
 #include "model/file/arena.h"
 #include "model/model.h"
 
@@ -33,6 +34,7 @@ static compute_model_item *new_item(uint32_t kind) {
 }
 
 compute_status compute_model_item_from_tensor(compute_tensor *tensor, compute_model_item **item) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_model_item_from_tensor";
   const compute_status status = error_if_null(NULL, operation, tensor, item);
   if (status) return status;
