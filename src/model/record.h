@@ -217,7 +217,7 @@ compute_status call_known_texts(model_call *call, size_t i, const char *const **
 compute_status call_output_texts(model_call *call, size_t i, compute_shape shape,
                                  const char *const *texts);
 
-/* As call_on_host, but always runs between two plans: a recording keeps no texts of its own. */
+/* As call_on_host, but always runs between two plans: a recording keeps no texts. */
 compute_status call_text_on_host(model_call *call, host_function function, double rows);
 
 /* The text with this number. It lives as long as the run. */

@@ -255,7 +255,7 @@ static compute_status add_result(model_recorder *recorder, model_stage *stage, m
   return COMPUTE_OK;
 }
 
-/* The tensors of a value: itself, or those of a sequence or an optional. */
+/* The tensors of a value: itself, or all of a sequence or an optional. */
 static compute_status take_result(model_recorder *recorder, model_stage *stage, model_value *value,
                                   const char *name, stage_result *result) {
   size_t count = 1;

@@ -52,7 +52,7 @@ static compute_tensor *fill(const operand *o, uint64_t seed, double *numbers) {
 }
 
 /* Errors of transforms and of linear algebra are bounded relative to the norm of the result, as in
- * the tests of LAPACK: an element that cancels has no accuracy of its own. */
+ * the tests of LAPACK: an element that cancels is not accurate by itself. */
 static test_tolerance tolerance_of(const eager_case *c, const evaluate_value *expected) {
   if (!c->norm_wise) return (test_tolerance){.ulp = c->ulp};
   double largest = 0;

@@ -80,7 +80,7 @@ static double *room(int count) {
   return data;
 }
 
-/* `weight` is 1 for the derivatives of x, 2 for those of x². */
+/* `weight` is 1 for the derivatives of x, 2 for the derivatives of x². */
 static drawn draw(double a, double b, int count, int weight) {
   drawn d = {a, b, room(count), room(count), {room(count), room(count)}};
   const compute_shape shape = COMPUTE_SHAPE(count);

@@ -3,7 +3,7 @@
  * type ONNX_STRING, with numbers of texts in a list. Operators that move elements work on it as on
  * other tensors; functions of the host read and add texts.
  *
- * The model's list has the constants of the file. Each run has a list of its own, whose numbers
+ * The model's list has the constants of the file. Each run has another list, whose numbers
  * start at TEXT_FIRST_OF_RUN. Number 0 is the empty text in both. A number outside is the empty
  * text as well, so a wrong number never reads outside the lists. */
 #ifndef MODEL_TEXT_H

@@ -48,7 +48,7 @@ typedef struct unique_call {
   int32_t axis; /* the slices', of `along` */
 } unique_call;
 
-/* The slices at their first places. Of all elements, the slices are those of a vector. */
+/* The slices at their first places. Of all elements, each is a slice, as in a vector. */
 static compute_status take(const unique_call *c, const compute_tensor *first,
                            compute_tensor **values) {
   if (c->axis >= 0) return compute_tensor_gather(c->x, first, c->axis, values);
