@@ -343,7 +343,7 @@ typedef struct compute_model_argument {
  *
  * The lengths of sequences count like sizes: a new length compiles plans. Texts do not: texts of
  * other contents or lengths use the same plans, up to an operator whose output's shape depends on
- * texts (StringSplit, StringNormalizer). What follows it is compiled for each new shape. Operators
+ * texts (StringSplit, StringNormalizer). Later operators are compiled for each new shape. Operators
  * on texts run on the calling thread, between two plans. All texts of a run, at its inputs and made
  * by operators, may have 2 GiB. More are COMPUTE_ERROR_OUT_OF_MEMORY.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ports that are sequences, optionals and texts. Items keep what they hold. Every allocation may
+/* Ports that are sequences, optionals and texts. Items retain their contents. Every allocation may
  * fail. */
 #include "model/items.h"
 #include "support/harness/failing_allocator.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantized models agree with the models that they were made from, and say what they kept. */
+/* Quantized models agree with their sources. Reports name the layers that stay f32. */
 #include "compute/quantize.h"
 
 #include <math.h>

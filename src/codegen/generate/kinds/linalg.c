@@ -59,10 +59,6 @@ static compute_status choose(linalg_kernel *k) {
   k->team = emit_clamp(k->team, 1, k->group < MOST_TEAM ? k->group : MOST_TEAM);
   while (k->group / k->team > most && k->team < k->group) k->team *= 2;
   k->teams = k->group / k->team;
-  if (k->teams > most) { /* a CPU's group is one item, so this is a forced one */
-    k->teams = 1;
-    k->team = k->group;
-  }
   g->tuning.group_x = (uint32_t)k->group;
   g->tuning.group_y = (uint32_t)k->team;
   return COMPUTE_OK;

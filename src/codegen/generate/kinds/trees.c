@@ -35,7 +35,7 @@ static int64_t sum_bytes(const trees_kernel *k) {
   return k->group / k->lanes * k->block * (k->wide_sum || k->compensated ? 8 : 4);
 }
 
-static void choose(trees_kernel *k) {
+static compute_status choose(trees_kernel *k) {
   generation *g = k->g;
   k->group =
       emit_for_cpu(g) ? 1 : emit_group_items(g, g->tuning.group_x ? g->tuning.group_x : GROUP);
@@ -50,6 +50,10 @@ static void choose(trees_kernel *k) {
   k->blocks = divide_up(k->targets, k->block);
   g->tuning.group_x = (uint32_t)k->group;
   g->tuning.group_y = (uint32_t)k->lanes;
+  const int64_t bytes = sum_bytes(k) + k->group * WALKS * (int64_t)sizeof(int32_t);
+  if ((uint64_t)bytes > emit_local_limit(g))
+    return emit_refuse(g, "trees: %" PRId64 " bytes of local memory", bytes);
+  return COMPUTE_OK;
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -156,7 +160,8 @@ static compute_status emit(generation *g) {
   k.wide_sum = d->accumulate == COMPUTE_F64 ||
                (a->combine == COMPUTE_COMBINE_SUM && emit_has(g, COMPUTE_TARGET_F64));
   k.compensated = a->combine == COMPUTE_COMBINE_SUM && !k.wide_sum;
-  choose(&k);
+  const compute_status status = choose(&k);
+  if (status) return status;
   if ((double)k.rows * (double)k.blocks > 0x1p45) return emit_refuse(g, "trees: too many rows");
   /* Rows and blocks of targets are rounded up. */
   const double pieces = ((double)k.rows + (double)k.tile) * (double)k.blocks;
