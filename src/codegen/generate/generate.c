@@ -71,13 +71,20 @@ static void add_data(text_buffer *to, const text_buffer *from) {
   if (from->data) text_add(to, "%s", from->data);
 }
 
-/* Writes the entry point. The C dialect also gets a function that calls it with an array of
- * arguments. */
-static void add_entry(text_buffer *source, const emit_launch *l, compute_dialect dialect) {
+/* Writes the struct of the shape. A last member fills it up to a multiple of 8 bytes: rusticl of
+ * Mesa 22.3 refuses arguments that end with the compiler's padding. */
+static void add_shape(text_buffer *source, const emit_launch *l) {
   text_add(source, "typedef struct {\n");
   add_data(source, &l->offsets);
   add_data(source, &l->fields);
+  if (l->shape_bytes % 8) text_add(source, "  u32 padding;\n");
   text_add(source, "} shape_%s;\n", l->entry);
+}
+
+/* Writes the entry point. The C dialect also gets a function that calls it with an array of
+ * arguments. */
+static void add_entry(text_buffer *source, const emit_launch *l, compute_dialect dialect) {
+  add_shape(source, l);
   text_add(source, "KERNEL REQUIRE_%s(%u, %u, %u", l->room ? "ROOM" : "GROUP",
            (unsigned)l->group[0], (unsigned)l->group[1], (unsigned)l->group[2]);
   if (l->room) text_add(source, ", %u", (unsigned)l->room);
