@@ -122,19 +122,31 @@ static const char *remedy_of(compute_status status) {
   }
 }
 
-compute_status opencl_fail(opencl_device *device, cl_int code, const char *format, ...) {
+static compute_status fail_as(opencl_device *device, compute_status status, cl_int code,
+                              const char *what) {
   const compute_services *services = device->services;
+  const error_row *row = row_find(code);
+  if (status == COMPUTE_ERROR_DEVICE_LOST) opencl_lose(device, code, what);
+  return services->fail(services->host, status, code, remedy_of(status), "opencl: %s: %s (%s, %d)",
+                        what, row ? row->words : "the driver refuses", opencl_error_name(code),
+                        (int)code);
+}
+
+compute_status opencl_fail(opencl_device *device, cl_int code, const char *format, ...) {
   char what[320];
   va_list list;
   va_start(list, format);
   vsnprintf(what, sizeof what, format, list);
   va_end(list);
-  const error_row *row = row_find(code);
+  return fail_as(device, opencl_error_status(code), code, what);
+}
+
+compute_status opencl_fail_launch(opencl_device *device, cl_int code, const char *kernel) {
+  char what[320];
   const compute_status status = opencl_error_status(code);
-  if (status == COMPUTE_ERROR_DEVICE_LOST) opencl_lose(device, code, what);
-  return services->fail(services->host, status, code, remedy_of(status), "opencl: %s: %s (%s, %d)",
-                        what, row ? row->words : "the driver refuses", opencl_error_name(code),
-                        (int)code);
+  snprintf(what, sizeof what, "launching a kernel on device %u (%.60s)", device->index, kernel);
+  return fail_as(device, status == COMPUTE_ERROR_INVALID_ARGUMENT ? COMPUTE_ERROR_LAUNCH : status,
+                 code, what);
 }
 
 compute_status opencl_fail_memory(const compute_services *services, const char *what) {

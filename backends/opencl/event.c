@@ -40,10 +40,10 @@ compute_status opencl_event_record(void *handle, void **result) {
   if (!event) return opencl_fail_memory(device->services, "an event");
   event->generation = queue->generation;
   for (int i = 0; i < LANES; i++) {
-    const opencl_lane *lane = &queue->lanes[i];
+    opencl_lane *lane = &queue->lanes[i];
     if (lane->count == 0) continue;
     /* The waiting thread may be any thread and cannot flush this queue, so flush now. */
-    cl_int code = cl->clFlush(lane->queue);
+    cl_int code = opencl_lane_flush(queue, lane);
     if (code == CL_SUCCESS) code = cl->clRetainEvent(lane->pending[lane->count - 1]);
     if (code != CL_SUCCESS) {
       opencl_event_destroy(device, event);
@@ -219,9 +219,9 @@ compute_status opencl_timer_record(void *handle, void **result) {
   made->generation = queue->generation;
   status = clock_offset(device, &made->offset);
   for (int i = 0; i < LANES && status == COMPUTE_OK; i++) {
-    const opencl_lane *lane = &queue->lanes[i];
+    opencl_lane *lane = &queue->lanes[i];
     if (lane->count == 0) continue;
-    cl_int code = cl->clFlush(lane->queue);
+    cl_int code = opencl_lane_flush(queue, lane);
     if (code == CL_SUCCESS) code = cl->clRetainEvent(lane->pending[lane->count - 1]);
     if (code == CL_SUCCESS)
       made->last[i] = lane->pending[lane->count - 1];

@@ -213,9 +213,7 @@ compute_status opencl_enqueue(void *handle, void *enqueued, const compute_argume
   for (uint32_t i = 0; i < kernel->shared.launch_count; i++) {
     const cl_int code = launch_one(queue, &kernel->shared.launches[i], arguments, count, &extra,
                                    memories, memory_count);
-    if (code != CL_SUCCESS)
-      return opencl_fail(queue->device, code, "launching a kernel on device %u (%.60s)",
-                         queue->device->index, kernel->shared.text);
+    if (code != CL_SUCCESS) return opencl_fail_launch(queue->device, code, kernel->shared.text);
   }
   return COMPUTE_OK;
 }

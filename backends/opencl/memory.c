@@ -30,15 +30,11 @@ cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code) {
 
 /* ---- Does the driver share memory? --------------------------------------------------------- */
 
-/* `true` if the host sees the device's writes to a buffer over host memory. */
-static bool buffer_shares(opencl_device *device, cl_mem buffer, const volatile uint32_t *host) {
-  static const uint32_t mark = 0x5ca1ab1e;
+/* `true` if host and device see each other's writes to a buffer over host memory. */
+static bool buffer_shares(opencl_device *device, cl_mem buffer, void *host) {
   cl_int code = CL_SUCCESS;
   const cl_command_queue queue = opencl_memory_queue(device, &code);
-  if (!queue) return false;
-  code = device->cl->clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, sizeof mark, &mark, 0, NULL,
-                                          NULL);
-  return code == CL_SUCCESS && *host == mark;
+  return queue && opencl_probe_shares(device, queue, buffer, host);
 }
 
 static cl_mem buffer_over(opencl_device *device, void *host, uint64_t bytes, cl_int *code) {

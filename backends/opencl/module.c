@@ -153,6 +153,7 @@ static const compute_backend backend = {
     .queue_label = opencl_queue_label,
     .memory_export = opencl_memory_export,
     .memory_adopt = opencl_memory_adopt,
+    .queue_flush = opencl_queue_flush,
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

@@ -7,6 +7,7 @@
  *   device.c     one device: its properties in libcompute's form, checked against driver errors
  *   memory.c     buffers: shared with the host if the driver can, otherwise the device's memory;
  *                host memory that is copied without staging
+ *   probe.c      a test of memory that host and device share
  *   queue.c      in-order queues, their pending commands and their failures
  *   transfer.c   copies to, from and within a device
  *   event.c      events, and timers of points on a queue
@@ -223,6 +224,10 @@ compute_status opencl_error_status(cl_int code);
  * DEVICE_LOST marks the device as lost. */
 compute_status opencl_fail(opencl_device *device, cl_int code, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
+
+/* The same for a generated kernel, described by `kernel`. Its arguments come from the library, so a
+ * driver that refuses them has failed: COMPUTE_ERROR_LAUNCH, after which the CPU can take over. */
+compute_status opencl_fail_launch(opencl_device *device, cl_int code, const char *kernel);
 compute_status opencl_fail_memory(const compute_services *services, const char *what);
 
 /* ---- Lost devices -------------------------------------------------------------------------- */
@@ -287,6 +292,7 @@ typedef struct opencl_lane {
   uint64_t last;     /* ticket of the last command */
   uint64_t seen;     /* the highest ticket of the other lane that this lane has waited for */
   uint64_t entering; /* next value of `seen`, set when the current command has been submitted */
+  uint32_t kept;     /* commands since the last flush */
 } opencl_lane;
 
 struct opencl_queue {
@@ -306,6 +312,7 @@ struct opencl_queue {
 compute_status opencl_queue_create(void *device, void **queue);
 void opencl_queue_destroy(void *queue);
 void opencl_queue_label(void *queue, uint32_t label);
+compute_status opencl_queue_flush(void *queue);
 compute_status opencl_queue_wait(void *queue);
 
 /* Waits for both lanes. Failures stay in `failure` for opencl_queue_wait. */
@@ -319,6 +326,9 @@ uint32_t opencl_lane_enter(opencl_queue *queue, int which, opencl_memory *const 
 /* Call after a successful submission: takes over the event and marks the memories. */
 void opencl_lane_submitted(opencl_queue *queue, opencl_lane *lane, cl_event event,
                            opencl_memory *const *memories, uint32_t count);
+
+/* Has the driver begin the lane's commands. Every 16th command does so by itself. */
+cl_int opencl_lane_flush(const opencl_queue *queue, opencl_lane *lane);
 
 /* Scratch memory for the commands submitted next. */
 compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *workspace);
@@ -375,6 +385,10 @@ extern const builder_driver opencl_builder_driver;
  * failure. */
 cl_kernel opencl_entry_take(opencl_device *device, opencl_entry *entry, cl_int *code);
 void opencl_entry_return(opencl_device *device, opencl_entry *entry, cl_kernel kernel);
+
+/* `true` if the host and this device see each other's writes to `host`, which lies under `buffer`
+ * and has at least 16 bytes. Commands, a kernel and a copy are tried. */
+bool opencl_probe_shares(opencl_device *device, cl_command_queue queue, cl_mem buffer, void *host);
 
 void opencl_build_statistics(void *device, compute_build_statistics *statistics);
 

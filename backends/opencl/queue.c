@@ -20,6 +20,14 @@ static void keep_failure(opencl_queue *queue, cl_int code) {
   if (queue->failure == CL_SUCCESS && code != CL_SUCCESS) queue->failure = code;
 }
 
+/* Commands after which a lane is flushed, so that the device is busy while a long run is enqueued. */
+#define COMMANDS_KEPT 16
+
+cl_int opencl_lane_flush(const opencl_queue *queue, opencl_lane *lane) {
+  lane->kept = 0;
+  return queue->device->cl->clFlush(lane->queue);
+}
+
 /* Reads the results of the oldest `count` commands, all of them finished, and releases them. */
 static void harvest(opencl_queue *queue, opencl_lane *lane, uint32_t count) {
   const opencl_library *cl = queue->device->cl;
@@ -55,11 +63,16 @@ void opencl_queue_drain(opencl_queue *queue) {
   const opencl_library *cl = queue->device->cl;
   /* Either lane may wait for the other one. */
   for (int i = 0; i < LANES; i++) {
-    if (queue->lanes[i].count > 0) keep_failure(queue, cl->clFlush(queue->lanes[i].queue));
+    opencl_lane *lane = &queue->lanes[i];
+    if (lane->count > 0) keep_failure(queue, opencl_lane_flush(queue, lane));
   }
   cl_int codes[LANES] = {CL_SUCCESS, CL_SUCCESS};
+  /* The last command first: clFinish of rusticl in Mesa 22.3 does not wait for flushed commands. */
   for (int i = 0; i < LANES; i++) {
-    if (queue->lanes[i].count > 0) codes[i] = cl->clFinish(queue->lanes[i].queue);
+    const opencl_lane *lane = &queue->lanes[i];
+    if (lane->count == 0) continue;
+    cl->clWaitForEvents(1, &lane->pending[lane->count - 1]);
+    codes[i] = cl->clFinish(lane->queue);
   }
   /* A command's error code is more precise than the driver's later answer for the queue. */
   for (int i = 0; i < LANES; i++) {
@@ -84,7 +97,7 @@ uint32_t opencl_lane_enter(opencl_queue *queue, int which, opencl_memory *const 
   for (uint32_t i = 0; i < count; i++)
     used |= atomic_load_explicit(&memories[i]->used[1 - which], memory_order_acquire) > own->seen;
   if (!used) return 0;
-  keep_failure(queue, queue->device->cl->clFlush(sister->queue));
+  keep_failure(queue, opencl_lane_flush(queue, sister));
   *wait = sister->pending[sister->count - 1];
   own->entering = sister->last;
   return 1;
@@ -105,6 +118,7 @@ void opencl_lane_submitted(opencl_queue *queue, opencl_lane *lane, cl_event even
   lane->last = atomic_fetch_add_explicit(&queue->device->tickets, 1, memory_order_relaxed) + 1;
   if (lane->seen < lane->entering) lane->seen = lane->entering;
   if (event) lane->pending[lane->count++] = event;
+  if (++lane->kept >= COMMANDS_KEPT) keep_failure(queue, opencl_lane_flush(queue, lane));
   const int which = lane == &queue->lanes[LANE_TRANSFER] ? LANE_TRANSFER : LANE_COMPUTE;
   for (uint32_t i = 0; i < count; i++) mark(&memories[i]->used[which], lane->last);
 }
@@ -266,6 +280,16 @@ compute_status opencl_queue_wait(void *handle) {
   char name[32];
   snprintf(name, sizeof name, "opencl:%u", queue->device->index);
   return checked ? fault_report(&queue->faults, services, words, name) : COMPUTE_OK;
+}
+
+compute_status opencl_queue_flush(void *handle) {
+  opencl_queue *queue = handle;
+  const compute_status status = opencl_enter_queue(queue);
+  for (int i = 0; i < LANES && status == COMPUTE_OK; i++) {
+    opencl_lane *lane = &queue->lanes[i];
+    if (lane->kept > 0) keep_failure(queue, opencl_lane_flush(queue, lane));
+  }
+  return status;
 }
 
 void opencl_queue_label(void *handle, uint32_t label) {

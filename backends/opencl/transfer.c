@@ -184,9 +184,8 @@ static cl_int transfer_known(opencl_queue *queue, direction to, const compute_ar
   const cl_int code =
       transfer_piece(queue, to, memory_of(argument), argument->offset, host, bytes, false, &event);
   if (code != CL_SUCCESS) return code;
-  const opencl_lane *lane =
-      &queue->lanes[queue->lanes[LANE_TRANSFER].queue ? LANE_TRANSFER : LANE_COMPUTE];
-  return queue->device->cl->clFlush(lane->queue);
+  return opencl_lane_flush(
+      queue, &queue->lanes[queue->lanes[LANE_TRANSFER].queue ? LANE_TRANSFER : LANE_COMPUTE]);
 }
 
 /* Makes a slot reusable once this command has ended. */
@@ -277,7 +276,7 @@ static cl_int depart(opencl_queue *queue, opencl_memory *memory, uint64_t offset
                         &event);
   if (code == CL_SUCCESS) {
     slot_use(queue, piece->used, event);
-    code = device->cl->clFlush(queue->lanes[LANE_TRANSFER].queue);
+    code = opencl_lane_flush(queue, &queue->lanes[LANE_TRANSFER]);
   }
   if (code != CL_SUCCESS) {
     opencl_queue_drain(queue);

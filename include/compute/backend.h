@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 2
-#define COMPUTE_BACKEND_ABI_MINOR 7
+#define COMPUTE_BACKEND_ABI_MINOR 8
 
 /* ---- Services of the core ------------------------------------------------------------------ */
 
@@ -432,6 +432,10 @@ typedef struct compute_backend {
   /** `orderly`: after communicator_finish and _test. Otherwise calls in progress are aborted:
    * kernels that wait for other ranks end. Does not wait for other ranks. */
   void (*communicator_close)(void *communicator, bool orderly);
+
+  /** Optional; minor version 8. Has the device begin what is enqueued so far, without a wait. The
+   * core calls it after an asynchronous run. NULL: enqueued work begins by itself. */
+  compute_status (*queue_flush)(void *queue);
 } compute_backend;
 
 enum {

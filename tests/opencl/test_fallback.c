@@ -8,7 +8,13 @@
 #include "support/drivers/opencl_layer.h"
 #include "support/harness/test.h"
 
-enum { SKIPPED = 77, N = 12, LOST = -36 /* CL_INVALID_COMMAND_QUEUE */, RESOURCES = -5 };
+enum {
+  SKIPPED = 77,
+  N = 12,
+  LOST = -36 /* CL_INVALID_COMMAND_QUEUE */,
+  RESOURCES = -5,
+  ARGUMENT_SIZE = -51
+};
 
 static opencl_layer layer;
 static compute_context *context;
@@ -154,6 +160,42 @@ static void a_launch_that_fails_once_is_repeated_on_the_cpu(void **state) {
   release(&near);
 }
 
+/* Some drivers refuse arguments that the specification allows. */
+static void arguments_that_the_driver_refuses_leave_the_run_to_the_cpu(void **state) {
+  (void)state;
+  compute_run_report report;
+  model near = make(gpu);
+  assert_true(layer.arm("clSetKernelArg", 1, true, ARGUMENT_SIZE));
+  assert_ok(run(&near, &report));
+  assert_int_equal(report.failure, COMPUTE_ERROR_LAUNCH);
+  assert_int_equal(report.fallbacks, 1);
+  assert_ptr_equal(report.device, cpu);
+  assert_true(layer.arm("any", 0, false, 0));
+  check(&near);
+  release(&near);
+}
+
+/* A driver need not begin commands before they are flushed. */
+static void an_asynchronous_run_begins_before_the_wait(void **state) {
+  (void)state;
+  model near = make(gpu);
+  compute_queue *queue;
+  assert_ok(compute_queue_create(gpu, &queue));
+  assert_true(layer.arm("any", 0, false, 0)); /* counts from here */
+  assert_ok(
+      compute_run(near.plan, (compute_binding[]){{near.x, near.in}, {near.y, near.out}}, 2, queue));
+  const char *name;
+  int64_t count = 0, flushes = 0;
+  for (uint32_t i = 0; (name = layer.count(i, &count)) != NULL; i++) {
+    if (strcmp(name, "clFlush") == 0) flushes += count;
+  }
+  assert_int_equal(flushes, 1);
+  assert_ok(compute_queue_wait(queue));
+  check(&near);
+  compute_queue_release(queue);
+  release(&near);
+}
+
 #define FALLBACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -161,6 +203,8 @@ int main(void) {
       FALLBACK_TEST(a_lost_device_is_brought_back_by_the_run_that_notices),
       FALLBACK_TEST(the_caller_may_bring_it_back),
       FALLBACK_TEST(a_launch_that_fails_once_is_repeated_on_the_cpu),
+      FALLBACK_TEST(arguments_that_the_driver_refuses_leave_the_run_to_the_cpu),
+      FALLBACK_TEST(an_asynchronous_run_begins_before_the_wait),
   };
   if (!opencl_layer_open(TEST_OPENCL_LAYER, &layer)) {
     print_message("no OpenCL layer: skipped\n");

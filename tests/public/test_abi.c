@@ -16,7 +16,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 7);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 8);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -94,6 +94,8 @@ AT(compute_backend, communicator_submit, 504);
 AT(compute_backend, communicator_test, 512);
 AT(compute_backend, communicator_finish, 520);
 AT(compute_backend, communicator_close, 528);
+/* Since 2.8. */
+AT(compute_backend, queue_flush, 536);
 
 AT(compute_services, struct_size, 0);
 AT(compute_services, abi_major, 8);

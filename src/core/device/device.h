@@ -218,6 +218,9 @@ static inline void queue_label(compute_queue *queue, const index_check *check) {
     queue->device->backend->queue_label(queue->handle, check ? check->label : 0);
 }
 
+/* Has the device begin the enqueued work, without a wait. */
+compute_status queue_flush(compute_queue *queue);
+
 /* Keeps a reference to a buffer until the queue has completed its present work. The CPU's queues
  * are synchronous, so they keep nothing. */
 compute_status queue_keep(compute_queue *queue, struct memory_buffer *buffer);

@@ -138,6 +138,11 @@ void *compute_queue_native(const compute_queue *queue) {
   return queue->device->backend->queue_native(queue->handle);
 }
 
+compute_status queue_flush(compute_queue *queue) {
+  const compute_backend *backend = queue->device->backend;
+  return backend->queue_flush ? backend->queue_flush(queue->handle) : COMPUTE_OK;
+}
+
 /* In a call that has set the default floating-point environment. */
 static compute_status wait_in_call(compute_queue *queue) {
   compute_status status = device_check(queue->device, "compute_queue_wait");

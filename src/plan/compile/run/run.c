@@ -188,9 +188,12 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
   for (uint32_t i = 0; i < plan->input_count; i++) inputs_staged |= run->substitute[i] != NULL;
   for (uint32_t i = 0; i < plan->output_count; i++)
     copies |= run->substitute[plan->input_count + i] != NULL;
-  if (!own && !copies && !inputs_staged && deadline == 0)
-    return arena ? queue_keep(queue, arena) : COMPUTE_OK;
-  compute_status status = queue_wait_until(queue, deadline);
+  compute_status status;
+  if (!own && !copies && !inputs_staged && deadline == 0) {
+    status = arena ? queue_keep(queue, arena) : COMPUTE_OK;
+    return status ? status : queue_flush(queue);
+  }
+  status = queue_wait_until(queue, deadline);
   attempt->hung |= device_hangs(queue->device);
   attempt->foreign = status != COMPUTE_OK;
   for (uint32_t i = plan->input_count; status == COMPUTE_OK && i < plan_port_count(plan); i++)
