@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does the driver use host memory in place? The specification lets a driver keep a copy of memory
- * under CL_MEM_USE_HOST_PTR, and some do so without a word: rusticl of Mesa 22.3 passes a test that
- * only writes by a command. So transfers, a kernel and a copy take part here, and both sides
- * write twice. */
+ * under CL_MEM_USE_HOST_PTR, and bring it up to date only at some commands. So transfers, a kernel
+ * and a copy take part here, and both sides write twice. */
 #include "opencl.h"
 
 #include <string.h>
