@@ -128,12 +128,15 @@ typedef enum compute_precision {
   /** Winograd's minimal filtering is allowed, in f32; CONV only. */
   COMPUTE_PRECISION_WINOGRAD = 2,
   /** The order of sums must not depend on the number of rows; GEMM only. Devices may ignore it. */
-  COMPUTE_PRECISION_REPRODUCIBLE = 4
+  COMPUTE_PRECISION_REPRODUCIBLE = 4,
+  /** Products of bytes, summed in I32, may be added in pairs along k that saturate at 16 bits. The
+   * factor in a pair is inputs[0], shifted to 0 … 255, and inputs[1], shifted to −128 … 127. */
+  COMPUTE_PRECISION_SATURATE = 8
 } compute_precision;
 
 typedef struct compute_gemm_attributes {
   int64_t k;                   /**< ≥ 0 */
-  compute_precision precision; /**< with accumulate F32; REPRODUCIBLE with any */
+  compute_precision precision; /**< with accumulate F32; SATURATE with I32; REPRODUCIBLE with any */
 } compute_gemm_attributes;
 
 /** GATHER and SCATTER. */
@@ -168,7 +171,7 @@ typedef struct compute_conv_attributes {
   int64_t filter_size[2];         /**< of w; ≥ 1 */
   int64_t stride[2], dilation[2]; /**< ≥ 1 */
   int64_t padding[2]; /**< before the first row and column; ≥ 0; after the last as needed */
-  compute_precision precision; /**< with accumulate F32 */
+  compute_precision precision; /**< with accumulate F32; SATURATE with I32 */
   /** FORWARD: 0, or p ≥ 2, which divides both result sizes. Each tile of p × p results of a plane
    * stores its largest (a NaN is the largest), and the space has result_size / p. The epilogue has
    * one output and never decreases when a sum increases, and its inputs do not vary within a plane:
