@@ -39,6 +39,7 @@ static void begin(layer *l, int64_t steps, int64_t batch, int64_t hidden, bool r
     l->blocks[i] = &l->b[i];
   }
   block_fill(&l->b[SCALE], 0.001, 0.01, &random);
+  if (seed % 3 == 0) block_fill(&l->b[R], -127, 128, &random); /* without −128 */
   block_remember(&l->b[Y]);
   l->d = (compute_kernel_descriptor){.struct_size = sizeof l->d,
                                      .kind = COMPUTE_KERNEL_RECURRENT,

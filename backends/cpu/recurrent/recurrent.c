@@ -51,7 +51,6 @@ typedef struct recurrent_kernel {
   int64_t rows, units;   /* sequences of a unit */
   int64_t panels, chunk; /* of a gate; per task of a step */
   bool by_steps;
-  int64_t words; /* of a packed row of the state, and of a packed column of R without its terms */
   uint64_t gate_bytes, state_bytes, sum_bytes, vector_bytes;
   uint64_t byte_bytes, word_bytes, column_bytes; /* with quantized states */
 } recurrent_kernel;
@@ -59,6 +58,8 @@ typedef struct recurrent_kernel {
 /* Memory of a launch: states and sums are [batch, hidden] and [batch, gates · hidden]. */
 typedef struct launch {
   const recurrent_kernel *kernel;
+  const cpu_gemm_type *product;
+  int64_t words; /* of k elements of the product */
   void *const *pointers;
   unsigned char *weights; /* one gate after the other */
   unsigned char *h[2];    /* before and after the step */
@@ -119,36 +120,35 @@ static int64_t gate_columns(const recurrent_kernel *kernel) {
 }
 
 /* Elements of a packed panel of R. */
-static int64_t panel_elements(const recurrent_kernel *kernel) {
-  const cpu_gemm_type *type = kernel->product;
-  return type->columns * (kernel->quantized ? kernel->words + type->terms : kernel->hidden);
+static int64_t panel_elements(const recurrent_kernel *kernel, const cpu_gemm_type *type) {
+  return type->columns * (cpu_divide_up(kernel->hidden, type->group) + type->terms);
 }
 
 /* The block of a product of packed rows of words with R's columns from panel `panel` of a gate. */
 static cpu_gemm_block word_block(const launch *l, int64_t gate, int64_t panel, int64_t count,
                                  const unsigned char *rows) {
   const recurrent_kernel *kernel = l->kernel;
-  const int64_t elements = panel_elements(kernel);
+  const int64_t elements = panel_elements(kernel, l->product);
   return (cpu_gemm_block){.n = count,
-                          .k = kernel->words,
+                          .k = l->words,
                           .a = rows,
-                          .a_row = kernel->words,
+                          .a_row = l->words,
                           .a_k = 1,
                           .b = l->weights + (uint64_t)gate * kernel->gate_bytes +
                                (uint64_t)(panel * elements) * sizeof(int32_t),
-                          .b_k = kernel->product->columns,
+                          .b_k = l->product->columns,
                           .b_column = elements,
                           .c_row = gate_columns(kernel)};
 }
 
-static uint64_t word_row_bytes(const recurrent_kernel *kernel) {
-  return (uint64_t)kernel->words * sizeof(int32_t);
+static uint64_t word_row_bytes(const recurrent_kernel *kernel, const cpu_gemm_type *type) {
+  return (uint64_t)cpu_divide_up(kernel->hidden, type->group) * sizeof(int32_t);
 }
 
 /* Rounds the states of sequences to bytes, and packs them. */
 static void round_states(const launch *l, int64_t row, int64_t rows) {
   const recurrent_kernel *kernel = l->kernel;
-  const cpu_gemm_type *type = kernel->product;
+  const cpu_gemm_type *type = l->product;
   const bool is_signed = type->left_signed;
   const int64_t hidden = kernel->hidden;
   if (!kernel->quantized) return;
@@ -156,7 +156,8 @@ static void round_states(const launch *l, int64_t row, int64_t rows) {
     kernel->loops->round(hidden, (const float *)l->h[0] + i * hidden, is_signed,
                          l->bytes + i * hidden, &l->rounding[i]);
   type->pack_rows(
-      l->rows + (uint64_t)row * word_row_bytes(kernel), kernel->words * type->group, rows, hidden,
+      l->rows + (uint64_t)row * word_row_bytes(kernel, l->product), l->words * type->group, rows,
+      hidden,
       &(cpu_gemm_source){l->bytes + row * hidden, is_signed ? COMPUTE_I8 : COMPUTE_U8, hidden, 1});
 }
 
@@ -165,12 +166,13 @@ static void multiply_bytes(const launch *l, const part *p, int64_t first, int64_
   const recurrent_kernel *kernel = l->kernel;
   for (int64_t gate = first; gate < end; gate++) {
     const int64_t column = gate * kernel->hidden + p->first;
-    cpu_gemm_block block = word_block(l, gate, p->panel, p->count,
-                                      l->rows + (uint64_t)p->row * word_row_bytes(kernel));
+    cpu_gemm_block block =
+        word_block(l, gate, p->panel, p->count,
+                   l->rows + (uint64_t)p->row * word_row_bytes(kernel, l->product));
     int32_t *sums = (int32_t *)l->sums + p->row * gate_columns(kernel) + column;
     block.m = p->rows;
     block.c = sums;
-    kernel->product->multiply(&block);
+    l->product->multiply(&block);
     for (int64_t i = 0; i < p->rows; i++)
       kernel->loops->scale(
           p->count, kernel->hidden, &l->rounding[p->row + i],
@@ -183,26 +185,25 @@ static void multiply_bytes(const launch *l, const part *p, int64_t first, int64_
 static void multiply(const launch *l, const part *p, const unsigned char *state, int64_t first,
                      int64_t end) {
   const recurrent_kernel *kernel = l->kernel;
-  const int64_t hidden = kernel->hidden, panel = panel_elements(kernel);
+  const int64_t hidden = kernel->hidden, panel = panel_elements(kernel, l->product);
   if (kernel->quantized) {
     multiply_bytes(l, p, first, end);
     return;
   }
   for (int64_t gate = first; gate < end; gate++) {
     const int64_t to = p->row * gate_columns(kernel) + gate * hidden + p->first;
-    kernel->product->multiply(&(cpu_gemm_block){.m = p->rows,
-                                                .n = p->count,
-                                                .k = hidden,
-                                                .a = state + p->row * hidden * kernel->element,
-                                                .a_row = hidden,
-                                                .a_k = 1,
-                                                .b = l->weights +
-                                                     (uint64_t)gate * kernel->gate_bytes +
-                                                     (uint64_t)(p->panel * panel * kernel->element),
-                                                .b_k = kernel->product->columns,
-                                                .b_column = panel,
-                                                .c = l->sums + to * kernel->element,
-                                                .c_row = gate_columns(kernel)});
+    l->product->multiply(&(cpu_gemm_block){.m = p->rows,
+                                           .n = p->count,
+                                           .k = hidden,
+                                           .a = state + p->row * hidden * kernel->element,
+                                           .a_row = hidden,
+                                           .a_k = 1,
+                                           .b = l->weights + (uint64_t)gate * kernel->gate_bytes +
+                                                (uint64_t)(p->panel * panel * kernel->element),
+                                           .b_k = l->product->columns,
+                                           .b_column = panel,
+                                           .c = l->sums + to * kernel->element,
+                                           .c_row = gate_columns(kernel)});
   }
 }
 
@@ -363,25 +364,25 @@ static void pack_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const recurrent_kernel *kernel = l->kernel;
   const recurrent_operand *o = &kernel->operand[R];
-  const int64_t width = kernel->product->columns, chunk = pack_chunk(kernel);
+  const int64_t width = l->product->columns, chunk = pack_chunk(kernel);
   const int64_t chunks = cpu_divide_up(kernel->panels, chunk);
   const int64_t gate = task / chunks, panel = task % chunks * chunk, first = panel * width;
   const cpu_gemm_source source = {place(l, R, 0, 0, gate * kernel->hidden + first), o->dtype,
                                   o->stride[1], o->stride[2]};
   const int64_t count = cpu_min(chunk * width, kernel->hidden - first);
   unsigned char *to = l->weights + (uint64_t)gate * kernel->gate_bytes +
-                      (uint64_t)(panel * panel_elements(kernel) * kernel->element);
+                      (uint64_t)(panel * panel_elements(kernel, l->product) * kernel->element);
   (void)worker;
   if (!kernel->quantized) {
-    kernel->product->pack_panels(to, kernel->hidden, count, &source);
+    l->product->pack_panels(to, kernel->hidden, count, &source);
     return;
   }
-  kernel->product->pack_words(to, true, count, kernel->hidden, &source,
-                              kernel->product->left_signed ? COMPUTE_I8 : COMPUTE_U8);
+  l->product->pack_words(to, true, count, kernel->hidden, &source,
+                         l->product->left_signed ? COMPUTE_I8 : COMPUTE_U8);
   cpu_gemm_block block = word_block(l, gate, panel, count, l->ones);
   block.m = 1;
   block.c = l->column_sums + gate * kernel->hidden + first;
-  kernel->product->multiply(&block);
+  l->product->multiply(&block);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------- */
@@ -404,10 +405,10 @@ static void begin_states(const launch *l) {
   for (int64_t i = 0; i < gate_columns(kernel); i++)
     l->zeros[i] = *(const int8_t *)place(l, ZERO, 0, 0, i);
   memset(l->bytes, 1, (size_t)kernel->hidden);
-  kernel->product->pack_rows(
-      l->ones, kernel->words * kernel->product->group, 1, kernel->hidden,
-      &(cpu_gemm_source){l->bytes, kernel->product->left_signed ? COMPUTE_I8 : COMPUTE_U8,
-                         kernel->hidden, 1});
+  l->product->pack_rows(l->ones, l->words * l->product->group, 1, kernel->hidden,
+                        &(cpu_gemm_source){l->bytes,
+                                           l->product->left_signed ? COMPUTE_I8 : COMPUTE_U8,
+                                           kernel->hidden, 1});
 }
 
 /* After an odd number of steps the states are in the other half. */
@@ -419,6 +420,19 @@ static void end_states(const launch *l, const unsigned char *h) {
     if (has(kernel, C))
       write_values(l, kernel->steps + 1, row, 0, kernel->hidden, l->c + at, l->sums);
   }
+}
+
+/* `true` if R has no −128. */
+static bool is_symmetric(const launch *l) {
+  const recurrent_kernel *kernel = l->kernel;
+  if (kernel->operand[R].stride[2] != 1) return false;
+  for (int64_t k = 0; k < kernel->hidden; k++) {
+    const int8_t *row = (const int8_t *)place(l, R, 0, k, 0);
+    int found = 0;
+    for (int64_t i = 0; i < gate_columns(kernel); i++) found |= row[i] == INT8_MIN;
+    if (found) return false;
+  }
+  return true;
 }
 
 /* Takes `bytes` from the memory at *memory and advances it. */
@@ -441,7 +455,7 @@ static void divide_memory(launch *l, unsigned char *memory) {
   if (!kernel->quantized) return;
   l->bytes = take(&memory, kernel->byte_bytes);
   l->rows = take(&memory, kernel->word_bytes);
-  l->ones = take(&memory, cpu_whole_lines(word_row_bytes(kernel)));
+  l->ones = take(&memory, cpu_whole_lines(word_row_bytes(kernel, kernel->product)));
   l->column_sums = (int32_t *)take(&memory, kernel->column_bytes);
   l->zeros = (int32_t *)take(&memory, kernel->column_bytes);
   l->scales = (float *)take(&memory, kernel->column_bytes);
@@ -451,8 +465,18 @@ static void divide_memory(launch *l, unsigned char *memory) {
 /* Memory that only quantized states need. */
 static uint64_t quantized_bytes(const recurrent_kernel *kernel) {
   if (!kernel->quantized) return 0;
-  return kernel->byte_bytes + kernel->word_bytes + cpu_whole_lines(word_row_bytes(kernel)) +
-         3 * kernel->column_bytes + (uint64_t)kernel->batch * sizeof(cpu_recurrent_rounding);
+  return kernel->byte_bytes + kernel->word_bytes +
+         cpu_whole_lines(word_row_bytes(kernel, kernel->product)) + 3 * kernel->column_bytes +
+         (uint64_t)kernel->batch * sizeof(cpu_recurrent_rounding);
+}
+
+/* Chooses the product of a run. The symmetric one needs less memory than the kernel's. */
+static void choose_bytes(launch *l) {
+  const recurrent_kernel *kernel = l->kernel;
+  const cpu_gemm_type *symmetric = kernel->head.device->isa->gemm->symmetric;
+  if (symmetric && symmetric->columns == kernel->product->columns && is_symmetric(l))
+    l->product = symmetric;
+  l->words = cpu_divide_up(kernel->hidden, l->product->group);
 }
 
 static compute_status recurrent_run(const cpu_kernel *head, void *const *pointers) {
@@ -463,7 +487,8 @@ static compute_status recurrent_run(const cpu_kernel *head, void *const *pointer
                          2 * kernel->sum_bytes + 2 * kernel->vector_bytes + quantized_bytes(kernel);
   unsigned char *memory = cpu_workspace_acquire(device, bytes);
   if (!memory) return cpu_out_of_memory(device, bytes);
-  launch l = {.kernel = kernel, .pointers = pointers};
+  launch l = {.kernel = kernel, .product = kernel->product, .pointers = pointers};
+  if (kernel->quantized) choose_bytes(&l);
   divide_memory(&l, memory);
   begin_states(&l);
   if (kernel->steps > 0)
@@ -526,11 +551,11 @@ static bool count_bytes(recurrent_kernel *kernel) {
   if ((double)padded * (double)kernel->hidden * element > most ||
       (double)kernel->batch * (double)kernel->hidden * element * GATES > most)
     return false;
-  kernel->words = cpu_divide_up(kernel->hidden, kernel->product->group);
-  kernel->gate_bytes =
-      cpu_whole_lines((uint64_t)(kernel->panels * panel_elements(kernel) * kernel->element));
+  kernel->gate_bytes = cpu_whole_lines(
+      (uint64_t)(kernel->panels * panel_elements(kernel, kernel->product) * kernel->element));
   kernel->byte_bytes = cpu_whole_lines((uint64_t)(kernel->batch * kernel->hidden));
-  kernel->word_bytes = cpu_whole_lines((uint64_t)kernel->batch * word_row_bytes(kernel));
+  kernel->word_bytes =
+      cpu_whole_lines((uint64_t)kernel->batch * word_row_bytes(kernel, kernel->product));
   kernel->column_bytes = cpu_whole_lines((uint64_t)gate_columns(kernel) * sizeof(int32_t));
   kernel->state_bytes =
       cpu_whole_lines((uint64_t)(kernel->batch * kernel->hidden * kernel->element));

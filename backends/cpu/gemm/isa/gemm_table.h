@@ -166,12 +166,13 @@ struct cpu_gemm_table {
   const cpu_gemm_type *f64, *f32, *i64, *i32;
   const cpu_gemm_type *bytes;      /* i8 and u8, with sums in i32 */
   const cpu_gemm_type *saturating; /* the same for COMPUTE_PRECISION_SATURATE; NULL: `bytes` */
+  const cpu_gemm_type *symmetric;  /* the same for an i8 right factor without −128; or NULL */
   const cpu_gemm_type *bf16;       /* bf16, with sums in f32; NULL: bf16 is converted to f32 */
 };
 
 CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 CPU_DECLARE(cpu_gemm_type, cpu_gemm_pairs);
-extern const cpu_gemm_type cpu_gemm_quads_avx2;                      /* if CPU_HAS_AVX2 */
+extern const cpu_gemm_type cpu_gemm_quads_avx2, cpu_gemm_quads_signs_avx2; /* if CPU_HAS_AVX2 */
 extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512; /* if CPU_DOTS_<set> */
 extern const cpu_gemm_type cpu_gemm_bf16_avx512;                     /* if CPU_BF16_AVX512 */
 extern const cpu_gemm_type cpu_gemm_dots_scalar;      /* if CPU_DOTS_SCALAR (aarch64) */
