@@ -2,6 +2,7 @@
 """Operators and networks in 8 bits beside ONNX Runtime and OpenVINO.
 
     int8.py LIBCOMPUTE.so [--threads N] [--rounds R] [--only TEXT] [--json FILE]
+    int8.py --table FILE     the tables of docs/performance/int8.md
 
 The models are made here. Weights have 8 bits, or 7, whose sums no instruction saturates. Each engine
 runs in a separate process, and the engines take turns. "exact" is ONNX Runtime with
@@ -18,9 +19,12 @@ import statistics
 import sys
 import tempfile
 
-import numpy as np
-
 import engines
+
+try:
+    import numpy as np
+except ImportError:  # only the tables need none
+    np = None
 
 ROOT = engines.ROOT
 SATURATE = 1 << 7
@@ -279,6 +283,30 @@ def show(record):
           f"\n  {record['left_out'] or ''}", flush=True)
 
 
+def table(path):
+    """Lines of Markdown, for each number of threads."""
+    with open(path, encoding="utf-8") as file:
+        records = [record for record in map(json.loads, file) if "case" in record]
+    lines = []
+    for threads in sorted({record["threads"] for record in records}):
+        lines += ["", f"Threads: {threads}", "",
+                  "| case | bits | exact, ms | ONNX Runtime exact | OpenVINO | saturating, ms |"
+                  " ONNX Runtime | OpenVINO |", "|---|---|---|---|---|---|---|---|"]
+        for r in records:
+            if r["threads"] != threads:
+                continue
+            cells = []
+            for own, peers in (("here", ("ort exact", "openvino")),
+                               ("here saturating", ("ort", "openvino"))):
+                cells.append(f"{r['ms'][own]:.3g}" if own in r["ms"] else "–")
+                for peer in peers:
+                    ratio = r["ratio"].get(f"{peer} / {own}")
+                    text = f"{ratio:.2f}×" if ratio else "–"
+                    cells.append(f"**{text}**" if ratio and ratio < 0.995 else text)
+            lines.append(f"| {r['case']} | {r['bits']} | " + " | ".join(cells) + " |")
+    return lines[1:]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -304,5 +332,7 @@ def main():
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:5])
+    elif sys.argv[1:2] == ["--table"]:
+        print("\n".join(table(sys.argv[2])))
     else:
         main()

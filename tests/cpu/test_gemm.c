@@ -146,7 +146,7 @@ static void large_weights_saturate_where_it_is_allowed(void **state) {
                     .n = 40,
                     .k = 8};
   fixture f;
-  if (!open_device(&f, 1, "avx2", "none")) skip();
+  if (!open_device(&f, 1, "avx2", "none")) test_skip("no AVX2");
   const bool saturates = f.device->isa->gemm->saturating != NULL;
   test_random random = {.state = 5};
   operands o = make_operands(&s, &random);
