@@ -173,8 +173,8 @@ struct cpu_gemm_table {
 CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 CPU_DECLARE(cpu_gemm_type, cpu_gemm_pairs);
 extern const cpu_gemm_type cpu_gemm_quads_avx2, cpu_gemm_quads_signs_avx2; /* if CPU_HAS_AVX2 */
-extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512; /* if CPU_DOTS_<set> */
-extern const cpu_gemm_type cpu_gemm_bf16_avx512;                     /* if CPU_BF16_AVX512 */
+extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512;       /* if CPU_DOTS_<set> */
+extern const cpu_gemm_type cpu_gemm_bf16_avx512;                           /* if CPU_BF16_AVX512 */
 extern const cpu_gemm_type cpu_gemm_dots_scalar;      /* if CPU_DOTS_SCALAR (aarch64) */
 extern const cpu_gemm_type cpu_gemm_dots_i8mm_scalar; /* if CPU_I8MM_SCALAR */
 extern const cpu_gemm_type cpu_gemm_bf16_scalar;      /* if CPU_BF16_SCALAR */
