@@ -210,6 +210,15 @@ static compute_status read_ports(request *r, const compute_model_value *inputs, 
   return COMPUTE_OK;
 }
 
+/* Why a node has no form in ONNX, or NULL. */
+static const char *refusal_of(const graph_node *node) {
+  const export_form *form = export_form_of(node->op);
+  if (!form) return "unknown";
+  if (!form->rule) return form->text;
+  const compute_recurrent_attributes *a = node->op == OP_recurrent ? node->constant : NULL;
+  return a && a->quantized ? "states in 8 bits" : NULL;
+}
+
 /* Reports "random_uniform (node 'noise': why)" for each operation without an ONNX form. */
 static compute_status check_operations(const request *r) {
   bool seen[OP_COUNT] = {false};
@@ -217,15 +226,15 @@ static compute_status check_operations(const request *r) {
   size_t count = 0;
   for (size_t i = 0; i < r->graph->count; i++) {
     const graph_node *node = &r->graph->nodes[i];
-    const export_form *form = export_form_of(node->op);
-    if (!export_is_written(&r->plan, i) || (form && form->rule) || seen[node->op]) continue;
+    const char *why = refusal_of(node);
+    if (!export_is_written(&r->plan, i) || !why || seen[node->op]) continue;
     seen[node->op] = true;
     text_add(&text, "%s%s (", count++ ? ", " : "", graph_op_describe(node->op)->name);
     if (node->name)
       text_add(&text, "node '%s'", node->name);
     else
       text_add(&text, "node %zu", i + 1);
-    text_add(&text, ": %s)", form ? form->text : "unknown");
+    text_add(&text, ": %s)", why);
   }
   compute_status status = COMPUTE_OK;
   if (text.failed) status = fail_memory(r);

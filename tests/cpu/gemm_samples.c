@@ -65,6 +65,10 @@ operands make_operands(const sample *s, test_random *random) {
   fill(&o.a, random);
   fill(&o.b, random);
   if (s->extreme) fill_extremes(&o.a), fill_extremes(&o.b);
+  if (s->small && s->extreme)
+    memset(block_data(&o.b), test_random_integer(random, 0, 1) ? 64 : -64, (size_t)o.b.elements);
+  else if (s->small)
+    block_fill(&o.b, -64, 65, random);
   if (s->epilogue == BYTES || s->epilogue == BYTES_TERMS) {
     const bool along = test_random_integer(random, 0, 1);
     o.has_extra = true;
@@ -178,7 +182,8 @@ void describe(const sample *s, operands *o, description *d) {
                                               .accumulate = s->accumulate,
                                               .attributes = &d->attributes,
                                               .attribute_bytes = sizeof d->attributes};
-  d->attributes = (compute_gemm_attributes){.k = s->k};
+  d->attributes = (compute_gemm_attributes){
+      .k = s->k, .precision = s->small ? COMPUTE_PRECISION_SATURATE : COMPUTE_PRECISION_STRICT};
   for (int32_t i = 0; i < s->batch_rank; i++) d->descriptor.size[i] = s->batch[i];
   d->descriptor.size[rank - 2] = s->m;
   d->descriptor.size[rank - 1] = s->n;

@@ -34,6 +34,7 @@ typedef struct sample {
   epilogue epilogue;
   bool constant_b; /* also runs with packed B */
   bool extreme;    /* bytes of the largest magnitude */
+  bool small;      /* B in −64 … 64, and COMPUTE_PRECISION_SATURATE */
 } sample;
 
 /* The operands of one sample: blocks over (batch…, rows, columns). */

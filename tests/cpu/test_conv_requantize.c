@@ -163,12 +163,24 @@ static void check_bytes(const sample_kernel *s, const requantizing *r, const int
   free(expected);
 }
 
+/* Makes the filter small enough for COMPUTE_PRECISION_SATURATE to change no sum. */
+static void make_small(memory *m) {
+  int8_t *filter = (int8_t *)m->data[1];
+  for (int64_t i = 0; i < m->elements[1]; i++) filter[i] = (int8_t)(filter[i] % 65);
+  memcpy(m->before[1], m->data[1], m->bytes[1]);
+}
+
 /* Computes the plain sums, then the same convolution with an epilogue. */
 static void check_requantized(const sample_kernel *s, void *user) {
   requantizing *r = user;
   test_random *random = &r->checker.random;
   const int64_t channels = s->attributes.conv.result_channels;
   memory m = create_memory(s, random);
+  compute_conv_attributes attributes = s->attributes.conv;
+  if (test_random_integer(random, 0, 1)) {
+    attributes.precision = COMPUTE_PRECISION_SATURATE;
+    make_small(&m);
+  }
   launch_kernel(r->checker.f, &s->descriptor, m.pointers, false);
   int32_t *offset = malloc((size_t)channels * 4);
   float *scale = malloc((size_t)channels * 4), *bias = malloc((size_t)channels * 4);
@@ -183,6 +195,7 @@ static void check_requantized(const sample_kernel *s, void *user) {
   const addition *adds = &r->ending.adds;
   output.dtype = adds->exists ? adds->output : r->ending.output;
   compute_kernel_descriptor d = s->descriptor;
+  d.attributes = &attributes;
   d.inputs = inputs;
   d.input_count = r->ending.biased ? INPUTS : INPUTS - 1;
   const uint32_t residual = d.input_count;

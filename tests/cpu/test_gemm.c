@@ -123,6 +123,48 @@ static void sums_of_byte_products_are_exact(void **state) {
   check_samples(make_bytes, 400, 2);
 }
 
+static bool make_small_bytes(sample *s, test_random *random) {
+  make_bytes(s, random);
+  s->b = COMPUTE_I8;
+  s->small = true;
+  return true;
+}
+
+static void small_weights_do_not_saturate(void **state) {
+  (void)state;
+  check_samples(make_small_bytes, 400, 2);
+}
+
+/* 255 · 127, twice, is more than 16 bits hold. */
+static void large_weights_saturate_where_it_is_allowed(void **state) {
+  (void)state;
+  const sample s = {.a = COMPUTE_U8,
+                    .b = COMPUTE_I8,
+                    .accumulate = COMPUTE_I32,
+                    .output = COMPUTE_I32,
+                    .m = 20,
+                    .n = 40,
+                    .k = 8};
+  fixture f;
+  if (!open_device(&f, 1, "avx2", "none")) test_skip("no AVX2");
+  const bool saturates = f.device->isa->gemm->saturating != NULL;
+  test_random random = {.state = 5};
+  operands o = make_operands(&s, &random);
+  memset(block_data(&o.a), 255, (size_t)o.a.elements);
+  memset(block_data(&o.b), 127, (size_t)o.b.elements);
+  description d;
+  describe(&s, &o, &d);
+  for (int allowed = 0; allowed < 2; allowed++) {
+    if (allowed) d.attributes.precision = COMPUTE_PRECISION_SATURATE;
+    assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
+    const int32_t *sums = block_data(&o.c);
+    for (int64_t i = 0; i < s.m * s.n; i++)
+      assert_int_equal(sums[i], allowed && saturates ? s.k / 2 * INT16_MAX : s.k * 255 * 127);
+  }
+  release_operands(&o);
+  fixture_close(&f);
+}
+
 static bool make_bf16(sample *s, test_random *random) {
   static const int64_t wide[] = {150, 257, 400}, deep[] = {770, 1551, 5003};
   random_shape(s, random);
@@ -385,6 +427,8 @@ int main(void) {
       cmocka_unit_test(half_precision_is_summed_in_the_accumulate_type),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(sums_of_byte_products_are_exact),
+      cmocka_unit_test(small_weights_do_not_saturate),
+      cmocka_unit_test(large_weights_saturate_where_it_is_allowed),
       cmocka_unit_test(products_of_bf16_are_summed_in_f32),
       cmocka_unit_test(bf16_that_are_not_numbers_stay_so),
       cmocka_unit_test(columns_of_bf16_do_not_meet),

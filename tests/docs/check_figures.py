@@ -9,7 +9,7 @@ Fails if
   measures differs from the code at its commit (bench/code_state.py); a wrong or missing mark is named with the rooms;
 * a results file is in no page or has no recorded code, or two files of a machine have a row in common;
 * a page names a results file that does not exist, or a page is longer than its limit;
-* the table of docs/performance/fourier.md is not that of its results file;
+* the table of docs/performance/fourier.md or int8.md is not that of its results file;
 * the recorded code does not match the commit. This needs git and the commit, and is left out without them.
 """
 import collections
@@ -25,13 +25,14 @@ sys.path.insert(0, os.path.join(TREE, "bench"))
 sys.path.insert(0, os.path.join(TREE, "bench", "peers"))
 import code_state
 import fourier
+import int8
 import pages
 
 RESULTS = os.path.join(TREE, "bench", "results")
 PAGES, IMAGES = os.path.join(TREE, "docs", "performance"), os.path.join(TREE, "docs", "images")
 MARK = re.compile(r"^(?:\*\*Stale:\*\*|Current:) .*?\.(?= |$)", re.M)
 LONGEST = {"index.md": 120}
-OTHERS = {"cliffs.md", "fourier.md"}  # bench_cliffs and check_fourier compare them with their files
+OTHERS = {"cliffs.md", "fourier.md", "int8.md"}  # bench_cliffs and check_table compare them with their files
 FAILURES = []
 
 
@@ -58,17 +59,16 @@ def check_pages():
             fail(f"docs/performance/{name} has no folder in bench/results")
 
 
-def check_fourier():
-    """The table of Fourier transforms has the figures of the file that its page names."""
-    page = open(os.path.join(PAGES, "fourier.md"), encoding="utf-8").read()
-    name = re.search(r"`bench/results/(\S+\.jsonl)`", page)
+def check_table(page, script, command):
+    """A page has the figures of the file that it names."""
+    text = open(os.path.join(PAGES, page), encoding="utf-8").read()
+    name = re.search(r"`bench/results/(\S+\.jsonl)`", text)
     if not name:
-        fail("docs/performance/fourier.md names no results file")
+        fail(f"docs/performance/{page} names no results file")
         return
-    want = "\n".join(fourier.table(os.path.join(RESULTS, name[1])))
-    if want not in page:
-        fail("docs/performance/fourier.md: its table is not that of "
-             f"bench/peers/fourier.py table bench/results/{name[1]}")
+    want = "\n".join(script.table(os.path.join(RESULTS, name[1])))
+    if want not in text:
+        fail(f"docs/performance/{page}: its table is not that of {command} bench/results/{name[1]}")
 
 
 def rows_of(data):
@@ -169,7 +169,8 @@ check_results()
 if not FAILURES:
     check_pages()
 check_names()
-check_fourier()
+check_table("fourier.md", fourier, "bench/peers/fourier.py table")
+check_table("int8.md", int8, "bench/peers/int8.py --table")
 SEEN = check_history()
 for failure in FAILURES:
     print("FAILED:", failure)

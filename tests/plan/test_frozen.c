@@ -204,6 +204,53 @@ static void nothing_writes_to_them(void **state) {
   compute_tensor_release(other);
 }
 
+/* The first sum of 32 rows of 255 times columns of `weight`, with the plan's flags. */
+static int32_t sum_of_bytes(int8_t weight, bool constant, uint32_t flags) {
+  enum { M = 32, K = 64, N = 48 };
+  uint8_t x[M * K];
+  int8_t w[K * N];
+  int32_t y[M * N];
+  memset(x, 255, sizeof x);
+  memset(w, weight, sizeof w);
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node in = compute_input(graph, COMPUTE_U8, COMPUTE_SHAPE(M, K)), none = {0};
+  compute_tensor *frozen = test_tensor(test_context, COMPUTE_I8, COMPUTE_SHAPE(K, N), w);
+  compute_tensor_freeze(frozen);
+  const compute_node weights = constant
+                                   ? compute_constant(graph, COMPUTE_I8, COMPUTE_SHAPE(K, N), w)
+                                   : compute_parameter(graph, frozen);
+  const compute_node out = compute_matmul_integer(graph, in, weights, none, none);
+  compute_plan *plan = test_compile(graph, &out, 1, flags);
+  compute_tensor *from = test_tensor(test_context, COMPUTE_U8, COMPUTE_SHAPE(M, K), x);
+  compute_tensor *to = test_tensor(test_context, COMPUTE_I32, COMPUTE_SHAPE(M, N), NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{in, from}, {out, to}}, 2, NULL));
+  assert_ok(compute_tensor_read(to, y, sizeof y));
+  for (int i = 1; i < M * N; i++) assert_int_equal(y[i], y[0]);
+  compute_tensor_release(from);
+  compute_tensor_release(to);
+  compute_tensor_release(frozen);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+  return y[0];
+}
+
+/* Plans choose instructions that saturate only for weights that exclude it. */
+static void sums_of_bytes_saturate_only_on_request(void **state) {
+  (void)state;
+  static const int8_t weights[] = {64, -64, 65, 127, -128};
+  for (size_t i = 0; i < sizeof weights; i++)
+    for (int constant = 0; constant < 2; constant++) {
+      const int32_t exact = 64 * 255 * weights[i];
+      assert_int_equal(sum_of_bytes(weights[i], constant, 0), exact);
+      const int32_t allowed = sum_of_bytes(weights[i], constant, COMPUTE_PLAN_ALLOW_SATURATION);
+      const int32_t most = 32 * (weights[i] > 0 ? INT16_MAX : INT16_MIN);
+      if (abs(weights[i]) <= 64)
+        assert_int_equal(allowed, exact);
+      else
+        assert_true(allowed == exact || allowed == most);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_are_those_of_other_parameters),
@@ -211,6 +258,7 @@ int main(void) {
       cmocka_unit_test(plans_share_what_is_packed),
       cmocka_unit_test(constants_are_packed_with_their_plan),
       cmocka_unit_test(nothing_writes_to_them),
+      cmocka_unit_test(sums_of_bytes_saturate_only_on_request),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

@@ -293,6 +293,7 @@ static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_des
       p.descriptor.constant_inputs |= UINT32_C(1) << (conv->swapped ? 1 - i : i);
   *reason = "strides that a matrix product cannot express";
   if (!can) return COMPUTE_OK;
+  if (!conv->swapped) p.attributes.precision |= conv->shape.precision & COMPUTE_PRECISION_SATURATE;
   const compute_status status = cpu_kind_prepare(forward ? &cpu_even_gemm_kind : &cpu_gemm_kind,
                                                  conv->head.device, &p.descriptor, &conv->matrix);
   if (status != COMPUTE_OK) return status;

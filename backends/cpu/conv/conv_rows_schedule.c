@@ -235,7 +235,8 @@ static bool is_byte(const conv_operand *operand) {
 static const cpu_gemm_type *type_of(const cpu_conv *conv) {
   const conv_operand *x = &conv->input[0], *f = &conv->input[1];
   const cpu_gemm_table *table = conv->head.device->isa->gemm;
-  const cpu_gemm_type *bytes = table->bytes;
+  const cpu_gemm_type *bytes = cpu_gemm_bytes(
+      table, f->dtype == COMPUTE_I8 && (conv->shape.precision & COMPUTE_PRECISION_SATURATE) != 0);
   if (x->dtype == conv->accumulate && f->dtype == conv->accumulate) return conv->type;
   if (conv->accumulate == COMPUTE_I32 && is_byte(x) && is_byte(f) &&
       (bytes->group == 2 || f->dtype == COMPUTE_I8))

@@ -104,7 +104,9 @@ static const cpu_gemm_table gemm_rvv = GEMM_TABLE(rvv, pairs);
 static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512, pairs);
 #endif
 #ifdef CPU_HAS_AVX2
-static const cpu_gemm_table gemm_avx2 = GEMM_TABLE(avx2, pairs);
+static const cpu_gemm_table gemm_avx2 = {GEMM_TYPES(avx2, pairs),
+                                         .saturating = &cpu_gemm_quads_avx2,
+                                         .symmetric = &cpu_gemm_quads_signs_avx2};
 #endif
 #ifdef CPU_DOTS_AVX512
 static const cpu_gemm_table gemm_avx512_dots = GEMM_TABLE(avx512, dots);

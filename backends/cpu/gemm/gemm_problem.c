@@ -234,6 +234,16 @@ static bool is_of_bf16(const compute_kernel_descriptor *descriptor, bool filled)
          descriptor->inputs[0].dtype == COMPUTE_BF16 && descriptor->inputs[1].dtype == COMPUTE_BF16;
 }
 
+/* Only the right factor's pairs are known to be small, so exchanged factors are summed exactly. */
+static void let_saturate(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
+                         gemm_problem *problem) {
+  if (!(compute_gemm_of(descriptor)->precision & COMPUTE_PRECISION_SATURATE) || problem->swapped ||
+      !is_of_bytes(descriptor))
+    return;
+  problem->type = cpu_gemm_bytes(table, true);
+  problem->k = cpu_divide_up(problem->elements, problem->type->group);
+}
+
 void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
                        bool filled, gemm_problem *problem) {
   *problem = (gemm_problem){.accumulate = descriptor->accumulate,
@@ -266,6 +276,7 @@ void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_ge
   if (!problem->coordinates) fold_batches(problem);
   problem->dots = takes_dots(problem, filled);
   if (!filled && should_swap(problem)) gemm_problem_swap(problem);
+  let_saturate(descriptor, table, problem);
 }
 
 void gemm_problem_matrix(const gemm_problem *problem, void *const *pointers, int64_t batch,

@@ -128,12 +128,15 @@ typedef enum compute_precision {
   /** Winograd's minimal filtering is allowed, in f32; CONV only. */
   COMPUTE_PRECISION_WINOGRAD = 2,
   /** The order of sums must not depend on the number of rows; GEMM only. Devices may ignore it. */
-  COMPUTE_PRECISION_REPRODUCIBLE = 4
+  COMPUTE_PRECISION_REPRODUCIBLE = 4,
+  /** Products of bytes, summed in I32, may be added in pairs along k that saturate at 16 bits. The
+   * factor in a pair is inputs[0], shifted to 0 … 255, and inputs[1], shifted to −128 … 127. */
+  COMPUTE_PRECISION_SATURATE = 8
 } compute_precision;
 
 typedef struct compute_gemm_attributes {
   int64_t k;                   /**< ≥ 0 */
-  compute_precision precision; /**< with accumulate F32; REPRODUCIBLE with any */
+  compute_precision precision; /**< with accumulate F32; SATURATE with I32; REPRODUCIBLE with any */
 } compute_gemm_attributes;
 
 /** GATHER and SCATTER. */
@@ -168,7 +171,7 @@ typedef struct compute_conv_attributes {
   int64_t filter_size[2];         /**< of w; ≥ 1 */
   int64_t stride[2], dilation[2]; /**< ≥ 1 */
   int64_t padding[2]; /**< before the first row and column; ≥ 0; after the last as needed */
-  compute_precision precision; /**< with accumulate F32 */
+  compute_precision precision; /**< with accumulate F32; SATURATE with I32 */
   /** FORWARD: 0, or p ≥ 2, which divides both result sizes. Each tile of p × p results of a plane
    * stores its largest (a NaN is the largest), and the space has result_size / p. The epilogue has
    * one output and never decreases when a sum increases, and its inputs do not vary within a plane:
@@ -252,7 +255,15 @@ typedef enum compute_recurrent_cell {
  *          c' = f · c + i · tanh(x₃ + R₃(h)), o = σ(x₁ + R₁(h) + p₁ · c')
  *          h' = o · tanh(c')
  * @endcode
- * Arguments of these σ, and of each tanh but the last, are clamped to −clip … clip first. */
+ * Arguments of these σ, and of each tanh but the last, are clamped to −clip … clip first.
+ *
+ * With `quantized`, h is rounded to 8 bits for a column's product, exactly summed:
+ * @code
+ *   R(h) = (s · scale) · sum over k of (q[k] − z) · (R[k] − zero)
+ *   s = (max(h, 0) − min(h, 0)) / 255, or 1 if that is 0;  z = round(−min(h, 0) / s)
+ *   q[k] = clamp(round(h[k] / s) + z, 0, 255)
+ * @endcode
+ * over the units of one sequence; round is to nearest, ties to even. */
 typedef struct compute_recurrent_attributes {
   compute_recurrent_cell cell;
   bool reverse;     /**< from the last step to the first */
@@ -261,6 +272,7 @@ typedef struct compute_recurrent_attributes {
   bool bias;        /**< GRU with reset_after */
   bool peepholes;   /**< LSTM: p */
   double clip;      /**< 0: none */
+  bool quantized;   /**< LSTM in F32: R is I8, with inputs for scale and zero of its columns */
 } compute_recurrent_attributes;
 
 /** A right factor of small integers. Number p of a column is q: bits (p · bits) % 8 and up of byte
@@ -440,8 +452,9 @@ typedef struct compute_call_attributes {
  *         LSTM, one for the last c. Inputs, each with strides over three dimensions: the steps'
  *         inputs (step, batch, gates · hidden), R (1, hidden, gates · hidden), the first h (1,
  *         batch, hidden), LSTM the first c likewise; then the ones that the attributes name:
- *         lengths (1, 1, batch) in I32, bias (1, 1, hidden), peepholes (1, 1, 3 · hidden). All but
- *         lengths of one dtype; computed in `accumulate`. Row `step` of the output is h after that
+ *         lengths (1, 1, batch) in I32, bias (1, 1, hidden), peepholes (1, 1, 3 · hidden); with
+ *         `quantized`, scale and zero (1, 1, gates · hidden), and R and zero are I8. All others of
+ *         one dtype; computed in `accumulate`. Row `step` of the output is h after that
  *         step. A sequence takes part in steps below its length; in others its h and c stay as
  *         they are, and the row is 0. One output. No programs.
  *

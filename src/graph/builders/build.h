@@ -192,6 +192,18 @@ bool network_conv2d_integer_fits(compute_graph *graph, const char *operation, co
                                  compute_node filter, const compute_conv2d_options *options);
 compute_node network_conv2d_integer(compute_graph *graph, const char *operation, compute_node x,
                                     compute_node filter, const compute_conv2d_options *options);
+/* Weights in 8 bits: i8 values [hidden, columns]; scale f32 and zero point i8 per column. */
+typedef struct network_quantized_weights {
+  compute_node values, scale, zero;
+} network_quantized_weights;
+
+/* compute_lstm whose states are rounded to 8 bits for their products
+ * (compute_recurrent_attributes.quantized). x is projected: f32 [steps, batch, 4 · hidden], rank 3,
+ * with the bias, which the options must lack. No gradient. */
+compute_node network_quantized_lstm(compute_graph *graph, compute_node x,
+                                    const network_quantized_weights *r,
+                                    const compute_recurrent_options *options,
+                                    compute_recurrent_state *last);
 compute_node network_pool2d(compute_graph *graph, const char *operation, compute_node x,
                             compute_window_operation fold, const compute_pool2d_options *options);
 

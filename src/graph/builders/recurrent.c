@@ -11,7 +11,7 @@
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
 
-enum { MOST_INPUTS = 7 };
+enum { MOST_INPUTS = 9 };
 
 typedef struct recurrent_call {
   compute_graph *graph;
@@ -115,7 +115,9 @@ static compute_node project(const recurrent_call *call, compute_node x, compute_
   return compute_reshape(call->graph, y, COMPUTE_SHAPE(call->steps, call->batch, call->columns));
 }
 
-static compute_node record_steps(const recurrent_call *call, compute_node x, compute_node r) {
+/* `quantized` has the scale and the zero point of r, or NULL. */
+static compute_node record_steps(const recurrent_call *call, compute_node x, compute_node r,
+                                 const compute_node *quantized) {
   const compute_recurrent_options *o = call->options;
   const compute_recurrent_attributes *g = &call->geometry;
   compute_node operands[MOST_INPUTS] = {x, r, initial_state(call, o->initial_h)};
@@ -125,6 +127,7 @@ static compute_node record_steps(const recurrent_call *call, compute_node x, com
   if (g->lengths) operands[count++] = o->lengths;
   if (g->bias) operands[count++] = o->state_bias;
   if (g->peepholes) operands[count++] = o->peepholes;
+  for (int i = 0; i < 2 && g->quantized; i++) operands[count++] = quantized[i];
   if (!build_operands(call->graph, call->operation, operands, count, inputs)) return BUILD_NONE;
   graph_node node = {.op = OP_recurrent,
                      .dtype = call->dtype,
@@ -143,17 +146,9 @@ static compute_node state_of(const recurrent_call *call, compute_node all, int64
                          COMPUTE_SHAPE(call->batch, call->hidden));
 }
 
-static compute_node record(compute_graph *graph, const char *operation, compute_recurrent_cell cell,
-                           compute_node x, compute_node w, compute_node r,
-                           const compute_recurrent_options *options,
-                           compute_recurrent_state *last) {
-  static const compute_recurrent_options usual;
-  BUILD_ALL_OR_NOTHING(graph);
-  recurrent_call call = {
-      .graph = graph, .operation = operation, .options = options ? options : &usual};
-  const compute_recurrent_options *o = call.options;
-  compute_recurrent_attributes *g = &call.geometry;
-  if (last) *last = (compute_recurrent_state){BUILD_NONE, BUILD_NONE};
+static void read_options(recurrent_call *call, compute_recurrent_cell cell) {
+  const compute_recurrent_options *o = call->options;
+  compute_recurrent_attributes *g = &call->geometry;
   memset(g, 0, sizeof *g); /* compared as bytes */
   g->cell = cell;
   g->reverse = o->reverse;
@@ -162,21 +157,69 @@ static compute_node record(compute_graph *graph, const char *operation, compute_
   g->bias = is_given(o->state_bias);
   g->peepholes = is_given(o->peepholes);
   g->clip = o->clip;
+}
+
+/* Records the steps, and returns h of all. `quantized` as in record_steps. */
+static compute_node finish(const recurrent_call *call, compute_node x, compute_node r,
+                           const compute_node *quantized, compute_recurrent_state *last) {
+  compute_graph *graph = call->graph;
+  const compute_node all = record_steps(call, x, r, quantized);
+  const compute_node y = compute_slice(graph, all, 0, 0, call->steps, 1);
+  compute_recurrent_state state = {BUILD_NONE, BUILD_NONE};
+  if (last) {
+    state.h = state_of(call, all, call->steps);
+    if (call->geometry.cell == COMPUTE_RECURRENT_LSTM)
+      state.c = state_of(call, all, call->steps + 1);
+  }
+  if (graph->status) return BUILD_NONE;
+  if (last) *last = state;
+  return y;
+}
+
+static compute_node record(compute_graph *graph, const char *operation, compute_recurrent_cell cell,
+                           compute_node x, compute_node w, compute_node r,
+                           const compute_recurrent_options *options,
+                           compute_recurrent_state *last) {
+  static const compute_recurrent_options usual;
+  BUILD_ALL_OR_NOTHING(graph);
+  recurrent_call call = {
+      .graph = graph, .operation = operation, .options = options ? options : &usual};
+  if (last) *last = (compute_recurrent_state){BUILD_NONE, BUILD_NONE};
+  read_options(&call, cell);
   if (!check_weights(&call, x, w, r) || !check_options(&call) ||
       !build_size(
           graph, operation,
           COMPUTE_SHAPE(call.steps + compute_recurrent_states(cell), call.batch, call.columns)))
     return BUILD_NONE;
-  const compute_node all = record_steps(&call, project(&call, x, w), r);
-  const compute_node y = compute_slice(graph, all, 0, 0, call.steps, 1);
-  compute_recurrent_state state = {BUILD_NONE, BUILD_NONE};
-  if (last) {
-    state.h = state_of(&call, all, call.steps);
-    if (cell == COMPUTE_RECURRENT_LSTM) state.c = state_of(&call, all, call.steps + 1);
-  }
-  if (graph->status) return BUILD_NONE;
-  if (last) *last = state;
-  return y;
+  return finish(&call, project(&call, x, w), r, NULL, last);
+}
+
+compute_node network_quantized_lstm(compute_graph *graph, compute_node x,
+                                    const network_quantized_weights *r,
+                                    const compute_recurrent_options *options,
+                                    compute_recurrent_state *last) {
+  static const char operation[] = "quantized_lstm";
+  const compute_shape shape = compute_node_shape(graph, x);
+  const compute_node quantized[2] = {r->scale, r->zero};
+  BUILD_ALL_OR_NOTHING(graph);
+  recurrent_call call = {.graph = graph,
+                         .operation = operation,
+                         .options = options,
+                         .dtype = COMPUTE_F32,
+                         .steps = shape_at(shape, 0),
+                         .batch = shape_at(shape, 1),
+                         .columns = shape_at(shape, 2),
+                         .hidden = shape_at(shape, 2) / 4};
+  const compute_shape columns = COMPUTE_SHAPE(call.columns);
+  *last = (compute_recurrent_state){BUILD_NONE, BUILD_NONE};
+  read_options(&call, COMPUTE_RECURRENT_LSTM);
+  call.geometry.quantized = true;
+  if (!has_shape(&call, "x", x, COMPUTE_F32, shape) ||
+      !has_shape(&call, "r", r->values, COMPUTE_I8, COMPUTE_SHAPE(call.hidden, call.columns)) ||
+      !has_shape(&call, "scale", r->scale, COMPUTE_F32, columns) ||
+      !has_shape(&call, "zero", r->zero, COMPUTE_I8, columns) || !check_options(&call))
+    return BUILD_NONE;
+  return finish(&call, x, r->values, quantized, last);
 }
 
 compute_node compute_rnn(compute_graph *graph, compute_node x, compute_node w, compute_node r,

@@ -138,6 +138,11 @@ void gradient_recurrent(gradient_step *s) {
                 .steps = shape_at(s->node.shape, 0) - compute_recurrent_states(a->cell),
                 .batch = shape_at(s->node.shape, 1),
                 .hidden = shape_at(s->node.shape, 2)};
+  if (a->quantized) {
+    graph_fail(graph, COMPUTE_ERROR_NOT_DIFFERENTIABLE, "quantized_lstm",
+               "states rounded to 8 bits have no gradient");
+    return;
+  }
   if (!gradient_may_unroll(s, u.steps)) return;
   u.x = copy(s, true, &next, copies);
   u.r = copy(s, true, &next, copies);

@@ -131,6 +131,16 @@ static bool says_kernel_shape(const model_call *call, compute_shape filter) {
   return same;
 }
 
+/* `true` if compute_conv2d_integer does all padding. Only it pads with a zero point that a run
+ * computes. */
+static bool pads_planes_only(const model_call *call, int32_t rank) {
+  size_t count;
+  const int64_t *pads = call_attribute_ints(call, "pads", &count);
+  for (size_t i = 0; pads && i < count; i++)
+    if (pads[i] < 0) return false;
+  return rank < 5;
+}
+
 bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, size_t w,
                               size_t w_zero) {
   const compute_shape data = call_shape(call, x), filter = call_shape(call, w);
@@ -144,8 +154,9 @@ bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, s
   if (!is_byte(call_dtype(call, x)) || !is_byte(call_dtype(call, w))) return false;
   if (call_has(call, w_zero) && call_dtype(call, w_zero) != call_dtype(call, w)) return false;
   return !call_has(call, x_zero) ||
-         (call->inputs[x_zero]->host && call_dtype(call, x_zero) == call_dtype(call, x) &&
-          op_count(call_shape(call, x_zero), 0, call_shape(call, x_zero).rank) == 1);
+         (call_dtype(call, x_zero) == call_dtype(call, x) &&
+          op_count(call_shape(call, x_zero), 0, call_shape(call, x_zero).rank) == 1 &&
+          (call->inputs[x_zero]->host || pads_planes_only(call, data.rank)));
 }
 
 typedef struct convolution {
@@ -311,7 +322,9 @@ compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, si
   const compute_node none = {0};
   convolution c = {.call = call, .filter = call_shape(call, w)};
   double zero = 0;
-  compute_status status = call_has(call, x_zero) ? call_number(call, x_zero, &zero) : COMPUTE_OK;
+  const bool known = !call_has(call, x_zero) || call->inputs[x_zero]->host;
+  compute_status status =
+      known && call_has(call, x_zero) ? call_number(call, x_zero, &zero) : COMPUTE_OK;
   if (!status) status = read_convolution(call, x, zero, &c);
   if (status) return status;
   const int64_t filters = shape_at(c.filter, 0);
@@ -320,13 +333,13 @@ compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, si
     c.w_zero = is_zero_point(call, w_zero) ? call_input(call, w_zero) : none;
   }
   *sums = (integer_sums){.channels = COMPUTE_SHAPE(filters, 1, 1), .result = c.result};
-  int32_t *offsets = known_offsets(&c, zero, w, w_zero, bias);
+  int32_t *offsets = known ? known_offsets(&c, zero, w, w_zero, bias) : NULL;
   if (offsets) {
     const compute_node added = compute_constant(graph, COMPUTE_I32, sums->channels, offsets);
     sums->values = compute_add(graph, convolve(&c, none), added);
     return COMPUTE_OK;
   }
-  sums->values = convolve(&c, zero != 0 ? call_input(call, x_zero) : none);
+  sums->values = convolve(&c, !known || zero != 0 ? call_input(call, x_zero) : none);
   if (call_has(call, bias))
     sums->values = compute_add(graph, sums->values,
                                compute_reshape(graph, call_input(call, bias), sums->channels));

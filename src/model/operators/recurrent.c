@@ -9,10 +9,13 @@
 #include "compute/graph_nn.h"
 #include "core/base/real.h"
 #include "core/type/shape.h"
+#include "graph/builders/build.h"
+#include "model/operators/integer.h"
 #include "model/operators/op.h"
 #include "model/operators/operators.h"
+#include "model/operators/quantize.h"
 
-enum { MOST_STEPS = 65536, MOST_ACTIVATIONS = 3 };
+enum { MOST_STEPS = 65536, MOST_ACTIVATIONS = 3, MOST_QUANTIZED = 33025 };
 
 typedef struct activation {
   const char *name;
@@ -50,6 +53,7 @@ typedef struct recurrence {
   compute_node w, r;    /* [directions, inputs or hidden, gates · hidden] */
   compute_node lengths; /* i32 [batch], or {0} if all steps are valid */
   double clip;          /* 0: none */
+  bool quantized;       /* inputs 1, 2 and 8 … 11 are DynamicQuantizeLSTM's, for run_quantized */
 
   /* Of the direction being recorded: */
   compute_node recurrent;              /* the direction's part of r */
@@ -269,6 +273,59 @@ static bool is_usual(const recurrence *n) {
   return call_attribute_i(n->call, "input_forget", 0) == 0;
 }
 
+/* Input i of DynamicQuantizeLSTM, a scale or zero point per direction or per column: the
+ * direction's, [columns]. */
+static compute_node of_direction(const recurrence *n, size_t i, int64_t direction) {
+  const compute_shape shape = call_shape(n->call, i);
+  const int64_t each = op_count(shape, 0, shape.rank) / n->directions;
+  const compute_node all =
+      compute_reshape(n->graph, call_input(n->call, i), COMPUTE_SHAPE(n->directions, each));
+  return compute_broadcast(n->graph, one_of(n, all, direction),
+                           COMPUTE_SHAPE((int64_t)n->cell->gates * n->hidden));
+}
+
+/* u8 less 128, as i8. */
+static compute_node signed_bytes(const recurrence *n, compute_node x) {
+  if (compute_node_dtype(n->graph, x) == COMPUTE_I8) return x;
+  const compute_node half = compute_scalar(n->graph, COMPUTE_U8, 128);
+  return compute_cast(n->graph, compute_sub(n->graph, x, half), COMPUTE_I8);
+}
+
+/* As project, with all inputs rounded to 8 bits together, as ONNX Runtime does. */
+static compute_node project_bytes(const recurrence *n, int64_t direction) {
+  model_call *call = n->call;
+  compute_graph *graph = n->graph;
+  const int64_t columns = (int64_t)n->cell->gates * n->hidden;
+  const dynamic_quantization x =
+      quantize_dynamic(call, compute_reshape(graph, n->x, COMPUTE_SHAPE(-1, n->inputs)));
+  const integer_factor left = {.values = x.values, .zero = x.zero};
+  integer_factor right = integer_input(call, 1, one_of(n, call_input(call, 1), direction), 9,
+                                       of_direction(n, 9, direction));
+  if (right.host) right.host = (const unsigned char *)right.host + direction * n->inputs * columns;
+  const compute_node sums = op_cast(call, integer_product(call, &left, &right), COMPUTE_F32);
+  const compute_node scale = compute_mul(graph, x.scale, of_direction(n, 8, direction));
+  return compute_reshape(graph, add(n, compute_mul(graph, sums, scale), n->input_bias),
+                         COMPUTE_SHAPE(n->steps, n->batch, columns));
+}
+
+/* `true` if the inputs are DynamicQuantizeLSTM's, in types that run_quantized takes. */
+static bool takes_bytes(const recurrence *n) {
+  const int64_t columns = (int64_t)n->cell->gates * n->hidden;
+  bool fits = n->quantized && !call_trains(n->call) && n->steps * n->batch > 0 && n->inputs > 0 &&
+              n->inputs <= MOST_QUANTIZED && n->hidden > 0 && n->hidden <= MOST_QUANTIZED &&
+              compute_node_dtype(n->graph, n->x) == COMPUTE_F32;
+  for (size_t i = 0; fits && i < 2; i++) {
+    const compute_dtype dtype = call_dtype(n->call, 1 + i);
+    fits = (dtype == COMPUTE_I8 || dtype == COMPUTE_U8) && call_has(n->call, 9 + 2 * i) &&
+           call_dtype(n->call, 9 + 2 * i) == dtype && call_dtype(n->call, 8 + 2 * i) == COMPUTE_F32;
+    for (size_t k = 8 + 2 * i; fits && k < 10 + 2 * i; k++) {
+      const int64_t count = op_count(call_shape(n->call, k), 0, call_shape(n->call, k).rank);
+      fits = count == n->directions || count == n->directions * columns;
+    }
+  }
+  return fits;
+}
+
 /* Records all steps as one operation. *s becomes the last state, *y [steps, batch, hidden]. */
 static compute_status run_whole(recurrence *n, int64_t direction, bool backwards, state *s,
                                 compute_node *y) {
@@ -285,8 +342,17 @@ static compute_status run_whole(recurrence *n, int64_t direction, bool backwards
       .reverse = backwards,
       .reset_after = reset_after,
   };
+  compute_recurrent_options plain = options;
   compute_recurrent_state last;
-  *y = n->cell->whole(n->graph, n->x, one_of(n, n->w, direction), n->recurrent, &options, &last);
+  if (takes_bytes(n)) {
+    const network_quantized_weights r = {
+        signed_bytes(n, one_of(n, call_input(n->call, 2), direction)),
+        of_direction(n, 10, direction), signed_bytes(n, of_direction(n, 11, direction))};
+    plain.bias = (compute_node){0};
+    *y = network_quantized_lstm(n->graph, project_bytes(n, direction), &r, &plain, &last);
+  } else {
+    *y = n->cell->whole(n->graph, n->x, one_of(n, n->w, direction), n->recurrent, &options, &last);
+  }
   *s = (state){last.h, last.c};
   return COMPUTE_OK;
 }
@@ -401,7 +467,9 @@ static void output_state(const recurrence *n, size_t i, const compute_node *stat
   call_output(n->call, i, all);
 }
 
-static compute_status run(model_call *call, const cell *kind, compute_node w, compute_node r) {
+/* `quantized`: of DynamicQuantizeLSTM. */
+static compute_status run(model_call *call, const cell *kind, compute_node w, compute_node r,
+                          bool quantized) {
   const char *direction = call_attribute_s(call, "direction", "forward");
   const bool both = strcmp(direction, "bidirectional") == 0;
   const bool reverse = strcmp(direction, "reverse") == 0;
@@ -410,6 +478,7 @@ static compute_status run(model_call *call, const cell *kind, compute_node w, co
   if (!both && !reverse && strcmp(direction, "forward") != 0)
     return call_fail(call, COMPUTE_ERROR_FORMAT, "the direction '%s' is not known", direction);
   compute_status status = begin(call, kind, w, r, both, &n);
+  n.quantized = quantized;
   for (int64_t d = 0; !status && d < n.directions; d++) {
     state s;
     status = run_direction(&n, d, reverse || d == 1, &s, &y[d]);
@@ -437,15 +506,15 @@ static compute_node weights(model_call *call, size_t i) {
 }
 
 static compute_status lstm(model_call *call) {
-  return run(call, &lstm_cell, weights(call, 1), weights(call, 2));
+  return run(call, &lstm_cell, weights(call, 1), weights(call, 2), false);
 }
 
 static compute_status gru(model_call *call) {
-  return run(call, &gru_cell, weights(call, 1), weights(call, 2));
+  return run(call, &gru_cell, weights(call, 1), weights(call, 2), false);
 }
 
 static compute_status rnn(model_call *call) {
-  return run(call, &rnn_cell, weights(call, 1), weights(call, 2));
+  return run(call, &rnn_cell, weights(call, 1), weights(call, 2), false);
 }
 
 /* ---- DynamicQuantizeLSTM --------------------------------------------------------------------- */
@@ -466,10 +535,11 @@ static compute_node quantized_weights(model_call *call, size_t i, size_t scale) 
                      of_columns(call, scale));
 }
 
-/* ONNX Runtime also rounds inputs and states to 8 bits, for integer products. Here they stay
- * floats. */
+/* Inputs and states are rounded to 8 bits for integer products, as ONNX Runtime does. It rounds the
+ * states of several sequences together; here each is rounded by itself, so that a batch changes no
+ * bit. With unusual activations, and where they would overflow, products are of floats. */
 static compute_status dynamic_quantize_lstm(model_call *call) {
-  return run(call, &lstm_cell, quantized_weights(call, 1, 8), quantized_weights(call, 2, 10));
+  return run(call, &lstm_cell, quantized_weights(call, 1, 8), quantized_weights(call, 2, 10), true);
 }
 
 static const operator_row rows[] = {

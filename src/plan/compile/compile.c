@@ -189,7 +189,9 @@ static uint32_t plan_demands(uint32_t flags) {
 static compute_precision allowed_precision(uint32_t flags) {
   return (flags & COMPUTE_PLAN_ALLOW_TF32 ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT) |
          (flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? COMPUTE_PRECISION_WINOGRAD
-                                              : COMPUTE_PRECISION_STRICT);
+                                              : COMPUTE_PRECISION_STRICT) |
+         (flags & COMPUTE_PLAN_ALLOW_SATURATION ? COMPUTE_PRECISION_SATURATE
+                                                : COMPUTE_PRECISION_STRICT);
 }
 
 /* True if a failed run can be repeated elsewhere. Such plans write parameters last. */
@@ -255,9 +257,8 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .plan = plan,
                 .log = log,
                 .fallback = plan->fallback,
-                .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
-                .demands = plan_demands(options->flags),
-                .convolution = allowed_precision(options->flags)};
+                .precision = allowed_precision(options->flags),
+                .demands = plan_demands(options->flags)};
   const compute_device *kernels = kernels_device(plan, options);
   compute_status status = COMPUTE_OK;
   pass_log_graph(log, PASS_GRAPH, graph, outputs, count, &folded);
@@ -319,7 +320,8 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
                      "the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
                    COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO |
-                   COMPUTE_PLAN_REPRODUCIBLE | COMPUTE_PLAN_PORTABLE;
+                   COMPUTE_PLAN_REPRODUCIBLE | COMPUTE_PLAN_PORTABLE |
+                   COMPUTE_PLAN_ALLOW_SATURATION;
   if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the options have unknown flags or an unknown fallback");

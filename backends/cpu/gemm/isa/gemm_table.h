@@ -164,14 +164,17 @@ typedef struct cpu_gemm_type {
 
 struct cpu_gemm_table {
   const cpu_gemm_type *f64, *f32, *i64, *i32;
-  const cpu_gemm_type *bytes; /* i8 and u8, with sums in i32 */
-  const cpu_gemm_type *bf16;  /* bf16, with sums in f32; NULL: bf16 is converted to f32 */
+  const cpu_gemm_type *bytes;      /* i8 and u8, with sums in i32 */
+  const cpu_gemm_type *saturating; /* the same for COMPUTE_PRECISION_SATURATE; NULL: `bytes` */
+  const cpu_gemm_type *symmetric;  /* the same for an i8 right factor without −128; or NULL */
+  const cpu_gemm_type *bf16;       /* bf16, with sums in f32; NULL: bf16 is converted to f32 */
 };
 
 CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 CPU_DECLARE(cpu_gemm_type, cpu_gemm_pairs);
-extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512; /* if CPU_DOTS_<set> */
-extern const cpu_gemm_type cpu_gemm_bf16_avx512;                     /* if CPU_BF16_AVX512 */
+extern const cpu_gemm_type cpu_gemm_quads_avx2, cpu_gemm_quads_signs_avx2; /* if CPU_HAS_AVX2 */
+extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512;       /* if CPU_DOTS_<set> */
+extern const cpu_gemm_type cpu_gemm_bf16_avx512;                           /* if CPU_BF16_AVX512 */
 extern const cpu_gemm_type cpu_gemm_dots_scalar;      /* if CPU_DOTS_SCALAR (aarch64) */
 extern const cpu_gemm_type cpu_gemm_dots_i8mm_scalar; /* if CPU_I8MM_SCALAR */
 extern const cpu_gemm_type cpu_gemm_bf16_scalar;      /* if CPU_BF16_SCALAR */
@@ -184,6 +187,11 @@ bool cpu_gemm_has_amx(void);
 /* `true` if bytes of A are shifted by 128 in words (gemm_pack_words.h). */
 static inline bool cpu_gemm_shifts_left(const cpu_gemm_type *type, compute_dtype dtype) {
   return type->group == 4 && dtype == (type->left_signed ? COMPUTE_U8 : COMPUTE_I8);
+}
+
+/* The micro-kernels for bytes. `saturates`: pairs of products may saturate (gemm_quads.c). */
+static inline const cpu_gemm_type *cpu_gemm_bytes(const cpu_gemm_table *table, bool saturates) {
+  return saturates && table->saturating ? table->saturating : table->bytes;
 }
 
 /* The micro-kernels for an accumulate type; NULL if there are none. */

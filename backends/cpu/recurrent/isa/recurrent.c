@@ -3,6 +3,7 @@
  * defines each loop; compute/backend.h has the formulas. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "recurrent_table.h"
 #include "program/isa/element.h"
@@ -123,6 +124,72 @@ static void gru_state(int64_t count, const cpu_recurrent_row *row) {
     next[i] = (1 - z[i]) * TANH(clamp(x[i] + sum[i], clip)) + z[i] * h[i];
 }
 
+#ifdef CPU_VARIANT_F32
+/* Nearest, ties to even, for |x| < 2^22. */
+ALWAYS_INLINE float nearest(float x) {
+  return x + 0x1.8p23f - 0x1.8p23f;
+}
+
+/* Each lane has separate limits, so that compilers use vectors. NaN is ignored. */
+static void find_limits(int64_t count, const float *h, float *least, float *most) {
+  enum { LANES = 16 };
+  float low[LANES] = {0}, high[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    for (int j = 0; j < LANES; j++) {
+      low[j] = h[i + j] < low[j] ? h[i + j] : low[j];
+      high[j] = h[i + j] > high[j] ? h[i + j] : high[j];
+    }
+  for (; i < count; i++) {
+    low[0] = h[i] < low[0] ? h[i] : low[0];
+    high[0] = h[i] > high[0] ? h[i] : high[0];
+  }
+  *least = *most = 0;
+  for (int j = 0; j < LANES; j++) {
+    *least = low[j] < *least ? low[j] : *least;
+    *most = high[j] > *most ? high[j] : *most;
+  }
+}
+
+/* As the operator DynamicQuantizeLinear. NaN becomes 0. */
+static void round_state(int64_t count, const float *h, bool is_signed, uint8_t *bytes,
+                        cpu_recurrent_rounding *rounding) {
+  const int32_t shift = is_signed ? 128 : 0;
+  float least, most;
+  find_limits(count, h, &least, &most);
+  const float range = (most - least) / 255, scale = most == least ? 1 : range;
+  const float exact = -least / scale;
+  const float zero = nearest(exact < 255 ? exact : 255);
+  int32_t sum = 0;
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) {
+    float q = nearest(h[i] / scale) + zero;
+    q = q > 0 ? q : 0;
+    q = q < 255 ? q : 255;
+    const int32_t byte = (int32_t)q - shift;
+    sum += byte;
+    bytes[i] = (uint8_t)byte;
+  }
+  *rounding = (cpu_recurrent_rounding){scale, (int32_t)zero - shift, sum};
+}
+
+static void scale_sums(int64_t count, int64_t hidden, const cpu_recurrent_rounding *rounding,
+                       const cpu_recurrent_columns *columns, int32_t *sums) {
+  const uint32_t zero = (uint32_t)rounding->zero;
+  const uint32_t rest = (uint32_t)rounding->sum - (uint32_t)hidden * zero;
+  const int32_t *column_sums = columns->sums, *zeros = columns->zeros;
+  const float *scales = columns->scales, scale = rounding->scale;
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) {
+    /* Only the result is sure to fit. */
+    const uint32_t exact =
+        (uint32_t)sums[i] - zero * (uint32_t)column_sums[i] - (uint32_t)zeros[i] * rest;
+    const float value = (float)(int32_t)exact * (scale * scales[i]);
+    memcpy(&sums[i], &value, sizeof value);
+  }
+}
+#endif
+
 const cpu_recurrent_loops CPU_VARIANT_SYMBOL(cpu_recurrent) = {
     .rnn = rnn,
     .lstm = lstm,
@@ -130,4 +197,8 @@ const cpu_recurrent_loops CPU_VARIANT_SYMBOL(cpu_recurrent) = {
     .gru = gru,
     .gru_gates = gru_gates,
     .gru_state = gru_state,
+#ifdef CPU_VARIANT_F32
+    .round = round_state,
+    .scale = scale_sums,
+#endif
 };

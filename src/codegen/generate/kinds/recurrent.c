@@ -55,6 +55,7 @@ static compute_status choose(recurrent_kernel *k) {
   generation *g = k->g;
   const int64_t limit = emit_clamp(emit_group_limit(g), 1, MOST_ITEMS);
   const int64_t most = emit_for_cpu(g) ? 1 : MOST_LANES;
+  if (k->a->quantized) return emit_refuse(g, "recurrent: states in 8 bits");
   if (k->hidden > INT32_MAX / 64 || k->batch > INT32_MAX)
     return emit_refuse(g, "recurrent: %" PRId64 " sequences of %" PRId64 " units", k->batch,
                        k->hidden);

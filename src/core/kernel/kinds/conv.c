@@ -111,7 +111,9 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   }
   return check_pool(d, why) && check_convolution_space(d, why) &&
          descriptor_check_product(d, "CONV", c->precision,
-                                  COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD, why) &&
+                                  COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD |
+                                      COMPUTE_PRECISION_SATURATE,
+                                  why) &&
          check_convolution_strides(d, reach, why);
 }
 

@@ -10,7 +10,9 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   if (a->k < 0) return descriptor_refuse(why, "k is negative");
   return descriptor_check_axis(a->k, why) &&
          descriptor_check_product(d, "GEMM", a->precision,
-                                  COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_REPRODUCIBLE, why);
+                                  COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_REPRODUCIBLE |
+                                      COMPUTE_PRECISION_SATURATE,
+                                  why);
 }
 
 static void normalize(const compute_kernel_descriptor *d, void *attributes) {

@@ -10,18 +10,24 @@
 #include "core/kernel/common/kind.h"
 #include "core/type/dtype.h"
 
-enum { GATES = 0, WEIGHTS = 1, FIRST_H = 2, FIRST_C = 3, LENGTHS, BIAS, PEEPHOLES };
+enum { GATES = 0, WEIGHTS = 1, FIRST_H = 2, FIRST_C = 3, LENGTHS, BIAS, PEEPHOLES, SCALE, ZERO };
+
+/* The most units whose products of bytes fit in 32 bits. */
+enum { MOST_QUANTIZED = 33025 };
 
 /* The role of input `input`. The last roles are optional. */
 static int role(const compute_recurrent_attributes *a, uint32_t input) {
   if (input < FIRST_C || (input == FIRST_C && a->cell == COMPUTE_RECURRENT_LSTM)) return (int)input;
   input -= a->cell == COMPUTE_RECURRENT_LSTM ? FIRST_C + 1 : FIRST_C;
   if (a->lengths && input-- == 0) return LENGTHS;
-  return a->bias && input == 0 ? BIAS : PEEPHOLES;
+  if (a->bias && input-- == 0) return BIAS;
+  if (a->peepholes && input-- == 0) return PEEPHOLES;
+  return input == 0 ? SCALE : ZERO;
 }
 
 static uint32_t count_inputs(const compute_recurrent_attributes *a) {
-  return (a->cell == COMPUTE_RECURRENT_LSTM ? 4u : 3u) + a->lengths + a->bias + a->peepholes;
+  return (a->cell == COMPUTE_RECURRENT_LSTM ? 4u : 3u) + a->lengths + a->bias + a->peepholes +
+         (a->quantized ? 2 : 0);
 }
 
 static int64_t count_steps(const compute_kernel_descriptor *d) {
@@ -38,6 +44,10 @@ static bool check_attributes(const compute_kernel_descriptor *d, const explanati
   if (a->bias && !a->reset_after) return descriptor_refuse(why, "only reset_after has a bias");
   if (a->peepholes && a->cell != COMPUTE_RECURRENT_LSTM)
     return descriptor_refuse(why, "only LSTM has peepholes");
+  if (a->quantized && (a->cell != COMPUTE_RECURRENT_LSTM || d->accumulate != COMPUTE_F32))
+    return descriptor_refuse(why, "only LSTM in f32 is quantized");
+  if (a->quantized && d->size[2] > MOST_QUANTIZED)
+    return descriptor_refuse(why, "sums of products of %" PRId64 " bytes may overflow", d->size[2]);
   if (!(a->clip >= 0) || isinf(a->clip)) return descriptor_refuse(why, "clip is %g", a->clip);
   if (d->rank != 3) return descriptor_refuse(why, "RECURRENT needs three dimensions");
   if (count_steps(d) < 0)
@@ -46,6 +56,14 @@ static bool check_attributes(const compute_kernel_descriptor *d, const explanati
       __builtin_mul_overflow(d->size[2], columns, &weights))
     return descriptor_refuse(why, "the weights of %" PRId64 " units cannot be counted", d->size[2]);
   return true;
+}
+
+/* The dtype of input `input` in a layer of `dtype`. */
+static compute_dtype dtype_of(const compute_recurrent_attributes *a, uint32_t input,
+                              compute_dtype dtype) {
+  const int which = role(a, input);
+  if (which == LENGTHS) return COMPUTE_I32;
+  return which == ZERO || (which == WEIGHTS && a->quantized) ? COMPUTE_I8 : dtype;
 }
 
 static bool check(const compute_kernel_descriptor *d, const explanation *why) {
@@ -59,11 +77,10 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
                              compute_dtype_name(d->accumulate));
   for (uint32_t i = 0; i <= d->input_count; i++) {
     const compute_operand *o = i < d->input_count ? &d->inputs[i] : &d->outputs[0];
-    const bool lengths = i < d->input_count && role(a, i) == LENGTHS;
-    if (o->dtype == (lengths ? COMPUTE_I32 : dtype)) continue;
+    const compute_dtype wanted = i < d->input_count ? dtype_of(a, i, dtype) : dtype;
+    if (o->dtype == wanted) continue;
     return descriptor_refuse(why, "operand %" PRIu32 " is %s; it must be %s", i,
-                             compute_dtype_name(o->dtype),
-                             compute_dtype_name(lengths ? COMPUTE_I32 : dtype));
+                             compute_dtype_name(o->dtype), compute_dtype_name(wanted));
   }
   return descriptor_check_outputs_distinct(d, d->rank, why);
 }
@@ -78,6 +95,7 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   n->bias = a->bias;
   n->peepholes = a->peepholes;
   n->clip = a->clip;
+  n->quantized = a->quantized;
 }
 
 static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {
@@ -87,10 +105,10 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   const int which = role(a, input);
   size[0] = which == GATES ? count_steps(d) : 1;
   size[1] = which == WEIGHTS ? hidden : which >= LENGTHS ? 1 : batch;
-  size[2] = which <= WEIGHTS     ? columns
-            : which == LENGTHS   ? batch
-            : which == PEEPHOLES ? 3 * hidden
-                                 : hidden;
+  size[2] = which <= WEIGHTS || which >= SCALE ? columns
+            : which == LENGTHS                 ? batch
+            : which == PEEPHOLES               ? 3 * hidden
+                                               : hidden;
 }
 
 /* A product with all weights, and some thirty operations for each gate's functions. */

@@ -14,9 +14,10 @@
 #include "plan/compile/fuse/fuse.h"
 
 enum {
-  LEAST_CHANNELS = 8,  /* fewer channels do not fill a vector */
-  SMALL_PLANE = 256,   /* elements; smaller planes fill vectors poorly */
-  LEAST_PRODUCTS = 512 /* per result; this work outweighs a copy */
+  LEAST_CHANNELS = 8,   /* fewer channels do not fill a vector */
+  SMALL_PLANE = 256,    /* elements; smaller planes fill vectors poorly */
+  LEAST_PRODUCTS = 512, /* per result; this work outweighs a copy */
+  LEAST_OF_BYTES = 64   /* the same for bytes, whose sums are slow on planes */
 };
 
 typedef struct chooser {
@@ -78,11 +79,12 @@ static bool reads_channels_last(const chooser *c, uint32_t node) {
 }
 
 /* True if the convolution is so slow on planes that a copy of its result pays: it has small planes
- * or strides, and many products. */
-static bool outweighs_copy(const compute_conv_attributes *a) {
+ * or strides, or it is of bytes, and many products. */
+static bool outweighs_copy(const compute_conv_attributes *a, bool bytes) {
   const bool strided = a->stride[0] > 1 || a->stride[1] > 1;
   const int64_t window = a->filter_size[0] * a->filter_size[1];
   const int64_t channels = a->data_channels / a->groups;
+  if (bytes) return window > 1 && channels * window >= LEAST_OF_BYTES;
   return (strided || a->result_size[0] * a->result_size[1] <= SMALL_PLANE) && window > 1 &&
          channels >= LEAST_CHANNELS && channels >= LEAST_PRODUCTS / window;
 }
@@ -94,7 +96,8 @@ static bool conv_wants(const chooser *c, const ir_node *anchor, uint32_t node) {
   const compute_conv_attributes *a = anchor->constant;
   const bool depthwise = a->groups == a->data_channels && a->groups == a->result_channels;
   if (!depthwise && a->result_channels / a->groups < LEAST_CHANNELS) return false;
-  return !c->bound[node] || reads_channels_last(c, anchor->inputs[0]) || outweighs_copy(a);
+  return !c->bound[node] || reads_channels_last(c, anchor->inputs[0]) ||
+         outweighs_copy(a, anchor->op == OP_conv2d_integer);
 }
 
 /* A reshape that strides cannot express is a copy that iterates over the operand's dimensions. It

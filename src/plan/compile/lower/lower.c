@@ -178,7 +178,9 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   s->first_in_place = s->plain_copy ? 0 : kernel_first_in_place(k);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
   compute_kernel_descriptor wanted = *k;
+  pack_attributes attributes;
   wanted.constant_inputs = s->constant_inputs = pack_find_constants(l, k, s);
+  pack_let_saturate(l, s, &wanted, &attributes);
   compute_status status = kernel_cache_get(l->plan->device[device]->kernels, &wanted, &s->kernel);
   if (status != COMPUTE_OK) {
     l->step_count--;

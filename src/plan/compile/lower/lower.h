@@ -75,9 +75,9 @@ typedef struct lowering {
   scratch *memory;
   compute_plan *plan;
   compute_fallback fallback;
-  compute_precision product, convolution; /* the allowed precision of products */
-  uint32_t demands;                       /* on kernels that compute */
-  const cluster_place *places;            /* by cluster; NULL: all on the plan's device */
+  compute_precision precision; /* allowances for products */
+  uint32_t demands;            /* on kernels that compute */
+  const cluster_place *places; /* by cluster; NULL: all on the plan's device */
   storage *storages;
   uint32_t storage_count, storage_capacity;
   uint32_t *home;   /* by node: its storage on the device that computes it, or IR_NONE */
@@ -177,6 +177,16 @@ compute_status arena_place(lowering *l);
 /* pack.c: returns a bit mask of the step's inputs that never change and can be packed. */
 uint32_t pack_find_constants(const lowering *l, const compute_kernel_descriptor *k,
                              const build_step *s);
+
+typedef union pack_attributes {
+  compute_gemm_attributes gemm;
+  compute_conv_attributes conv;
+} pack_attributes;
+
+/* pack.c: allows pairs of 8-bit products to saturate if the constant weights exclude it. Then
+ * k->attributes becomes `attributes`. */
+void pack_let_saturate(const lowering *l, const build_step *s, compute_kernel_descriptor *k,
+                       pack_attributes *attributes);
 
 /* ---- ports.c --------------------------------------------------------------------------------- */
 

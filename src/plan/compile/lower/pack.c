@@ -45,6 +45,47 @@ uint32_t pack_find_constants(const lowering *l, const compute_kernel_descriptor 
   return constant;
 }
 
+/* The elements of a constant input in host memory, or NULL. */
+static const int8_t *constant_bytes(const lowering *l, const build_step *s, const ir_node *n) {
+  const compute_tensor *tensor = frozen_tensor(l, s, n);
+  if (!tensor) return n->constant;
+  const unsigned char *host = tensor->buffer->memory.host;
+  return host && shape_is_dense(tensor->shape, tensor->strides)
+             ? (const int8_t *)host + tensor->offset
+             : NULL;
+}
+
+/* `true` if all weights are in −64 … 64: two products with 255 then fit in 16 bits. */
+static bool has_small_pairs(const int8_t *weights, int64_t count) {
+  enum { CHUNK = 4096, MOST = 64 };
+  int outside = 0;
+  for (int64_t i = 0; i < count && !outside; i += CHUNK) {
+    const int64_t end = i + CHUNK < count ? i + CHUNK : count;
+    for (int64_t j = i; j < end; j++) outside |= (weights[j] > MOST) | (weights[j] < -MOST);
+  }
+  return !outside;
+}
+
+void pack_let_saturate(const lowering *l, const build_step *s, compute_kernel_descriptor *k,
+                       pack_attributes *attributes) {
+  const bool product = k->kind == COMPUTE_KERNEL_GEMM;
+  if ((!product && k->kind != COMPUTE_KERNEL_CONV) || k->accumulate != COMPUTE_I32 ||
+      k->inputs[1].dtype != COMPUTE_I8 || (k->constant_inputs & 2) == 0 ||
+      (l->precision & COMPUTE_PRECISION_SATURATE) != 0)
+    return;
+  const ir_node *n = read_node(l, s, 1);
+  const int8_t *weights = constant_bytes(l, s, n);
+  if (!weights || !has_small_pairs(weights, shape_count(n->shape))) return;
+  if (product) {
+    attributes->gemm = *compute_gemm_of(k);
+    attributes->gemm.precision |= COMPUTE_PRECISION_SATURATE;
+  } else {
+    attributes->conv = *compute_conv_of(k);
+    attributes->conv.precision |= COMPUTE_PRECISION_SATURATE;
+  }
+  k->attributes = attributes;
+}
+
 /* Packs a constant from a temporary copy, as its memory is filled only when the plan is
  * complete. */
 static compute_status pack_copy(const lowering *l, const ir_node *n, uint32_t device,

@@ -387,6 +387,14 @@ static void merge_batches(kernel_draft *d, uint32_t own) {
   }
 }
 
+/* The plan's allowances for sums of a type; `floats` are the kind's own for F32. */
+static compute_precision allowed_precision(const lowering *l, compute_dtype accumulate,
+                                           compute_precision floats) {
+  return accumulate == COMPUTE_F32   ? l->precision & floats
+         : accumulate == COMPUTE_I32 ? l->precision & COMPUTE_PRECISION_SATURATE
+                                     : COMPUTE_PRECISION_STRICT;
+}
+
 static void draft_gemm(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
   const ir_node *a = &l->r->nodes[anchor->inputs[0]];
@@ -394,7 +402,7 @@ static void draft_gemm(const lowering *l, const cluster *c, kernel_draft *d) {
   draft_begin(d, COMPUTE_KERNEL_GEMM, anchor->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(a->dtype);
   compute_gemm_attributes *product = draft_attributes(d, sizeof *product);
-  if (d->descriptor.accumulate == COMPUTE_F32) product->precision = l->product;
+  product->precision = allowed_precision(l, d->descriptor.accumulate, COMPUTE_PRECISION_TF32);
   if (l->demands) product->precision |= COMPUTE_PRECISION_REPRODUCIBLE;
   product->k = a->shape.size[a->shape.rank - 1];
   add_matrix(l, d, anchor->inputs[0], map.rank);
@@ -462,7 +470,8 @@ static void draft_conv(const lowering *l, const cluster *c, kernel_draft *d) {
   d->descriptor.accumulate = dtype_compute_type(anchor->dtype);
   compute_conv_attributes *a = draft_attributes(d, sizeof *a);
   memcpy(a, anchor->constant, sizeof *a);
-  if (d->descriptor.accumulate == COMPUTE_F32) a->precision = l->convolution;
+  a->precision = allowed_precision(l, d->descriptor.accumulate,
+                                   COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD);
   draft_own_input(l, d, anchor->inputs[0], 4, 0);
   draft_own_input(l, d, anchor->inputs[1], 4, 0);
   draft_body(l, c, d, 2, 1, &map);

@@ -20,6 +20,7 @@ typedef struct sum {
   double wide; /* for Winograd: as magnitude, with a patch's largest element in each product */
   uint64_t integer;
   int64_t terms;
+  bool wide_pairs; /* two products of bytes may need more than 16 bits */
 } sum;
 
 static double real_at(const view *v, int64_t offset) {
@@ -30,6 +31,12 @@ static double real_at(const view *v, int64_t offset) {
   return (double)f32;
 }
 
+/* The shifted factors of COMPUTE_PRECISION_SATURATE are at most 255 and 64 if no pair saturates. */
+static bool has_wide_pairs(compute_dtype dtype, int64_t right) {
+  const int64_t shifted = dtype == COMPUTE_U8 ? right - 128 : right;
+  return (dtype == COMPUTE_U8 || dtype == COMPUTE_I8) && (shifted > 64 || shifted < -64);
+}
+
 static void add_product(sum *s, const view *a, int64_t at_a, const view *b, int64_t at_b,
                         bool floats) {
   s->terms++;
@@ -38,8 +45,10 @@ static void add_product(sum *s, const view *a, int64_t at_a, const view *b, int6
     s->real += term;
     s->magnitude += fabs(term);
   } else {
-    s->integer += (uint64_t)dtype_load_integer(a->dtype, view_at(a, at_a)) *
-                  (uint64_t)dtype_load_integer(b->dtype, view_at(b, at_b));
+    const int64_t left = dtype_load_integer(a->dtype, view_at(a, at_a));
+    const int64_t right = dtype_load_integer(b->dtype, view_at(b, at_b));
+    s->integer += (uint64_t)left * (uint64_t)right;
+    s->wide_pairs |= has_wide_pairs(b->dtype, right);
   }
 }
 
@@ -48,7 +57,8 @@ static number finish(const compute_kernel_descriptor *d, compute_precision preci
   if (!number_is_float(d->accumulate)) {
     const int64_t value =
         d->accumulate == COMPUTE_I32 ? (int64_t)(int32_t)(uint32_t)s->integer : (int64_t)s->integer;
-    return (number){.integer = value};
+    const bool vague = (precision & COMPUTE_PRECISION_SATURATE) && s->wide_pairs;
+    return (number){.integer = value, .error = vague ? (double)INFINITY : 0};
   }
   /* TF32 keeps 10 bits of each factor's mantissa. */
   const bool coarse = (precision & COMPUTE_PRECISION_TF32) && d->accumulate == COMPUTE_F32;
