@@ -157,6 +157,39 @@ static void numbers_are_those_of_the_reference(void **state) {
   operation_finish();
 }
 
+/* Devices may draw many elements together. */
+static void numbers_are_those_of_one_call_each(void **state) {
+  (void)state;
+  enum { COUNT = 20000 };
+  static const law some[] = {
+      {GAMMA, 0.03, 0},     {GAMMA, 0.7, 0},       {GAMMA, 1, 0},          {GAMMA, 40, 0},
+      {GAMMA, INFINITY, 0}, {BETA, 2, 3},          {BETA, 1, 0.5},         {BETA, 1e300, 2e300},
+      {POISSON, 3, 0},      {POISSON, 10, 0},      {POISSON, 1e15, 0},     {POISSON, 3e15, 0},
+      {BINOMIAL, 30, 0.5},  {BINOMIAL, 500, 0.97}, {BINOMIAL, 3e15, 0.25}, {BINOMIAL, 50.5, 0.5}};
+  static const compute_instruction_code codes[FAMILIES] = {[GAMMA] = COMPUTE_I_DRAW_GAMMA,
+                                                           [BETA] = COMPUTE_I_DRAW_BETA,
+                                                           [POISSON] = COMPUTE_I_DRAW_POISSON,
+                                                           [BINOMIAL] = COMPUTE_I_DRAW_BINOMIAL};
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+    const law *w = &some[i];
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+    const compute_shape shape = COMPUTE_SHAPE(COUNT);
+    int64_t count;
+    double *u =
+        value_of(g, seed, compute_random_uniform(g, COMPUTE_F64, shape, seed, 6), 5, &count);
+    double *x = value_of(g, seed, law_build(g, w, COUNT, seed, 6), 5, &count);
+    for (int k = 0; k < COUNT; k++) {
+      const double one = draw_number(codes[w->kind], u[k], w->a, w->b);
+      if (memcmp(&one, &x[k], sizeof one) != 0 && !(isnan(one) && isnan(x[k])))
+        fail_msg("%s (%g, %g): %a, not %a", law_name(w), w->a, w->b, x[k], one);
+    }
+    free(u);
+    free(x);
+    compute_graph_release(g);
+  }
+}
+
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 /* Means over 3,000 numbers each, so also for parameters that differ between elements. */
@@ -563,6 +596,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_device_draws_the_same_bits),
       cmocka_unit_test(numbers_are_those_of_the_reference),
+      cmocka_unit_test(numbers_are_those_of_one_call_each),
       cmocka_unit_test(moments_of_every_element_are_right),
       cmocka_unit_test(classes_have_their_probabilities),
       cmocka_unit_test(classes_need_finite_logits),
