@@ -72,7 +72,7 @@ typedef struct draw_part {
   double first[DRAW_PART], second[DRAW_PART];
 } draw_part;
 
-static void draw_words(draw_part *p, int64_t count, u32 stream) {
+__attribute__((noinline)) static void draw_words(draw_part *p, int64_t count, u32 stream) {
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
     const random_four w = random_words((i64)as_u64(p->u[i]), 0, stream);
@@ -98,16 +98,21 @@ CPU_INLINE double draw_floor_near(double x) {
   return rounded > x ? rounded - 1 : rounded;
 }
 
-static bool any_below(const double *x, int64_t count, double limit) {
+__attribute__((noinline)) static bool any_below(const double *x, int64_t count, double limit) {
   int64_t found = 0;
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) found += x[i] < limit;
   return found > 0;
 }
 
+static void leave_all(draw_part *p, int64_t count) {
+  for (int64_t i = 0; i < count; i++) p->first[i] = p->second[i] = p->left[i] = 1;
+}
+
 /* draw_gamma's values for shapes from `least` on. */
-static void draw_gamma_first(draw_part *p, int64_t count, const double *shape, double least,
-                             u32 stream, double *value) {
+__attribute__((noinline)) static void draw_gamma_first(draw_part *p, int64_t count,
+                                                       const double *shape, double least,
+                                                       u32 stream, double *value) {
   draw_words(p, count, stream);
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
@@ -142,11 +147,11 @@ static void draw_gamma_part(draw_part *p, int64_t count, double *r) {
 
 static void draw_beta_part(draw_part *p, int64_t count, double *r) {
   if (any_below(p->y, count, 1) || any_below(p->z, count, 1)) {
-    for (int64_t i = 0; i < count; i++) r[i] = draw_beta_f64(p->u[i], p->y[i], p->z[i]);
-    return;
+    leave_all(p, count);
+  } else {
+    draw_gamma_first(p, count, p->z, 1, DRAW_STREAM, p->second);
+    draw_gamma_first(p, count, p->y, 1, DRAW_STREAM + 1, p->first);
   }
-  draw_gamma_first(p, count, p->z, 1, DRAW_STREAM, p->second);
-  draw_gamma_first(p, count, p->y, 1, DRAW_STREAM + 1, p->first);
   for (int64_t i = 0; i < count; i++) {
     const double sum = p->first[i] + p->second[i];
     r[i] = p->left[i] == 0 && sum <= DRAW_FINITE ? p->first[i] / sum
@@ -154,11 +159,7 @@ static void draw_beta_part(draw_part *p, int64_t count, double *r) {
   }
 }
 
-static void draw_poisson_part(draw_part *p, int64_t count, double *r) {
-  if (any_below(p->y, count, DRAW_INVERTED)) {
-    for (int64_t i = 0; i < count; i++) r[i] = draw_poisson_f64(p->u[i], p->y[i]);
-    return;
-  }
+static void draw_poisson_first(draw_part *p, int64_t count) {
   draw_words(p, count, DRAW_STREAM);
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
@@ -171,6 +172,13 @@ static void draw_poisson_part(draw_part *p, int64_t count, double *r) {
     p->first[i] = draw_floor_near((2 * a / side + b) * across + mean + 0.43);
     p->left[i] = sure ? 0 : 1;
   }
+}
+
+static void draw_poisson_part(draw_part *p, int64_t count, double *r) {
+  if (any_below(p->y, count, DRAW_INVERTED))
+    leave_all(p, count);
+  else
+    draw_poisson_first(p, count);
   for (int64_t i = 0; i < count; i++)
     r[i] = p->left[i] == 0 ? p->first[i] : draw_poisson_f64(p->u[i], p->y[i]);
 }
