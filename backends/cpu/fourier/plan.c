@@ -6,7 +6,7 @@
 
 enum {
   CODELET = 32,           /* up to here, passes have constant bounds and fill the registers */
-  SQUARE_BYTES = 1 << 23, /* from here on a line is transformed as columns and rows … */
+  SQUARE_BYTES = 1 << 23, /* a longer line is transformed as columns and rows … */
   CACHED_BYTES = 1 << 16, /* up to here, memory need not be moved in pieces */
   SQUARE_POINTS = 1 << 8, /* … and so is a length that cannot be split, from here on */
   GROUPS = 4, /* of columns or rows in a task: memory is moved in pieces of this many vectors */
@@ -102,7 +102,7 @@ static int64_t column_length(int64_t n) {
 static void choose_way(cpu_fourier_plan *plan) {
   const int64_t n = plan->length, lanes = plan->loops->lanes;
   const bool splits = n > CODELET && n % lanes == 0 && n / lanes >= lanes;
-  const bool large = (uint64_t)n * number_bytes(plan->dtype) >= SQUARE_BYTES;
+  const bool large = (uint64_t)n * number_bytes(plan->dtype) > SQUARE_BYTES;
   plan->way = large || (!splits && n >= SQUARE_POINTS) ? CPU_FOURIER_SQUARE
               : splits                                 ? CPU_FOURIER_SPLIT
                                                        : CPU_FOURIER_PASSES_ONLY;
