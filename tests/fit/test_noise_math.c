@@ -10,7 +10,7 @@
 
 /* The kernels' functions as plain C, under another name than the core's. */
 #define draw_number draw_number_here
-#include "../../src/plan/validate/evaluate/draw.c"
+#include "../../src/core/kernel/common/draw.c"
 
 enum { NUMBERS = 200000 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/fft.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 
@@ -141,6 +142,26 @@ return 3;
 BUILD(running)
 y[0] = compute_cumulative_sum(graph, x[0], 1, false, false);
 y[1] = compute_cumulative_sum(graph, x[0], -1, true, true);
+return 2;
+}
+
+BUILD(transforms)
+y[0] = compute_fft(graph, x[0], 0, 1, COMPUTE_FFT_BACKWARD);
+y[1] = compute_ifft(graph, x[0], 7, 0, COMPUTE_FFT_ORTHO);
+y[2] = compute_fft(graph, x[0], 4, 1, COMPUTE_FFT_FORWARD);
+return 3;
+}
+
+BUILD(real_transforms)
+y[0] = compute_rfft(graph, x[0], 0, 1, COMPUTE_FFT_BACKWARD);
+y[1] = compute_irfft(graph, y[0], 5, 1, COMPUTE_FFT_BACKWARD);
+y[2] = compute_irfft(graph, y[0], 8, 1, COMPUTE_FFT_ORTHO);
+return 3;
+}
+
+BUILD(frames)
+y[0] = compute_stft(graph, x[0], x[1], 3);
+y[1] = compute_dct(graph, x[0], 2, 1, COMPUTE_FFT_ORTHO);
 return 2;
 }
 
@@ -333,6 +354,9 @@ const export_sample export_samples[] = {
     {"order", order, NULL, "ordered", {NUMBERS(3, 5, 4)}, 0},
     {"sorts", sorts, NULL, "ordered", {NUMBERS(3, 5, 4)}, 0},
     {"running", running, NULL, "number", {NUMBERS(3, 5, 4)}, 8},
+    {"transforms", transforms, NULL, "float", {NUMBERS(3, 5, 2)}, 64},
+    {"real_transforms", real_transforms, NULL, "float", {NUMBERS(3, 5, 4)}, 64},
+    {"frames", frames, NULL, "float", {NUMBERS(2, 17), NUMBERS(8)}, 64},
     {"conv",
      conv,
      NULL,

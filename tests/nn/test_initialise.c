@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/random.h"
 #include "support/harness/test.h"
 
 static compute_device *device(void) {
@@ -135,37 +134,44 @@ static void seeds_and_places_decide_and_nothing_else(void **state) {
   compute_layer_release(c);
 }
 
-/* The bits of a seed's weights, from the published generator. They are the same for any number of
- * threads, which share large tensors. */
-static void weights_of_a_seed_never_change(void **state) {
+/* The bits of a seed's weights are scaled numbers of the random operations. They are the same for
+ * any number of threads, which share large tensors. */
+static void weights_are_numbers_of_the_random_operations(void **state) {
   (void)state;
   static const int32_t threads[] = {1, 3};
-  enum { IN = 700, OUT = 300, SEED = 77 };
+  enum { IN = 700, OUT = 300, COUNT = IN * OUT };
+  const int64_t number = 77;
   for (size_t i = 0; i < 2; i++)
     for (int normal = 0; normal < 2; normal++) {
       compute_context *context;
       const compute_weights_options o = {.initializer = normal ? COMPUTE_INIT_KAIMING_NORMAL
                                                                : COMPUTE_INIT_KAIMING_UNIFORM,
-                                         .seed = SEED};
+                                         .seed = (uint64_t)number};
       assert_ok(compute_open(&context,
                              &(compute_open_options){.backends = "cpu", .threads = threads[i]}));
-      compute_layer *layer = compute_dense(compute_default_device(context), IN, OUT, &o);
+      compute_device *cpu = compute_default_device(context);
+      compute_layer *layer = compute_dense(cpu, IN, OUT, &o);
+      compute_tensor *seed, *drawn;
+      const compute_shape shape = COMPUTE_SHAPE(COUNT);
+      assert_ok(compute_tensor_from_host(cpu, COMPUTE_I64, COMPUTE_SCALAR, &number, &seed));
+      assert_ok(normal ? compute_tensor_random_normal(seed, COMPUTE_F64, shape, 0, &drawn)
+                       : compute_tensor_random_uniform(seed, COMPUTE_F64, shape, 0, &drawn));
       size_t count;
       assert_non_null(layer);
-      double *values = read_values(layer, 0, &count);
-      assert_int_equal(count, IN * OUT);
+      double *values = read_values(layer, 0, &count), *numbers = malloc(COUNT * sizeof *numbers);
+      assert_int_equal(count, COUNT);
+      assert_non_null(numbers);
+      assert_ok(compute_tensor_read(drawn, numbers, COUNT * sizeof *numbers));
       for (size_t k = 0; k < count; k++) {
-        uint32_t words[4];
-        random_block(SEED, (uint32_t[]){(uint32_t)k, 0, 0, 0}, words);
-        const double first = (double)(((uint64_t)words[1] << 32 | words[0]) >> 11) * 0x1p-53;
-        const double second = (double)(((uint64_t)words[3] << 32 | words[2]) >> 11) * 0x1p-53;
         const double value =
-            normal ? sqrt(2.0 / IN) * sqrt(-2 * log(1 - first)) * cos(2 * M_PI * second)
-                   : sqrt(6.0 / IN) * (2 * first - 1);
+            normal ? sqrt(2.0 / IN) * numbers[k] : sqrt(6.0 / IN) * (2 * numbers[k] - 1);
         if (values[k] != (double)(float)value)
           fail_msg("weight %zu is %a, not %a", k, values[k], value);
       }
+      free(numbers);
       free(values);
+      compute_tensor_release(seed);
+      compute_tensor_release(drawn);
       compute_layer_release(layer);
       assert_ok(compute_close(context));
     }
@@ -226,7 +232,7 @@ int main(void) {
       cmocka_unit_test(fans_are_counted_as_pytorch_counts_them),
       cmocka_unit_test(biases_follow_the_default_and_are_zero_otherwise),
       cmocka_unit_test(seeds_and_places_decide_and_nothing_else),
-      cmocka_unit_test(weights_of_a_seed_never_change),
+      cmocka_unit_test(weights_are_numbers_of_the_random_operations),
       cmocka_unit_test(initialising_starts_statistics_over),
       cmocka_unit_test(every_device_starts_from_the_same_bits),
       cmocka_unit_test(unknown_initialisers_are_refused),

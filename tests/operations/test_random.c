@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers of distributions. Pinned sums of all bits make every device, instruction set and
- * number of threads produce the same numbers. Moments, Kolmogorov-Smirnov and chi-squared tests
- * judge them. Seeds are fixed, so a result never depends on the day.
- *
- * COMPUTE_TEST_CALLS=100 draws 10^8 numbers of each distribution instead of 10^6; devices other
- * than the CPU draw 20,000. */
+ * number of threads produce the same numbers. Seeds are fixed, so a result never depends on the
+ * day. test_random_laws.c judges the distributions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/validate/evaluate/draw.h"
+#include "core/kernel/common/draw.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
-#include "support/reference/gamma_below.h"
+#include "support/reference/chi_squared.h"
+#include "support/samples/random_laws.h"
 
-enum { ROWS = 60, COLUMNS = 50, BATCH = 1000000, FEW = 20000, BINS = 1000 };
+enum { ROWS = 60, COLUMNS = 50, FEW = 20000 };
 
 static const int64_t pinned_seed = 20261130;
 
@@ -159,212 +157,41 @@ static void numbers_are_those_of_the_reference(void **state) {
   operation_finish();
 }
 
-/* ---- Statistics ------------------------------------------------------------------------------ */
-
-/* The regularised incomplete beta function. */
-static double beta_below(double a, double b, double x) {
-  if (x <= 0 || x >= 1) return x >= 1;
-  if (x > (a + 1) / (a + b + 2)) return 1 - beta_below(b, a, 1 - x);
-  double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), h = d;
-  for (int m = 1; m < 10000; m++) {
-    double an = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    d = 1 / (1 + an * d);
-    c = 1 + an / c;
-    h *= d * c;
-    an = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    d = 1 / (1 + an * d);
-    c = 1 + an / c;
-    h *= d * c;
-    if (fabs(d * c - 1) < 1e-15) break;
-  }
-  return exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a * h;
-}
-
-static double normal_below(double x) {
-  return 0.5 * erfc(-x * 0.70710678118654752);
-}
-
-typedef enum family {
-  NORMAL,
-  TRUNCATED,
-  EXPONENTIAL,
-  GUMBEL,
-  GAMMA,
-  BETA,
-  POISSON,
-  BINOMIAL
-} family;
-
-typedef struct law {
-  family kind;
-  double a, b;
-} law;
-
-static const law laws[] = {
-    {NORMAL, 0, 0},        {TRUNCATED, -1, 2},    {TRUNCATED, 0.5, INFINITY},
-    {TRUNCATED, -9, -5},   {TRUNCATED, -8, 30},   {EXPONENTIAL, 0, 0},
-    {GUMBEL, 0, 0},        {GAMMA, 0.1, 0},       {GAMMA, 0.7, 0},
-    {GAMMA, 1, 0},         {GAMMA, 2.5, 0},       {GAMMA, 300, 0},
-    {BETA, 0.2, 0.3},      {BETA, 0.5, 4},        {BETA, 3, 2},
-    {BETA, 80, 20},        {POISSON, 0.01, 0},    {POISSON, 3, 0},
-    {POISSON, 9.75, 0},    {POISSON, 10, 0},      {POISSON, 55.5, 0},
-    {POISSON, 1e6, 0},     {BINOMIAL, 1, 0.25},   {BINOMIAL, 20, 0.875},
-    {BINOMIAL, 30, 0.5},   {BINOMIAL, 1000, 0.3}, {BINOMIAL, 1e6, 1e-6},
-    {BINOMIAL, 1e6, 0.75},
-};
-
-/* Tensors, because devices would compile a kernel for each constant. */
-static compute_node number(compute_graph *g, double value) {
-  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F64, COMPUTE_SCALAR, &value);
-  const compute_node node = compute_parameter(g, tensor);
-  compute_tensor_release(tensor);
-  return node;
-}
-
-static compute_node build_law(compute_graph *g, const law *w, int64_t count, compute_node seed,
-                              uint32_t stream) {
-  const compute_shape shape = COMPUTE_SHAPE(count);
-  const compute_node a = number(g, w->a), b = number(g, w->b);
-  switch (w->kind) {
-  case NORMAL: return compute_random_normal(g, COMPUTE_F64, shape, seed, stream);
-  case TRUNCATED: return compute_random_truncated_normal(g, a, b, COMPUTE_F64, shape, seed, stream);
-  case EXPONENTIAL: return compute_random_exponential(g, COMPUTE_F64, shape, seed, stream);
-  case GUMBEL: return compute_random_gumbel(g, COMPUTE_F64, shape, seed, stream);
-  case GAMMA: return compute_random_gamma(g, a, COMPUTE_F64, shape, seed, stream);
-  case BETA: return compute_random_beta(g, a, b, COMPUTE_F64, shape, seed, stream);
-  case POISSON: return compute_random_poisson(g, a, COMPUTE_F64, shape, seed, stream);
-  case BINOMIAL: return compute_random_binomial(g, a, b, COMPUTE_F64, shape, seed, stream);
-  }
-  return (compute_node){0};
-}
-
-/* The distribution function at x; of discrete numbers the probability of at most x. */
-static double below(const law *w, double x) {
-  double low, high;
-  switch (w->kind) {
-  case NORMAL: return normal_below(x);
-  case TRUNCATED: /* on the side of the smaller tails */
-    if (w->a + w->b > 0) {
-      low = normal_below(-w->a), high = normal_below(-w->b);
-      return (low - normal_below(-x)) / (low - high);
-    }
-    low = normal_below(w->a), high = normal_below(w->b);
-    return (normal_below(x) - low) / (high - low);
-  case EXPONENTIAL: return -expm1(-x);
-  case GUMBEL: return exp(-exp(-x));
-  case GAMMA: return gamma_below(w->a, x);
-  case BETA: return beta_below(w->a, w->b, x);
-  case POISSON: return x < 0 ? 0 : 1 - gamma_below(x + 1, w->a);
-  case BINOMIAL: return x < 0 ? 0 : x >= w->a ? 1 : beta_below(w->a - x, x + 1, 1 - w->b);
-  }
-  return 0;
-}
-
-static bool is_discrete(const law *w) {
-  return w->kind == POISSON || w->kind == BINOMIAL;
-}
-
-/* The mean and the deviation of a discrete law. */
-static double mean_of(const law *w) {
-  return w->kind == POISSON ? w->a : w->a * w->b;
-}
-static double deviation_of(const law *w) {
-  return sqrt(w->kind == POISSON ? w->a : w->a * w->b * (1 - w->b));
-}
-
-/* Bin limits of discrete numbers: bin i counts numbers up to limit[i]. */
-static int discrete_bins(const law *w, double *limit) {
-  const double width = fmax(1, floor(deviation_of(w) / 20));
-  double at = fmax(0, floor(mean_of(w) - 5 * deviation_of(w)));
-  int count = 0;
-  while (count < BINS - 1 && at < mean_of(w) + 5 * deviation_of(w) + 2) {
-    limit[count++] = at;
-    at += width;
-  }
-  limit[count++] = INFINITY;
-  return count;
-}
-
-/* The number of deviations by which chi-squared exceeds its mean, by Wilson and Hilferty's normal
- * approximation. Bins with fewer than 10 expected numbers are joined. */
-static double chi_excess(const double *expected, const double *seen, int count) {
-  double chi = 0, wanted = 0, found = 0, left = 0;
-  int bins = 0;
-  for (int i = 0; i < count; i++) left += expected[i];
-  for (int i = 0; i < count; i++) {
-    wanted += expected[i], found += seen[i], left -= expected[i];
-    if (wanted < 10 || (left > 0 && left < 10)) continue;
-    chi += (found - wanted) * (found - wanted) / wanted;
-    wanted = found = 0;
-    bins++;
-  }
-  if (wanted > 0.1) chi += (found - wanted) * (found - wanted) / wanted;
-  if (bins < 2) return 0;
-  const double k = bins - 1, spread = 2 / (9 * k);
-  return (cbrt(chi / k) - (1 - spread)) / sqrt(spread);
-}
-
-/* Counts numbers in bins: of equal probability for continuous laws. */
-static void count_numbers(const law *w, const double *x, int64_t count, const double *limit,
-                          int bins, double *seen) {
-  for (int64_t i = 0; i < count; i++) {
-    int bin;
-    if (is_discrete(w)) {
-      const double first = limit[0], width = bins > 2 ? limit[1] - first : 1;
-      bin = x[i] <= first ? 0 : (int)fmin(ceil((x[i] - first) / width), bins - 1);
-      assert_true(x[i] == floor(x[i]) && x[i] >= 0);
-    } else {
-      bin = (int)(below(w, x[i]) * BINS);
-      bin = bin < 0 ? 0 : bin >= BINS ? BINS - 1 : bin;
-    }
-    seen[bin]++;
-  }
-}
-
-/* 10^6 numbers of each law have chi-squared and Kolmogorov-Smirnov statistics that a true sample
- * exceeds with a probability of 10^-6 each. */
-static void check_law(const law *w, uint32_t stream, int64_t batch, int64_t batches) {
-  static double limit[BINS], expected[BINS], seen[BINS];
-  const int bins = is_discrete(w) ? discrete_bins(w, limit) : BINS;
-  const double total = (double)batch * (double)batches;
-  memset(seen, 0, sizeof seen);
-  double before = 0;
-  for (int i = 0; i < bins; i++) {
-    const double to = !is_discrete(w) ? (i + 1.0) / BINS : i == bins - 1 ? 1 : below(w, limit[i]);
-    expected[i] = (to - before) * total;
-    before = to;
-  }
-  compute_graph *g = compute_graph_create(test_context);
-  const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
-  const compute_node y = build_law(g, w, batch, seed, stream);
-  for (int64_t k = 0; k < batches; k++) {
-    int64_t count;
-    double *x = value_of(g, seed, y, pinned_seed + k, &count);
-    count_numbers(w, x, count, limit, bins, seen);
-    free(x);
-  }
-  compute_graph_release(g);
-  double apart = 0, wanted = 0, found = 0;
-  for (int i = 0; i < bins; i++) {
-    wanted += expected[i], found += seen[i];
-    apart = fmax(apart, fabs(found - wanted) / total);
-  }
-  const double chi = chi_excess(expected, seen, bins), distance = apart * sqrt(total);
-  if (chi > 4.75 || distance > 2.7)
-    fail_msg("family %d (%g, %g): chi-squared %.2f deviations above, distance %.3f", (int)w->kind,
-             w->a, w->b, chi, distance);
-}
-
-static void numbers_have_their_distribution(void **state) {
+/* Devices may draw many elements together. */
+static void numbers_are_those_of_one_call_each(void **state) {
   (void)state;
-  const char *const calls = getenv("COMPUTE_TEST_CALLS");
-  compute_device_info info;
-  assert_ok(compute_device_describe(compute_default_device(test_context), &info));
-  const bool large = !strcmp(info.backend, "cpu") && !getenv("COMPUTE_VALIDATE");
-  const int64_t batches = large && calls ? strtoll(calls, NULL, 10) : 1;
-  for (size_t i = 0; i < sizeof laws / sizeof *laws; i++)
-    check_law(&laws[i], (uint32_t)i, large ? BATCH : FEW, batches > 0 ? batches : 1);
+  enum { COUNT = 20000 };
+  static const law some[] = {
+      {GAMMA, 0.03, 0},     {GAMMA, 0.7, 0},       {GAMMA, 1, 0},          {GAMMA, 40, 0},
+      {GAMMA, INFINITY, 0}, {BETA, 2, 3},          {BETA, 1, 0.5},         {BETA, 1e300, 2e300},
+      {POISSON, 3, 0},      {POISSON, 10, 0},      {POISSON, 1e15, 0},     {POISSON, 3e15, 0},
+      {BINOMIAL, 30, 0.5},  {BINOMIAL, 500, 0.97}, {BINOMIAL, 3e15, 0.25}, {BINOMIAL, 50.5, 0.5}};
+  static const compute_instruction_code codes[FAMILIES] = {[GAMMA] = COMPUTE_I_DRAW_GAMMA,
+                                                           [BETA] = COMPUTE_I_DRAW_BETA,
+                                                           [POISSON] = COMPUTE_I_DRAW_POISSON,
+                                                           [BINOMIAL] = COMPUTE_I_DRAW_BINOMIAL};
+  const size_t each = test_spread() > 1 ? 3 : 1; /* compiling devices */
+  for (size_t i = 0; i < sizeof some / sizeof *some; i += each) {
+    const law *w = &some[i];
+    compute_graph *g = compute_graph_create(test_context);
+    const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
+    const compute_shape shape = COMPUTE_SHAPE(COUNT);
+    int64_t count;
+    double *u =
+        value_of(g, seed, compute_random_uniform(g, COMPUTE_F64, shape, seed, 6), 5, &count);
+    double *x = value_of(g, seed, law_build(g, w, COUNT, seed, 6), 5, &count);
+    for (int k = 0; k < COUNT; k++) {
+      const double one = draw_number(codes[w->kind], u[k], w->a, w->b);
+      if (memcmp(&one, &x[k], sizeof one) != 0 && !(isnan(one) && isnan(x[k])))
+        fail_msg("%s (%g, %g): %a, not %a", law_name(w), w->a, w->b, x[k], one);
+    }
+    free(u);
+    free(x);
+    compute_graph_release(g);
+  }
 }
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
 
 /* Means over 3,000 numbers each, so also for parameters that differ between elements. */
 static void moments_of_every_element_are_right(void **state) {
@@ -629,7 +456,7 @@ static void extreme_parameters_give_limits_or_nan(void **state) {
     compute_graph *g = compute_graph_create(test_context);
     const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
     int64_t count;
-    double *x = value_of(g, seed, build_law(g, &e->law, 500, seed, 3), -1, &count);
+    double *x = value_of(g, seed, law_build(g, &e->law, 500, seed, 3), -1, &count);
     for (int64_t k = 0; k < count; k++) {
       const bool good = isnan(e->low) ? isnan(x[k]) : x[k] >= e->low && x[k] <= e->high;
       if (!good) fail_msg("family %d (%g, %g): %.17g", (int)e->law.kind, e->law.a, e->law.b, x[k]);
@@ -653,7 +480,7 @@ static void narrow_limits_keep_the_distribution(void **state) {
     const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
     const law w = {TRUNCATED, low, limits[i][1]};
     int64_t count;
-    double *x = value_of(g, seed, build_law(g, &w, COUNT, seed, 5), 7, &count);
+    double *x = value_of(g, seed, law_build(g, &w, COUNT, seed, 5), 7, &count);
     double *u = value_of(
         g, seed, compute_random_uniform(g, COMPUTE_F64, COMPUTE_SHAPE(COUNT), seed, 5), 7, &count);
     double apart = 0;
@@ -697,7 +524,7 @@ static void tiny_shapes_underflow_as_often_as_they_should(void **state) {
   compute_graph *g = compute_graph_create(test_context);
   const compute_node seed = compute_input(g, COMPUTE_I64, COMPUTE_SCALAR);
   int64_t count, zeros = 0;
-  double *x = value_of(g, seed, build_law(g, &(law){GAMMA, 1e-3, 0}, FEW, seed, 3), 1, &count);
+  double *x = value_of(g, seed, law_build(g, &(law){GAMMA, 1e-3, 0}, FEW, seed, 3), 1, &count);
   for (int64_t k = 0; k < count; k++) zeros += x[k] == 0;
   assert_true(fabs((double)zeros / FEW - 0.4966) < 0.02); /* P(1e-3, e^-700) */
   free(x);
@@ -770,7 +597,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_device_draws_the_same_bits),
       cmocka_unit_test(numbers_are_those_of_the_reference),
-      cmocka_unit_test(numbers_have_their_distribution),
+      cmocka_unit_test(numbers_are_those_of_one_call_each),
       cmocka_unit_test(moments_of_every_element_are_right),
       cmocka_unit_test(classes_have_their_probabilities),
       cmocka_unit_test(classes_need_finite_logits),

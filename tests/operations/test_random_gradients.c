@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/validate/evaluate/draw.h"
+#include "core/kernel/common/draw.h"
 #include "support/harness/test.h"
 #include "support/reference/gamma_below.h"
 

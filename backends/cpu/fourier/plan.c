@@ -7,6 +7,7 @@
 enum {
   CODELET = 32,           /* up to here, passes have constant bounds and fill the registers */
   SQUARE_BYTES = 1 << 23, /* a longer line is transformed as columns and rows … */
+  CACHED_BYTES = 1 << 16, /* up to here, memory need not be moved in pieces */
   SQUARE_POINTS = 1 << 8, /* … and so is a length that cannot be split, from here on */
   GROUPS = 4, /* of columns or rows in a task: memory is moved in pieces of this many vectors */
   POINTS = 8  /* … for so many points in turn */
@@ -169,6 +170,13 @@ static bool plan_split(cpu_device *device, cpu_fourier_plan *plan) {
   return true;
 }
 
+/* The first column or row of a group, of n. The last group may overlap its neighbour, because whole
+ * vectors are faster. Not where threads share the line: both would write the same numbers. */
+static int64_t group_start(const cpu_fourier_plan *plan, int64_t n, int64_t group) {
+  const int64_t lanes = plan->loops->lanes, start = group * lanes;
+  return plan->shared || n < lanes ? start : cpu_min(start, n - lanes);
+}
+
 static bool plan_square(cpu_device *device, cpu_fourier_plan *plan) {
   const int64_t lanes = plan->loops->lanes, height = column_length(plan->length);
   const int64_t width = plan->length / height, groups = cpu_divide_up(width, lanes);
@@ -183,7 +191,8 @@ static bool plan_square(cpu_device *device, cpu_fourier_plan *plan) {
       set_vector(plan, plan->rows, k, l, k * plan->loops->order[l]);
   for (int64_t g = 0; g < groups; g++)
     for (int64_t k = 0; k < height; k++)
-      set_root(plan->factors, plan->dtype, g * height + k, g * lanes * k, plan->length);
+      set_root(plan->factors, plan->dtype, g * height + k, group_start(plan, width, g) * k,
+               plan->length);
   return true;
 }
 
@@ -257,10 +266,22 @@ static unsigned char *block_of(const cpu_fourier_line *line, int32_t worker) {
 /* Neighbouring lines of a task, in groups that fill the lanes. */
 typedef struct line_groups {
   const cpu_fourier_line *line;
-  int64_t points, count; /* of a line; lines */
+  int64_t points, lines; /* of a line; of the square */
+  int64_t first, count;  /* groups */
   double scale;
   void *block[GROUPS];
 } line_groups;
+
+static line_groups find_task(const cpu_fourier_line *line, int64_t task, int64_t points,
+                             int64_t lines, double scale) {
+  const int64_t groups = cpu_divide_up(lines, line->plan->loops->lanes), first = task * GROUPS;
+  return (line_groups){.line = line,
+                       .points = points,
+                       .lines = lines,
+                       .first = first,
+                       .count = cpu_min(GROUPS, groups - first),
+                       .scale = scale};
+}
 
 /* Moves `points` points in turns over the groups. Lines that are neighbours in memory are then read
  * and written in pieces that are longer than a vector. */
@@ -269,11 +290,12 @@ static void move_groups(const line_groups *groups, const cpu_fourier_lines *wher
   const cpu_fourier_plan *plan = groups->line->plan;
   const cpu_fourier_loops *loops = plan->loops;
   for (int64_t k = 0; k < groups->points; k += points)
-    for (int64_t g = 0; g * loops->lanes < groups->count; g++) {
-      const int64_t first = g * loops->lanes, some = cpu_min(points, groups->points - k);
+    for (int64_t g = 0; g < groups->count; g++) {
+      const int64_t first = group_start(plan, groups->lines, groups->first + g);
+      const int64_t some = cpu_min(points, groups->points - k);
       cpu_fourier_lines lines = *where;
       lines.data = at_element(where->data, plan->dtype, k * where->point + first * where->lane);
-      lines.count = (int32_t)cpu_min(loops->lanes, groups->count - first);
+      lines.count = (int32_t)cpu_min(loops->lanes, groups->lines - first);
       void *block = at_element(groups->block[g], plan->dtype, 2 * k * loops->lanes);
       if (in)
         loops->load(&lines, some, some, block);
@@ -297,45 +319,48 @@ static unsigned char *transform_group(line_groups *groups, const cpu_fourier_ste
   return groups->block[g] == own ? spare : own;
 }
 
+/* Points that are moved at once. */
+static int64_t turn_points(const cpu_fourier_plan *plan, int64_t points) {
+  return (uint64_t)plan->length * number_bytes(plan->dtype) > CACHED_BYTES ? POINTS : points;
+}
+
 /* Columns: point k of column c becomes number k · width + c of the square, times the c · k-th
  * root. */
 static void column_task(void *argument, int64_t task, int32_t worker) {
   const cpu_fourier_line *line = argument;
   const cpu_fourier_plan *plan = line->plan;
   const int64_t height = plan->first.length, width = plan->second.length;
-  const int64_t lanes = plan->loops->lanes, first = task * GROUPS * lanes;
-  line_groups groups = {line, height, cpu_min(GROUPS * lanes, width - first), 1, {NULL}};
-  cpu_fourier_lines from = lines_at(line, line->source, first, line->swapped_source);
-  cpu_fourier_lines to = lines_at(line, line->square, first, false);
+  line_groups groups = find_task(line, task, height, width, 1);
+  cpu_fourier_lines from = lines_at(line, line->source, 0, line->swapped_source);
+  cpu_fourier_lines to = lines_at(line, line->square, 0, false);
   from.point = to.point = 2 * width;
   from.lane = to.lane = 2;
   unsigned char *spare = find_blocks(&groups, worker);
-  move_groups(&groups, &from, POINTS, true);
-  for (int64_t g = 0; g * lanes < groups.count; g++) {
+  move_groups(&groups, &from, turn_points(plan, height), true);
+  for (int64_t g = 0; g < groups.count; g++) {
     spare = transform_group(&groups, &plan->first, g, spare);
     plan->loops->turn(height, plan->rows,
-                      at_element(plan->factors, plan->dtype, 2 * (first / lanes + g) * height),
+                      at_element(plan->factors, plan->dtype, 2 * (groups.first + g) * height),
                       groups.block[g]);
   }
-  move_groups(&groups, &to, POINTS, false);
+  move_groups(&groups, &to, turn_points(plan, height), false);
 }
 
 static void row_task(void *argument, int64_t task, int32_t worker) {
   const cpu_fourier_line *line = argument;
   const cpu_fourier_plan *plan = line->plan;
   const int64_t height = plan->first.length, width = plan->second.length;
-  const int64_t lanes = plan->loops->lanes, row = task * GROUPS * lanes;
-  line_groups groups = {line, width, cpu_min(GROUPS * lanes, height - row), line->scale, {NULL}};
-  cpu_fourier_lines from = lines_at(line, line->square, row * width, false);
-  cpu_fourier_lines to = lines_at(line, line->result, row, line->swapped);
+  line_groups groups = find_task(line, task, width, height, line->scale);
+  cpu_fourier_lines from = lines_at(line, line->square, 0, false);
+  cpu_fourier_lines to = lines_at(line, line->result, 0, line->swapped);
   from.point = to.lane = 2;
   from.lane = 2 * width;
   to.point = 2 * height;
   unsigned char *spare = find_blocks(&groups, worker);
   move_groups(&groups, &from, width, true);
-  for (int64_t g = 0; g * lanes < groups.count; g++)
+  for (int64_t g = 0; g < groups.count; g++)
     spare = transform_group(&groups, &plan->second, g, spare);
-  move_groups(&groups, &to, POINTS, false);
+  move_groups(&groups, &to, turn_points(plan, width), false);
 }
 
 /* On all threads, or one after the other. */

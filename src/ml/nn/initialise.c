@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Initial values of weights.
  *
- * Element i of parameter number s is a function of only the seed, s and i: block (i, s, 0) of
- * Philox with the seed as key. An element uses all four words, so that uniform numbers have 53 bits
- * before they round to the weight's dtype. The host computes the values in double and uploads them,
- * so that every device starts from the same bits. */
+ * Element i of parameter number s has the numbers of compute_random_uniform and
+ * compute_random_normal at place i, for this seed and the stream s. The host computes the values in
+ * double and uploads them, so a device without f64 starts from the same bits. */
 #include <math.h>
 
 #include "core/base/alloc.h"
@@ -14,6 +13,7 @@
 #include "core/base/random.h"
 #include "core/base/thread_pool.h"
 #include "core/device/device.h"
+#include "core/kernel/common/draw.h"
 #include "core/type/dtype.h"
 #include "ml/nn/layer.h"
 
@@ -56,39 +56,16 @@ static draw choose(const layer_parameter *p, compute_initializer initializer) {
   }
 }
 
-/* Uniform in [0, 1), with 53 bits. */
-static double unit(uint32_t low, uint32_t high) {
-  return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
-}
-
-/* The words of elements first … first + count − 1, in four separate arrays: compilers vectorise
- * such loops. */
+/* A part of a piece stays in the cache. */
 enum { PART = 512 };
-
-static void draw_words(uint64_t seed, uint32_t stream, uint64_t first, size_t count,
-                       uint32_t words[4][PART]) {
-  for (size_t i = 0; i < count; i++) {
-    const uint64_t index = first + i;
-    const uint32_t place[4] = {(uint32_t)index, (uint32_t)(index >> 32), stream, 0};
-    uint32_t block[4];
-    random_block(seed, place, block);
-    for (int k = 0; k < 4; k++) words[k][i] = block[k];
-  }
-}
 
 static void draw_part(const draw *d, uint64_t seed, uint32_t stream, uint64_t first, size_t count,
                       double *values) {
-  uint32_t words[4][PART];
-  draw_words(seed, stream, first, count, words);
-  if (d->form == DRAW_UNIFORM) {
-    for (size_t i = 0; i < count; i++)
-      values[i] = d->scale * (2 * unit(words[0][i], words[1][i]) - 1);
-    return;
+  for (size_t i = 0; i < count; i++) {
+    const double u = random_f64(seed, first + i, stream);
+    values[i] = d->scale *
+                (d->form == DRAW_UNIFORM ? 2 * u - 1 : draw_number(COMPUTE_I_DRAW_NORMAL, u, 0, 0));
   }
-  /* Box and Muller 1958; 1 − u is never 0. */
-  for (size_t i = 0; i < count; i++)
-    values[i] = d->scale * sqrt(-2 * log(1 - unit(words[0][i], words[1][i]))) *
-                cos(2 * M_PI * unit(words[2][i], words[3][i]));
 }
 
 static void store(compute_dtype dtype, const double *values, size_t count, unsigned char *to) {

@@ -120,6 +120,10 @@ export_value export_reshape(exporter *to, export_value x, compute_shape shape);
 export_value export_permute(exporter *to, export_value x, const int32_t *order, int32_t rank);
 export_value export_expand(exporter *to, export_value x, compute_shape shape);
 
+/* Elements start, start + step, … of an axis, before `end`. A negative step goes down to end + 1. */
+export_value export_cut(exporter *to, export_value x, int32_t axis, int64_t start, int64_t end,
+                        int64_t step);
+
 /* 0, 1, … count − 1 as i64. */
 export_value export_count(exporter *to, int64_t count);
 
@@ -204,6 +208,8 @@ EXPORT_RULE(slice)
 EXPORT_RULE(broadcast)
 EXPORT_RULE(along)
 EXPORT_RULE(embed)
+/* signal.c */
+EXPORT_RULE(fourier)
 /* fold.c */
 EXPORT_RULE(reduction)
 EXPORT_RULE(extremum)

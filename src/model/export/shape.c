@@ -33,8 +33,8 @@ export_value export_shaped(exporter *to, const export_call *call) {
   return export_reshape(to, call->inputs[0], call->node->shape);
 }
 
-static export_value sliced(exporter *to, export_value x, int32_t axis, int64_t start, int64_t end,
-                           int64_t step) {
+export_value export_cut(exporter *to, export_value x, int32_t axis, int64_t start, int64_t end,
+                        int64_t step) {
   return EMIT(to, "Slice", x, export_integer(to, start), export_integer(to, end),
               export_integer(to, axis), export_integer(to, step));
 }
@@ -43,7 +43,7 @@ export_value export_slice(exporter *to, const export_call *call) {
   const graph_attributes *a = &call->node->attributes;
   const int64_t count = shape_at(call->node->shape, a->axis);
   const int64_t end = count ? a->start + (count - 1) * a->step + 1 : a->start;
-  return sliced(to, call->inputs[0], a->axis, a->start, end, a->step);
+  return export_cut(to, call->inputs[0], a->axis, a->start, end, a->step);
 }
 
 export_value export_broadcast(exporter *to, const export_call *call) {
@@ -81,7 +81,7 @@ export_value export_embed(exporter *to, const export_call *call) {
   export_value x = export_reshape(to, call->inputs[0], COMPUTE_SHAPE(outer, count, 1, inner));
   x = padded(to, x, call->dtype, 4, 2, 0, a->step - 1);
   x = export_reshape(to, x, COMPUTE_SHAPE(outer, count * a->step, inner));
-  x = padded(to, sliced(to, x, 1, 0, reach, 1), call->dtype, 3, 1, a->start,
+  x = padded(to, export_cut(to, x, 1, 0, reach, 1), call->dtype, 3, 1, a->start,
              size - a->start - reach);
   return export_reshape(to, x, node->shape);
 }

@@ -11,9 +11,9 @@
 #include <math.h>
 
 #include "core/base/random.h"
+#include "core/kernel/common/draw.h"
 #include "core/kernel/common/program.h"
 #include "core/type/dtype.h"
-#include "plan/validate/evaluate/draw.h"
 #include "plan/validate/evaluate/evaluate.h"
 
 enum { ARITHMETIC = 3, ELEMENTARY = 20 }; /* units in the last place */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kernels/functions_random_draw.h as C: the dialect's words that it needs, and one call for each
  * distribution. The definition to the last bit exists once; statistics in the tests judge it. */
-#include "plan/validate/evaluate/draw.h"
+#include "core/kernel/common/draw.h"
 
 #include <math.h>
 #include <stdint.h>

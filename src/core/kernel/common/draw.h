@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers of distributions on the host. */
-#ifndef PLAN_VALIDATE_EVALUATE_DRAW_H
-#define PLAN_VALIDATE_EVALUATE_DRAW_H
+#ifndef CORE_KERNEL_COMMON_DRAW_H
+#define CORE_KERNEL_COMMON_DRAW_H
 
 #include "compute/backend/kernel_descriptor.h"
 
