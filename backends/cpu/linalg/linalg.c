@@ -2,7 +2,7 @@
 /* LINALG: dense linear algebra on batches of matrices.
  *
  * Small matrices take lanes of vectors, so many at once; larger ones are alone. Threads share the
- * batch. */
+ * batch, or the products and rotations of one large matrix. */
 #include <stdio.h>
 
 #include "core/cpu.h"
@@ -32,7 +32,12 @@ typedef struct launch {
   const linalg_kernel *kernel;
   void *const *pointers;
   unsigned char *memory;
+  const cpu_linalg_crew *crew; /* or NULL */
 } launch;
+
+static void share(const cpu_linalg_crew *crew, compute_task task, void *argument) {
+  cpu_parallel(crew->device, crew->tasks, task, argument);
+}
 
 static void *element_at(const linalg_kernel *kernel, void *data, int64_t at) {
   return (unsigned char *)data + at * (int64_t)kernel->element;
@@ -49,7 +54,8 @@ static void group_task(void *argument, int64_t task, int32_t worker) {
   if (first < end) cpu_walk_start(&kernel->batch, kernel->batch.rank, first * kernel->width, &walk);
   for (int64_t g = first; g < end; g++) {
     cpu_linalg_matrices m = {
-        .count = (int32_t)cpu_min(kernel->width, kernel->matrices - g * kernel->width)};
+        .count = (int32_t)cpu_min(kernel->width, kernel->matrices - g * kernel->width),
+        .crew = l->crew};
     for (int32_t i = 0; i < m.count; i++) {
       m.a[i] = element_at(kernel, l->pointers[LEFT], walk.offset[LEFT]);
       if (kernel->has_right) m.b[i] = element_at(kernel, l->pointers[1], walk.offset[1]);
@@ -68,7 +74,11 @@ static compute_status run(const cpu_kernel *head, void *const *pointers) {
   cpu_device *device = head->device;
   if (kernel->matrices == 0) return COMPUTE_OK;
   const uint64_t workers = kernel->tasks > 1 ? (uint64_t)device->threads : 1;
-  launch l = {kernel, pointers, cpu_workspace_acquire(device, workers * kernel->worker_bytes)};
+  const cpu_linalg_crew crew = {device, device->threads, share};
+  /* Threads share the batch, or else one matrix. */
+  const bool shares = kernel->tasks == 1 && !kernel->together && device->threads > 1;
+  launch l = {kernel, pointers, cpu_workspace_acquire(device, workers * kernel->worker_bytes),
+              shares ? &crew : NULL};
   if (!l.memory) return cpu_out_of_memory(device, workers * kernel->worker_bytes);
   cpu_parallel(device, kernel->tasks, group_task, &l);
   cpu_workspace_return(device, l.memory);

@@ -84,7 +84,7 @@ static void FORM(run_cholesky)(const cpu_linalg_problem *p, const cpu_linalg_mat
   (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(LOWER), false, l);
   VALUE status = FORM(first_status)(l, n * n);
   FORM(transposed)(l, n, n, n, memory, n);
-  FORM(cholesky)(memory, l, n, &status);
+  FORM(cholesky)(memory, l, n, m->crew, &status);
   FORM(write)(p, m, 0, l, n * n, (TEST)(status != 0));
   FORM(conclude)(p, m, n * n, status);
 }
@@ -104,9 +104,9 @@ static void FORM(run_triangular)(const cpu_linalg_problem *p, const cpu_linalg_m
   for (int64_t i = 0; i < n && !unit; i++)
     FORM(note)((TEST)(memory[i * n + i] == 0), i + 1, &status);
   if (upper)
-    FORM(backward)(memory, n, unit, b, right);
+    FORM(backward)(memory, n, unit, b, right, m->crew);
   else
-    FORM(forward)(memory, n, n, unit, b, right, right);
+    FORM(forward)(memory, n, n, unit, b, right, right, m->crew);
   FORM(write)(p, m, 0, b, n * right, (TEST)(status != 0));
   FORM(conclude)(p, m, n * right, status);
 }
@@ -114,7 +114,12 @@ static void FORM(run_triangular)(const cpu_linalg_problem *p, const cpu_linalg_m
 static void FORM(run_lu)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m, VALUE *memory) {
   const int64_t rows = p->rows, columns = p->columns, count = rows * columns;
   FORM(rows)
-  s = {.a = memory, .m = rows, .n = columns, .order = memory + count, .sign = FORM(all)(1)};
+  s = {.a = memory,
+       .m = rows,
+       .n = columns,
+       .order = memory + count,
+       .sign = FORM(all)(1),
+       .crew = m->crew};
   FORM(read)
   (m->a, m->count, rows, columns, (FORM(strides)){p->a_row, p->a_column}, FORM(WHOLE), false,
    memory);
@@ -132,15 +137,21 @@ static void FORM(run_solve)(const cpu_linalg_problem *p, const cpu_linalg_matric
                             VALUE *memory) {
   const int64_t n = p->rows, right = p->right;
   FORM(rows)
-  s = {.a = memory, .m = n, .n = n, .b = memory + n * n, .right = right, .sign = FORM(all)(1)};
+  s = {.a = memory,
+       .m = n,
+       .n = n,
+       .b = memory + n * n,
+       .right = right,
+       .sign = FORM(all)(1),
+       .crew = m->crew};
   FORM(read)
   (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(WHOLE), false, memory);
   FORM(read)
   (m->b, m->count, n, right, (FORM(strides)){p->b_row, p->b_column}, FORM(WHOLE), false, s.b);
   VALUE status = FORM(first_status)(memory, n * n);
   FORM(eliminate)(&s, &status);
-  FORM(forward)(memory, n, n, true, s.b, right, right);
-  FORM(backward)(memory, n, false, s.b, right);
+  FORM(forward)(memory, n, n, true, s.b, right, right, m->crew);
+  FORM(backward)(memory, n, false, s.b, right, m->crew);
   FORM(write)(p, m, 0, s.b, n * right, (TEST)(status != 0));
   FORM(conclude)(p, m, n * right, status);
 }

@@ -188,8 +188,7 @@ static void add_reflections(linalg_kernel *k, text_buffer *text, const char *col
 
 /* Makes R's diagonal positive. */
 static void define_sign(text_buffer *text) {
-  emit_define(text, "LINALG_SIGN(j)",
-              "((j) < least && diagonal[j] < 0 ? (VALUE)-1 : (VALUE)1)");
+  emit_define(text, "LINALG_SIGN(j)", "((j) < least && diagonal[j] < 0 ? (VALUE)-1 : (VALUE)1)");
 }
 
 static void add_qr(linalg_kernel *k, text_buffer *text) {
@@ -215,8 +214,7 @@ static void add_eigenvalues(linalg_kernel *k, text_buffer *text) {
   emit_template(g, text, "linalg_quotients");
   emit_define(text, "LINALG_BEFORE(x, y)", "((x) < (y))");
   emit_template(g, text, "linalg_order");
-  write_results(text, "(values[(int)order[e]] / scale)",
-                "LINALG_WRITE(0, columns, state[0] != 0)");
+  write_results(text, "(values[(int)order[e]] / scale)", "LINALG_WRITE(0, columns, state[0] != 0)");
   if (has_vectors(k))
     write_results(text, "a[(e) / columns * columns + (int)order[(e) % columns]]",
                   "LINALG_WRITE(columns, rows * columns, state[0] != 0)");
@@ -239,8 +237,7 @@ static void add_singular_values(linalg_kernel *k, text_buffer *text) {
   emit_template(g, text, "linalg_lengths");
   emit_define(text, "LINALG_BEFORE(x, y)", "((x) > (y))");
   emit_template(g, text, "linalg_order");
-  write_results(text, "(values[(int)order[e]] / scale)",
-                "LINALG_WRITE(0, columns, state[0] != 0)");
+  write_results(text, "(values[(int)order[e]] / scale)", "LINALG_WRITE(0, columns, state[0] != 0)");
   if (!vectors) return;
   write_results(text,
                 turned ? "b[(e) / columns * columns + (int)order[(e) % columns]]"
@@ -252,11 +249,10 @@ static void add_singular_values(linalg_kernel *k, text_buffer *text) {
   add_reflections(k, text, "(int)order[k]");
   define_sign(text);
   emit_define(text, "LINALG_LEFT(i, j)", "(b[(i) * wide + (j)] * LINALG_SIGN(j))");
-  write_results(text,
-                turned ? "LINALG_LEFT((e) % rows, (e) / rows)"
-                       : "LINALG_LEFT((e) / wide, (e) % wide)",
-                turned ? "LINALG_WRITE(columns + columns * columns, rows * wide, state[0] != 0)"
-                       : "LINALG_WRITE(columns, rows * wide, state[0] != 0)");
+  write_results(
+      text, turned ? "LINALG_LEFT((e) % rows, (e) / rows)" : "LINALG_LEFT((e) / wide, (e) % wide)",
+      turned ? "LINALG_WRITE(columns + columns * columns, rows * wide, state[0] != 0)"
+             : "LINALG_WRITE(columns, rows * wide, state[0] != 0)");
 }
 
 static void add_fields(linalg_kernel *k, emit_launch *launch) {
