@@ -6,7 +6,7 @@
     linalg.py table FILE                  prints the rows as tables in Markdown
 
 compute-linalg alternates with LAPACK of OpenBLAS and of MKL within a run. NumPy and torch run between
-two such runs on matrices of the same kind. MKL of PyPI is found if LD_LIBRARY_PATH has its folder. A
+two such runs on matrices of the same kind. All times are of the processor for the thread. MKL of PyPI is found if LD_LIBRARY_PATH has its folder. A
 peer that is missing is left out.
 """
 
@@ -26,17 +26,20 @@ from fourier import run  # noqa: E402
 
 PEERS = ("openblas", "mkl", "numpy", "torch")
 SECONDS = 1.5  # of a case of NumPy or torch
+BLOCK = 1e-3  # seconds of a round
 REPEATED = 4  # seconds: shorter cases run before and after them
 
 
 def best_of(call: Callable[[], object], rounds: int) -> float:
-    """The least time of a call, in seconds."""
+    """The least processor time of a call, in seconds."""
     end = time.perf_counter() + SECONDS
-    best = float("inf")
+    best, times = float("inf"), 1
     for _ in range(rounds + 1):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
+        start = time.thread_time()
+        for _ in range(times):
+            call()
+        best = min(best, (time.thread_time() - start) / times)
+        times = int(BLOCK / max(best, 1e-7)) + 1
         if time.perf_counter() > end:
             break
     return best
