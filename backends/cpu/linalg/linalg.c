@@ -11,9 +11,11 @@
 
 enum {
   LEFT = 0,
-  MOST_SOLVED = 64, /* rows and columns of matrices that share vectors, so that caches hold them */
-  MOST_FACTORED = 32,
-  WORK = 1 << 13, /* with fewer operations, another thread does not pay */
+  MOST_TOGETHER =
+      64, /* rows and columns of matrices that share vectors, so that caches hold them */
+  MOST_EXPONENT = 32,
+  MOST_VALUES = 16, /* the smaller side, for singular values; then sweeps are faster */
+  WORK = 1 << 13,   /* with fewer operations, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -87,12 +89,21 @@ static compute_status run(const cpu_kernel *head, void *const *pointers) {
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
+static bool is_small(const cpu_linalg_problem *p) {
+  const int64_t most = cpu_max(p->rows, p->columns), least = cpu_min(p->rows, p->columns);
+  switch (p->function) {
+  case COMPUTE_LINALG_EIG: return false;
+  case COMPUTE_LINALG_EXPM: return most <= MOST_EXPONENT;
+  case COMPUTE_LINALG_SVD: return most <= MOST_TOGETHER && least <= MOST_VALUES;
+  default: return most <= MOST_TOGETHER;
+  }
+}
+
 static void choose_tasks(linalg_kernel *kernel) {
   const cpu_linalg_problem *p = &kernel->problem;
   const int64_t threads = kernel->head.device->threads;
   const int64_t numbers = kernel->loops->numbers(p) + 64;
-  const int64_t most = p->function > COMPUTE_LINALG_SOLVE ? MOST_FACTORED : MOST_SOLVED;
-  kernel->together = p->rows <= most && p->columns <= most && p->function != COMPUTE_LINALG_EIG;
+  kernel->together = is_small(p);
   kernel->width = kernel->together ? kernel->loops->lanes : 1;
   kernel->groups = cpu_divide_up(kernel->matrices, kernel->width);
   int64_t total;

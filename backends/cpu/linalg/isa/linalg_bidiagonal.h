@@ -16,8 +16,8 @@ typedef struct bidiagonal {
 
 /* Numbers of memory for large matrices. */
 ALWAYS_INLINE int64_t line_sweep_numbers(int64_t n) {
-  if (n <= line_REFLECTIONS) return 0;
-  const int64_t reflections = line_reflection_numbers(n, n, n);
+  if (n <= line_ROTATED) return 0;
+  const int64_t reflections = line_REFLECTIONS * (3 * n + line_REFLECTIONS);
   const int64_t rotations = 2 * line_rotation_numbers(n);
   return 8 * n + (reflections > rotations ? reflections : rotations);
 }

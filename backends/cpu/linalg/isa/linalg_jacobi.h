@@ -4,19 +4,24 @@
 
 enum { FORM(ROUNDS) = 40 };
 
+/* Rows of a triangle up to which rotations are faster than sweeps, one matrix at a time. */
+enum { FORM(ROTATED) = 16 };
+
 /* Σ x², Σ y² and Σ x y. */
 static void FORM(dots)(const VALUE *x, const VALUE *y, int64_t count, VALUE sums[3]) {
-  pack xx = pack_all(0), yy = xx, xy = xx;
+  enum { PARTS = 4, UNIT = FORM(UNIT) }; /* sums that do not wait for each other */
+  pack xx[PARTS] = {{0}}, yy[PARTS] = {{0}}, xy[PARTS] = {{0}};
   int64_t k = 0;
-  for (; k + FORM(UNIT) <= count; k += FORM(UNIT)) {
-    const pack a = FORM(get)(x + k), b = FORM(get)(y + k);
-    xx = MADD(a, a, xx);
-    yy = MADD(b, b, yy);
-    xy = MADD(a, b, xy);
-  }
-  sums[0] = FORM(total)(xx);
-  sums[1] = FORM(total)(yy);
-  sums[2] = FORM(total)(xy);
+  for (; k + PARTS * UNIT <= count; k += PARTS * UNIT)
+    for (int u = 0; u < PARTS; u++) {
+      const pack a = FORM(get)(x + k + u * UNIT), b = FORM(get)(y + k + u * UNIT);
+      xx[u] = MADD(a, a, xx[u]);
+      yy[u] = MADD(b, b, yy[u]);
+      xy[u] = MADD(a, b, xy[u]);
+    }
+  sums[0] = FORM(total)((xx[0] + xx[1]) + (xx[2] + xx[3]));
+  sums[1] = FORM(total)((yy[0] + yy[1]) + (yy[2] + yy[3]));
+  sums[2] = FORM(total)((xy[0] + xy[1]) + (xy[2] + xy[3]));
   for (; k < count; k++) {
     sums[0] += x[k] * x[k];
     sums[1] += y[k] * y[k];
@@ -55,8 +60,8 @@ static void FORM(turn)(VALUE *restrict x, VALUE *restrict y, int64_t count, VALU
   const VALUE t = s / (FORM(all)(1) + c);
   for (int64_t j = 0; j < count; j++) {
     const VALUE a = x[j], b = y[j];
-    x[j] = a + s * (b - t * a);
-    y[j] = b - s * (a + t * b);
+    x[j] = FORM(madd)(s, FORM(nmadd)(t, a, b), a);
+    y[j] = FORM(nmadd)(s, FORM(madd)(t, b, a), b);
   }
 }
 

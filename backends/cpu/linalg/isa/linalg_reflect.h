@@ -25,16 +25,17 @@ static void FORM(multiply)(VALUE *x, int64_t count, VALUE by) {
 
 /* Σ (x / unit)². */
 static VALUE FORM(squares)(const VALUE *x, int64_t step, int64_t count, VALUE unit) {
-  const pack divisor = FORM(repeat)(unit);
+  const VALUE factor = FORM(all)(1) / unit;
+  const pack factors = FORM(repeat)(factor);
   pack sums = pack_all(0);
   int64_t k = 0;
   for (; step == 1 && k + FORM(UNIT) <= count; k += FORM(UNIT)) {
-    const pack y = FORM(get)(x + k) / divisor;
+    const pack y = FORM(get)(x + k) * factors;
     sums += y * y;
   }
   VALUE sum = FORM(total)(sums);
   for (; k < count; k++) {
-    const VALUE y = x[k * step] / unit;
+    const VALUE y = x[k * step] * factor;
     sum += y * y;
   }
   return sum;
@@ -57,16 +58,37 @@ static VALUE FORM(reflection)(VALUE *column, int64_t step, int64_t count, VALUE 
   const VALUE norm = unit * FORM(root)(sum);
   const VALUE beta = FORM(pick)((TEST)(head > 0), -norm, norm);
   const VALUE divisor = FORM(pick)(nothing, FORM(all)(1), head - beta);
-  for (int64_t i = 1; i < count; i++)
-    column[i * step] = FORM(pick)(nothing, FORM(all)(0), column[i * step] / divisor);
+  const VALUE factor = FORM(pick)(nothing, FORM(all)(0), FORM(all)(1) / divisor);
+  for (int64_t i = 1; i < count; i++) column[i * step] *= factor;
   column[0] = FORM(all)(1);
   *left = FORM(pick)(nothing, head, beta);
   return FORM(pick)(nothing, FORM(all)(0), (beta - head) / FORM(pick)(nothing, FORM(all)(1), beta));
 }
 
+/* Reflects some columns of small matrices. */
+ALWAYS_INLINE void FORM(reflect_some)(int columns, const VALUE *v, int64_t v_step, VALUE tau,
+                                      VALUE *a, int64_t a_row, int64_t rows) {
+  VALUE sum[4];
+  for (int j = 0; j < columns; j++) sum[j] = FORM(all)(0);
+  for (int64_t i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) sum[j] = FORM(madd)(v[i * v_step], a[i * a_row + j], sum[j]);
+  for (int j = 0; j < columns; j++) sum[j] *= tau;
+  for (int64_t i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++)
+      a[i * a_row + j] = FORM(nmadd)(v[i * v_step], sum[j], a[i * a_row + j]);
+}
+
 /* Reflects the rows of a; `row` is room for one. */
 static void FORM(reflect)(const VALUE *v, int64_t v_step, VALUE tau, VALUE *a, int64_t a_row,
                           int64_t rows, int64_t columns, VALUE *row) {
+  int64_t k = 0;
+  for (; FORM(WIDTH) > 1 && k + 4 <= columns; k += 4)
+    FORM(reflect_some)(4, v, v_step, tau, a + k, a_row, rows);
+  for (; FORM(WIDTH) > 1 && k + 2 <= columns; k += 2)
+    FORM(reflect_some)(2, v, v_step, tau, a + k, a_row, rows);
+  for (; FORM(WIDTH) > 1 && k < columns; k++)
+    FORM(reflect_some)(1, v, v_step, tau, a + k, a_row, rows);
+  if (FORM(WIDTH) > 1) return;
   for (int64_t j = 0; j < columns; j++) row[j] = FORM(all)(0);
   FORM(subtract)(row, columns, 1, columns, (FORM(product)){v, 0, v_step, a, a_row, rows, NULL});
   FORM(multiply)(row, columns, -tau);

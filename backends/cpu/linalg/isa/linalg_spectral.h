@@ -114,7 +114,7 @@ static void FORM(run_svd)(const cpu_linalg_problem *p, const cpu_linalg_matrices
   const bool is_tall = p->rows >= p->columns, vectors = p->flags & COMPUTE_LINALG_VECTORS;
   const int64_t tall = is_tall ? p->rows : p->columns, n = is_tall ? p->columns : p->rows;
   const int64_t k = !vectors ? 0 : p->flags & COMPUTE_LINALG_FULL ? tall : n;
-  const bool large = FORM(WIDTH) == 1 && n > FORM(REFLECTIONS);
+  const bool large = FORM(WIDTH) == 1 && n > FORM(ROTATED);
   VALUE *a = memory, *q = a + tall * n, *tau = q + tall * k, *row = tau + 2 * n;
   VALUE *values = row + (k > n ? k : n), *order = values + n, *turned = order + n;
   VALUE *sides = turned + n * n, *right = sides + n * n, *left = right + n * n, back;

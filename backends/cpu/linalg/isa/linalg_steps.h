@@ -216,11 +216,39 @@ static void FORM(cholesky)(VALUE *u, VALUE *l, int64_t n, const cpu_linalg_crew 
       const TEST failed = FORM(not )((TEST)(row[j] > 0));
       FORM(note)(failed, j + 1, status);
       row[j] = FORM(root)(FORM(pick)(failed, FORM(all)(1), row[j]));
-      for (int64_t k = j + 1; k < n; k++) row[k] /= row[j];
+      const VALUE divisor = row[j];
+      for (int64_t k = j + 1; k < n; k++) row[k] /= divisor;
     }
     FORM(transposed)(u + first * n + first, n, end - first, n - first, l + first * n + first, n);
     for (int64_t j = first; j < end; j++)
       for (int64_t k = j + 1; k < end; k++) l[j * n + k] = FORM(all)(0);
+  }
+}
+
+/* Subtracts the columns before j from rows i … i + rows − 1 of column j. */
+ALWAYS_INLINE void FORM(cholesky_rows)(int rows, VALUE *l, int64_t n, int64_t i, int64_t j,
+                                       VALUE factor) {
+  VALUE sum[4];
+  for (int r = 0; r < rows; r++) sum[r] = l[(i + r) * n + j];
+  for (int64_t k = 0; k < j; k++) {
+    const VALUE x = l[j * n + k];
+    for (int r = 0; r < rows; r++) sum[r] = FORM(nmadd)(l[(i + r) * n + k], x, sum[r]);
+  }
+  for (int r = 0; r < rows; r++) l[(i + r) * n + j] = sum[r] * factor;
+}
+
+/* L in place of the lower triangle of small matrices, a column at a time. */
+static void FORM(cholesky_together)(VALUE *l, int64_t n, VALUE *status) {
+  for (int64_t j = 0; j < n; j++) {
+    FORM(cholesky_rows)(1, l, n, j, j, FORM(all)(1));
+    VALUE *pivot = l + j * n + j;
+    const TEST failed = FORM(not )((TEST)(*pivot > 0));
+    FORM(note)(failed, j + 1, status);
+    *pivot = FORM(root)(FORM(pick)(failed, FORM(all)(1), *pivot));
+    const VALUE factor = FORM(all)(1) / *pivot;
+    int64_t i = j + 1;
+    for (; i + 4 <= n; i += 4) FORM(cholesky_rows)(4, l, n, i, j, factor);
+    for (; i < n; i++) FORM(cholesky_rows)(1, l, n, i, j, factor);
   }
 }
 
@@ -245,7 +273,8 @@ static void FORM(forward)(const VALUE *t, int64_t t_row, int64_t n, bool unit, V
       FORM(subtract)
       (b + i * b_row, b_row, 1, right,
        (FORM(product)){t + i * t_row + first, t_row, 1, b + first * b_row, b_row, i - first, NULL});
-      for (int64_t k = 0; k < right && !unit; k++) b[i * b_row + k] /= t[i * t_row + i];
+      const VALUE divisor = t[i * t_row + i];
+      for (int64_t k = 0; k < right && !unit; k++) b[i * b_row + k] /= divisor;
     }
   }
 }
@@ -266,7 +295,8 @@ static void FORM(backward)(const VALUE *t, int64_t n, bool unit, VALUE *b, int64
         FORM(subtract)
         (b + i * right, right, 1, right,
          (FORM(product)){t + i * n + i + 1, n, 1, b + (i + 1) * right, right, end - i - 1, NULL});
-        for (int64_t k = 0; k < right && !unit; k++) b[i * right + k] /= t[i * n + i];
+        const VALUE divisor = t[i * n + i];
+        for (int64_t k = 0; k < right && !unit; k++) b[i * right + k] /= divisor;
       }
       end = first;
     }
@@ -296,6 +326,16 @@ ALWAYS_INLINE void FORM(exchange)(VALUE *x, int64_t columns, int64_t i, int64_t 
   }
 }
 
+/* The same where `here`, without a branch for each lane. */
+ALWAYS_INLINE void FORM(exchange_where)(TEST here, VALUE *x, int64_t columns, int64_t i,
+                                        int64_t j) {
+  for (int64_t k = 0; k < columns; k++) {
+    const VALUE p = x[i * columns + k], q = x[j * columns + k];
+    x[i * columns + k] = FORM(pick)(here, q, p);
+    x[j * columns + k] = FORM(pick)(here, p, q);
+  }
+}
+
 /* Brings the row with the largest element in column k, from row k on, to row k. */
 static void FORM(pivot)(FORM(rows) * s, int64_t k) {
   VALUE best = FORM(magnitude)(s->a[k * s->n + k]), at = FORM(all)((ELEMENT)k);
@@ -305,6 +345,14 @@ static void FORM(pivot)(FORM(rows) * s, int64_t k) {
     best = FORM(pick)(larger, size, best);
     at = FORM(pick)(larger, FORM(all)((ELEMENT)i), at);
   }
+  for (int64_t i = k + 1; FORM(WIDTH) > 1 && s->m <= 4 && i < s->m; i++) {
+    const TEST here = (TEST)(at == FORM(all)((ELEMENT)i));
+    FORM(exchange_where)(here, s->a, s->n, k, i);
+    if (s->b) FORM(exchange_where)(here, s->b, s->right, k, i);
+    if (s->order) FORM(exchange_where)(here, s->order, 1, k, i);
+    s->sign = FORM(pick)(here, -s->sign, s->sign);
+  }
+  if (FORM(WIDTH) > 1 && s->m <= 4) return;
   for (int lane = 0; lane < FORM(WIDTH); lane++) {
     const int64_t from = (int64_t)((const ELEMENT *)&at)[lane];
     if (from == k) continue;
