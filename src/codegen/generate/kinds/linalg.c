@@ -23,6 +23,7 @@ typedef struct linalg_kernel {
   int64_t rows, columns, wide;             /* of A or, for singular values, of the tall one of A
                                             * and its transpose; columns of Q in B */
   int64_t a_numbers, b_numbers, c_numbers; /* of local memory for a team */
+  bool asks;                               /* the launch asks for local memory */
   uint32_t bytes;
 } linalg_kernel;
 
@@ -78,7 +79,9 @@ static compute_status choose(linalg_kernel *k) {
   k->b_numbers = rounded((int64_t)b);
   k->c_numbers = is_orthogonal(k) ? rounded(4 * k->columns + 1) : 1;
   const int64_t each = (k->a_numbers + k->b_numbers + k->c_numbers) * k->bytes + state;
-  const int64_t most = ((int64_t)emit_local_limit(g) - state) / each;
+  int64_t most = ((int64_t)emit_local_limit(g) - state) / each;
+  k->asks = most < 1;
+  if (k->asks) most = ((int64_t)emit_most_local_limit(g) - state) / each;
   if (most < 1) return emit_refuse(g, "linalg: %" PRId64 " bytes of local memory", each);
   k->group =
       emit_for_cpu(g) ? 1 : emit_group_items(g, g->tuning.group_x ? g->tuning.group_x : GROUP);
@@ -286,10 +289,15 @@ static void add_launch(linalg_kernel *k) {
   emit_outputs(g, launch);
   add_fields(k, launch);
   text_buffer *text = &launch->body;
-  text_add(text, "LOCAL_ARRAY(VALUE, matrices, LINALG_TEAMS * LINALG_A);\n"
-                 "LOCAL_ARRAY(VALUE, rights, LINALG_TEAMS * LINALG_B);\n"
-                 "LOCAL_ARRAY(VALUE, vectors, LINALG_TEAMS * LINALG_C);\n"
-                 "LOCAL_ARRAY(i32, states, LINALG_TEAMS * 2 + 2);\n"
+  if (k->asks)
+    launch->local_bytes =
+        (uint32_t)(k->teams * (k->a_numbers + k->b_numbers + k->c_numbers) * k->bytes);
+  text_add(text,
+           "LOCAL_ARRAY%s(VALUE, matrices, LINALG_TEAMS * (LINALG_A + LINALG_B + LINALG_C));\n",
+           k->asks ? "_ASKED" : "");
+  text_add(text, "LOCAL_ARRAY(i32, states, LINALG_TEAMS * 2 + 2);\n"
+                 "LOCAL VALUE *const rights = matrices + LINALG_TEAMS * LINALG_A;\n"
+                 "LOCAL VALUE *const vectors = rights + LINALG_TEAMS * LINALG_B;\n"
                  "const int team = (int)LOCAL_ID_X / LINALG_TEAM;\n"
                  "const int seat = (int)LOCAL_ID_X %% LINALG_TEAM;\n"
                  "for (INDEX at = (INDEX)GROUP_ID_X * LINALG_TEAMS; at < shape.count;\n"
