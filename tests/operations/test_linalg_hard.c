@@ -3,22 +3,39 @@
  * and many rows. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/linalg.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 
+/* Matrices of a plan are inputs: the plan computes constants on the CPU. */
+static compute_binding given_inputs[8];
+static size_t given_count;
+
+static compute_node given(compute_graph *graph, compute_dtype dtype, compute_shape shape,
+                          const void *data) {
+  compute_binding *to = &given_inputs[given_count++];
+  assert_true(given_count <= sizeof given_inputs / sizeof *given_inputs);
+  to->node = compute_input(graph, dtype, shape);
+  assert_ok(compute_tensor_from_host(compute_default_device(test_context), dtype, shape, data,
+                                     &to->tensor));
+  return to->node;
+}
+
 /* Runs a plan of up to three outputs; `out` receives their elements. */
 static void run(compute_graph *graph, const compute_node *y, size_t count, void *const *out) {
-  compute_binding bindings[3];
+  compute_binding bindings[3 + sizeof given_inputs / sizeof *given_inputs];
   assert_ok(compute_graph_status(graph));
   compute_plan *plan = test_compile(graph, y, count, 0);
   for (size_t i = 0; i < count; i++) {
     bindings[i].node = y[i];
     assert_ok(compute_plan_create_tensor(plan, y[i], &bindings[i].tensor));
   }
-  assert_ok(compute_run(plan, bindings, count, NULL));
+  memcpy(bindings + count, given_inputs, given_count * sizeof *bindings);
+  assert_ok(compute_run(plan, bindings, count + given_count, NULL));
+  while (given_count > 0) compute_tensor_release(given_inputs[--given_count].tensor);
   for (size_t i = 0; i < count; i++) {
     assert_ok(
         compute_tensor_read(bindings[i].tensor, out[i],
@@ -63,7 +80,7 @@ static double difference(const double *a, const double *u, const double *v, int6
 /* A matrix in `dtype`, and results of it in f64. */
 static compute_node matrix_of(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                               const double *a) {
-  return compute_cast(graph, compute_constant(graph, COMPUTE_F64, shape, a), dtype);
+  return compute_cast(graph, given(graph, COMPUTE_F64, shape, a), dtype);
 }
 static compute_node as_f64(compute_graph *graph, compute_node x) {
   return compute_cast(graph, x, COMPUTE_F64);
@@ -431,6 +448,30 @@ static void inverses_with_equal_singular_values_have_gradients(void **state) {
   for (int i = 0; i < 9; i++) assert_true(fabs(gradient[i] - expected[i]) < 1e-13);
 }
 
+static compute_node spectral_of(compute_graph *graph, compute_node a) {
+  return compute_matrix_norm(graph, a, COMPUTE_NORM_SPECTRAL);
+}
+static compute_node nuclear_of(compute_graph *graph, compute_node a) {
+  return compute_matrix_norm(graph, a, COMPUTE_NORM_NUCLEAR);
+}
+static compute_node logarithm_of(compute_graph *graph, compute_node a) {
+  return compute_log_determinant(graph, a, NULL);
+}
+
+/* Equal singular values share the gradient of a norm; the nuclear norm has U Vᵀ for any rank. */
+static void degenerate_gradients_are_as_documented(void **state) {
+  (void)state;
+  static const double one[4] = {1, 0, 0, 1}, low[4] = {1, 2, 2, 4}, weights[4] = {1, 0, 0, 0};
+  double spectral[4], nuclear[4], singular[4];
+  gradient_of(spectral_of, COMPUTE_F64, 2, one, weights, spectral);
+  gradient_of(nuclear_of, COMPUTE_F64, 2, one, weights, nuclear);
+  gradient_of(logarithm_of, COMPUTE_F64, 2, low, weights, singular);
+  for (int i = 0; i < 4; i++) {
+    assert_true(fabs(spectral[i] - one[i] / 2) < 1e-14 && fabs(nuclear[i] - one[i]) < 1e-14);
+    assert_true(isnan(singular[i]));
+  }
+}
+
 /* The size of the weights does not change how the exponential scales a. */
 static void huge_gradients_of_exponentials_are_accurate(void **state) {
   (void)state;
@@ -456,6 +497,7 @@ int main(void) {
       cmocka_unit_test(singular_matrices_of_huge_numbers_have_no_determinant),
       cmocka_unit_test(nearly_dependent_columns_have_no_least_squares),
       cmocka_unit_test(inverses_with_equal_singular_values_have_gradients),
+      cmocka_unit_test(degenerate_gradients_are_as_documented),
       cmocka_unit_test(huge_gradients_of_exponentials_are_accurate),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

@@ -160,8 +160,8 @@ static void FORM(subtract_share)(void *argument, int64_t task, int32_t worker) {
 
 static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
                            FORM(product) p) {
-  enum { SHARED = 1 << 17 }; /* multiplications for which threads pay */
-  if (FORM(WIDTH) > 1 || !p.crew || (double)rows * (double)columns * (double)p.terms < SHARED) {
+  const double shared = 1 << 17; /* multiplications for which threads pay */
+  if (FORM(WIDTH) > 1 || !p.crew || (double)rows * (double)columns * (double)p.terms < shared) {
     FORM(subtract_alone)(y, y_row, rows, columns, p);
     return;
   }

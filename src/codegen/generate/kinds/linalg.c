@@ -71,8 +71,9 @@ static compute_status choose(linalg_kernel *k) {
   const compute_linalg_attributes *a = k->a;
   set_sizes(k);
   const double b = right_numbers(k), numbers = (double)k->rows * (double)k->columns;
+  const double most_numbers = MOST_NUMBERS;
   const int64_t state = 2 * (int64_t)sizeof(int32_t);
-  if (numbers > MOST_NUMBERS || b > MOST_NUMBERS || k->columns > MOST_NUMBERS)
+  if (numbers > most_numbers || b > most_numbers || k->columns > MOST_NUMBERS)
     return emit_refuse(g, "linalg: a matrix of %" PRId64 " x %" PRId64 " does not fit", a->rows,
                        a->columns);
   k->a_numbers = rounded((int64_t)numbers);
