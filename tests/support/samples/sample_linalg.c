@@ -21,8 +21,7 @@ static void lay_out(const linalg_sample *c, int64_t rows, int64_t columns,
 }
 
 static void sample_one(const linalg_sample *c, sample_visitor visit, void *user) {
-  static const char *const names[] = {"cholesky", "triangular", "lu",  "solve",
-                                      "qr",       "eigh",       "svd"};
+  static const char *const names[] = {"cholesky", "triangular", "lu", "solve", "qr", "eigh", "svd"};
   static const char *const lies[] = {"dense", "turned", "shared"};
   sample_kernel s;
   const compute_linalg_attributes a = {.function = c->function,
