@@ -6,8 +6,8 @@
     linalg.py table FILE                  prints the rows as tables in Markdown
 
 compute-linalg alternates with LAPACK of OpenBLAS and of MKL within a run. NumPy and torch run between
-two such runs on matrices of the same kind. All times are of the processor for the thread. MKL of PyPI is found if LD_LIBRARY_PATH has its folder. A
-peer that is missing is left out.
+two such runs on matrices of the same kind. All times are of the processor for the thread. MKL of
+PyPI is found if LD_LIBRARY_PATH has its folder. A peer that is missing is left out.
 """
 
 import argparse
@@ -19,15 +19,12 @@ import subprocess
 import time
 from typing import Any, Callable
 
-for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[_name] = "1"
-
-from fourier import run  # noqa: E402
+from fourier import run
 
 PEERS = ("openblas", "mkl", "numpy", "torch")
-SECONDS = 1.5  # of a case of NumPy or torch
+SECONDS = 1.0  # of a case of NumPy or torch
 BLOCK = 1e-3  # seconds of a round
-REPEATED = 4  # seconds: shorter cases run before and after them
+REPEATED = 2  # seconds: shorter cases run before and after them
 
 
 def best_of(call: Callable[[], object], rounds: int) -> float:
@@ -81,6 +78,8 @@ def calls(case: dict[str, Any]) -> dict[str, Callable[[], object]]:
 
 
 def measure(program: str, path: str, rounds: int, first: int, end: int) -> None:
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ[name] = "1"  # before NumPy and torch are imported
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True
     ).stdout.strip()
@@ -108,22 +107,33 @@ def measure(program: str, path: str, rounds: int, first: int, end: int) -> None:
             print(json.dumps(case), file=file, flush=True)
 
 
+def cells(case: dict[str, Any] | None) -> str:
+    """The time of one matrix, and each peer's time divided by libcompute's."""
+    if not case:
+        return " – |" * (1 + len(PEERS))
+    one = case["us"] / case["batch"]
+    texts = [f"{one:.3g} µs" if one >= 1 else f"{1e3 * one:.3g} ns"]
+    for peer in PEERS:
+        ratio = case[f"{peer}_us"] / case["us"] if f"{peer}_us" in case else 0
+        text = f"{ratio:.2f}×" if ratio else "–"
+        texts.append(f"**{text}**" if 0 < ratio < 0.995 else text)
+    return "".join(f" {text} |" for text in texts)
+
+
 def table(path: str) -> list[str]:
-    """Lines of Markdown: a peer's time divided by libcompute's for each case."""
+    """Lines of Markdown: a line for each function and size, first f32, then f64."""
     with open(path, encoding="utf-8") as file:
         cases = [case for case in map(json.loads, file) if "us" in case]
-    lines = ["| function | n | matrices | dtype | time of one | " + " | ".join(PEERS) + " |"]
-    lines.append("|---|---|---|---|---|" + "---|" * len(PEERS))
+    lines = ["| function | n | matrices |" + "".join(
+        f" {dtype} | " + " | ".join(PEERS) + " |" for dtype in ("f32", "f64"))]
+    lines.append("|---|---|---|" + "---|" * (2 + 2 * len(PEERS)))
+    found: dict[tuple[str, int, int], dict[str, Any]] = {}
     for case in cases:
-        one = case["us"] / case["batch"]
-        ratios = []
-        for peer in PEERS:
-            ratio = case[f"{peer}_us"] / case["us"] if f"{peer}_us" in case else 0
-            text = f"{ratio:.2f}×" if ratio else "–"
-            ratios.append(f"**{text}**" if 0 < ratio < 0.995 else text)
-        time_of_one = f"{one:.4g} µs" if one >= 1 else f"{1e3 * one:.3g} ns"
-        lines.append(f"| {case['function']} | {case['n']} | {case['batch']} | {case['dtype']} | "
-                     f"{time_of_one} | " + " | ".join(ratios) + " |")
+        key = (case["function"], case["n"], case["batch"])
+        found.setdefault(key, {})[case["dtype"]] = case
+    for (function, n, batch), both in found.items():
+        lines.append(f"| {function} | {n} | {batch} |" + cells(both.get("f32"))
+                     + cells(both.get("f64")))
     return lines
 
 
