@@ -9,7 +9,7 @@
 typedef struct alternate_side {
   compute_status (*run)(void *state);
   void *state;
-  double seconds; /* of one run, the least mean of all rounds; −1 after a failure */
+  double seconds; /* of the processor for a run, the least mean of all rounds; −1 after a failure */
 } alternate_side;
 
 /* Times all sides in each of `rounds` rounds, with so many runs that a round takes a millisecond.

@@ -4,8 +4,9 @@
  *
  * A matrix is the last two axes of a tensor: a [..., m, n] is a batch of matrices with m rows and
  * n columns. The other axes broadcast between operands. Operands may have any float dtype; f16 and
- * bf16 are computed in f32. Other devices have Cholesky, LU and solves of matrices that fit in local
- * memory; the CPU computes the rest, and a plan for another device copies the operands there.
+ * bf16 are computed in f32. Other devices compute matrices that fit in local memory. The CPU computes
+ * larger ones, compute_eig and compute_matrix_exp; a plan for another device copies the operands
+ * there.
  * The factors, solutions, eigenvalues and singular values of a matrix do not depend on the other
  * matrices of its batch, bit for bit. Determinants, least squares, pseudo-inverses and norms are
  * sums and products of such results, whose last bits can depend on the size of the batch.
@@ -87,7 +88,8 @@ COMPUTE_API compute_status compute_tensor_determinant(const compute_tensor *a,
                                                       compute_tensor **result);
 
 /** The logarithm of the absolute determinant of a [..., n, n]; [...]. −infinity for a singular
- * matrix. *sign (may be NULL) has its sign, −1, 0 or 1, in a's dtype, without a gradient. */
+ * matrix, whose gradient is NaN. *sign (may be NULL) has its sign, −1, 0 or 1, in a's dtype, without
+ * a gradient. */
 COMPUTE_API compute_node compute_log_determinant(compute_graph *graph, compute_node a,
                                                  compute_node *sign);
 COMPUTE_API compute_status compute_tensor_log_determinant(const compute_tensor *a,
@@ -197,8 +199,9 @@ typedef enum compute_matrix_norm_kind {
   COMPUTE_NORM_INFINITY = 4   /**< the largest sum of magnitudes of a row */
 } compute_matrix_norm_kind;
 
-/** A norm of matrices a [..., m, n]; [...]. An empty matrix has norm 0. The gradient is not defined
- * where the Frobenius norm is 0. */
+/** A norm of matrices a [..., m, n]; [...]. An empty matrix has norm 0. The gradient is NaN where the
+ * Frobenius norm is 0. Equal largest sums or singular values share the gradient. The gradient of the
+ * nuclear norm is U Vᵀ for any rank. */
 COMPUTE_API compute_node compute_matrix_norm(compute_graph *graph, compute_node a,
                                              compute_matrix_norm_kind kind);
 COMPUTE_API compute_status compute_tensor_matrix_norm(const compute_tensor *a,

@@ -9,7 +9,7 @@ Fails if
   measures differs from the code at its commit (bench/code_state.py); a wrong or missing mark is named with the rooms;
 * a results file is in no page or has no recorded code, or two files of a machine have a row in common;
 * a page names a results file that does not exist, or a page is longer than its limit;
-* the table of docs/performance/fourier.md or int8.md is not that of its results file;
+* the table of docs/performance/fourier.md, int8.md or linalg.md is not that of its results file;
 * the recorded code does not match the commit. This needs git and the commit, and is left out without them.
 """
 import collections
@@ -26,13 +26,15 @@ sys.path.insert(0, os.path.join(TREE, "bench", "peers"))
 import code_state
 import fourier
 import int8
+import linalg
 import pages
 
 RESULTS = os.path.join(TREE, "bench", "results")
 PAGES, IMAGES = os.path.join(TREE, "docs", "performance"), os.path.join(TREE, "docs", "images")
 MARK = re.compile(r"^(?:\*\*Stale:\*\*|Current:) .*?\.(?= |$)", re.M)
 LONGEST = {"index.md": 120}
-OTHERS = {"cliffs.md", "fourier.md", "int8.md"}  # bench_cliffs and check_table compare them with their files
+TABLES = {"fourier.md": fourier, "int8.md": int8, "linalg.md": linalg}  # pages whose table a program of peers/ prints
+OTHERS = {"cliffs.md", *TABLES}  # bench_cliffs and check_tables compare them with their files
 FAILURES = []
 
 
@@ -59,16 +61,16 @@ def check_pages():
             fail(f"docs/performance/{name} has no folder in bench/results")
 
 
-def check_table(page, script, command):
+def check_tables():
     """A page has the figures of the file that it names."""
-    text = open(os.path.join(PAGES, page), encoding="utf-8").read()
-    name = re.search(r"`bench/results/(\S+\.jsonl)`", text)
-    if not name:
-        fail(f"docs/performance/{page} names no results file")
-        return
-    want = "\n".join(script.table(os.path.join(RESULTS, name[1])))
-    if want not in text:
-        fail(f"docs/performance/{page}: its table is not that of {command} bench/results/{name[1]}")
+    for name, program in TABLES.items():
+        page = open(os.path.join(PAGES, name), encoding="utf-8").read()
+        file = re.search(r"`bench/results/(\S+\.jsonl)`", page)
+        if not file:
+            fail(f"docs/performance/{name} names no results file")
+        elif "\n".join(program.table(os.path.join(RESULTS, file[1]))) not in page:
+            fail(f"docs/performance/{name}: its table is not that of "
+                 f"bench/peers/{program.__name__}.py table bench/results/{file[1]}")
 
 
 def rows_of(data):
@@ -169,8 +171,7 @@ check_results()
 if not FAILURES:
     check_pages()
 check_names()
-check_table("fourier.md", fourier, "bench/peers/fourier.py table")
-check_table("int8.md", int8, "bench/peers/int8.py --table")
+check_tables()
 SEEN = check_history()
 for failure in FAILURES:
     print("FAILED:", failure)

@@ -9,16 +9,32 @@
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 
+/* Matrices of a plan are inputs: the plan computes constants on the CPU. */
+static compute_binding given_inputs[8];
+static size_t given_count;
+
+static compute_node given(compute_graph *graph, compute_dtype dtype, compute_shape shape,
+                          const void *data) {
+  compute_binding *to = &given_inputs[given_count++];
+  assert_true(given_count <= sizeof given_inputs / sizeof *given_inputs);
+  to->node = compute_input(graph, dtype, shape);
+  assert_ok(compute_tensor_from_host(compute_default_device(test_context), dtype, shape, data,
+                                     &to->tensor));
+  return to->node;
+}
+
 /* Runs a plan of up to three outputs; `out` receives their elements. */
 static void run(compute_graph *graph, const compute_node *y, size_t count, void *const *out) {
-  compute_binding bindings[3];
+  compute_binding bindings[3 + sizeof given_inputs / sizeof *given_inputs];
   assert_ok(compute_graph_status(graph));
   compute_plan *plan = test_compile(graph, y, count, 0);
   for (size_t i = 0; i < count; i++) {
     bindings[i].node = y[i];
     assert_ok(compute_plan_create_tensor(plan, y[i], &bindings[i].tensor));
   }
-  assert_ok(compute_run(plan, bindings, count, NULL));
+  memcpy(bindings + count, given_inputs, given_count * sizeof *bindings);
+  assert_ok(compute_run(plan, bindings, count + given_count, NULL));
+  while (given_count > 0) compute_tensor_release(given_inputs[--given_count].tensor);
   for (size_t i = 0; i < count; i++) {
     assert_ok(
         compute_tensor_read(bindings[i].tensor, out[i],
@@ -69,10 +85,8 @@ static void factors_and_solutions_reproduce_their_matrices(void **state) {
       }
     compute_graph *graph = compute_graph_create(test_context);
     compute_node y[3];
-    y[0] = compute_cholesky(
-        graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), square), NULL);
-    y[1] = compute_lu(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), a), &y[2],
-                      NULL);
+    y[0] = compute_cholesky(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), square), NULL);
+    y[1] = compute_lu(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), a), &y[2], NULL);
     run(graph, y, 3, (void *const[]){l, f, order});
     for (int64_t i = 0; i < n; i++)
       for (int64_t j = 0; j < n; j++) turned[j * n + i] = l[i * n + j];
@@ -86,8 +100,8 @@ static void factors_and_solutions_reproduce_their_matrices(void **state) {
       }
     assert_true(residual(moved, f, u, n, n) < 1e-14 * (double)n);
     graph = compute_graph_create(test_context);
-    y[0] = compute_solve(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), square),
-                         compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(n), b), NULL);
+    y[0] = compute_solve(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), square),
+                         given(graph, COMPUTE_F64, COMPUTE_SHAPE(n), b), NULL);
     run(graph, y, 1, (void *const[]){x});
     assert_true(residual(b, square, x, n, 1) < 1e-13 * (double)n);
     free(order);
@@ -135,14 +149,14 @@ static void orthogonal_factors_reproduce_their_matrices(void **state) {
       fill(a, m * n, 7);
       compute_graph *graph = compute_graph_create(test_context);
       compute_node y[3];
-      y[0] = compute_qr(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(m, n), a), full,
-                        &y[1], NULL);
+      y[0] =
+          compute_qr(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(m, n), a), full, &y[1], NULL);
       run(graph, y, 2, (void *const[]){q, r});
       assert_true(difference(a, q, r, m, left, n) < 1e-14 * (double)(m + n));
       assert_true(skew(q, m, left) < 1e-14 * (double)m);
       graph = compute_graph_create(test_context);
-      y[0] = compute_svd(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(m, n), a), full,
-                         &y[1], &y[2], NULL);
+      y[0] = compute_svd(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(m, n), a), full, &y[1],
+                         &y[2], NULL);
       run(graph, y, 3, (void *const[]){q, s, r});
       assert_true(skew(q, m, left) < 1e-13 * (double)m);
       for (int64_t i = 0; i < m; i++)
@@ -165,8 +179,7 @@ static void eigenvalues_and_vectors_fit(void **state) {
     fill(a, count, 8);
     compute_graph *graph = compute_graph_create(test_context);
     compute_node y[2];
-    y[0] = compute_eigh(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), a), &y[1],
-                        NULL);
+    y[0] = compute_eigh(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), a), &y[1], NULL);
     run(graph, y, 2, (void *const[]){w, v});
     assert_true(skew(v, n, n) < 2e-14 * (double)n);
     for (int64_t k = 0; k < n; k++)
@@ -178,8 +191,7 @@ static void eigenvalues_and_vectors_fit(void **state) {
         assert_true(k == 0 || w[k] >= w[k - 1]);
       }
     graph = compute_graph_create(test_context);
-    y[0] = compute_eig(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), a), &y[1],
-                       NULL);
+    y[0] = compute_eig(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(n, n), a), &y[1], NULL);
     run(graph, y, 2, (void *const[]){values, z});
     for (int64_t k = 0; k < n; k++)
       for (int64_t i = 0; i < n; i++) {
@@ -201,7 +213,7 @@ static void complex_eigenvalues_and_exponentials_are_known(void **state) {
   static const double a[2][4] = {{0, -1, 1, 0}, {1, 1, 0, 1}};
   double values[2][4], e[2][4];
   compute_graph *graph = compute_graph_create(test_context);
-  const compute_node x = compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2, 2), a);
+  const compute_node x = given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2, 2), a);
   const compute_node y[2] = {compute_eig(graph, x, NULL, NULL), compute_matrix_exp(graph, x, NULL)};
   run(graph, y, 2, (void *const[]){values, e});
   assert_true(fabs(values[0][0]) < 1e-15 && fabs(fabs(values[0][1]) - 1) < 1e-15);
@@ -222,7 +234,7 @@ static void ranks_and_inverses_of_any_matrix(void **state) {
   int32_t rank[5];
   double inverse[5][6], norm[5];
   compute_graph *graph = compute_graph_create(test_context);
-  const compute_node x = compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(5, 3, 2), a);
+  const compute_node x = given(graph, COMPUTE_F64, COMPUTE_SHAPE(5, 3, 2), a);
   const compute_node y[3] = {compute_matrix_rank(graph, x, -1),
                              compute_pseudo_inverse(graph, x, -1),
                              compute_matrix_norm(graph, x, COMPUTE_NORM_SPECTRAL)};
@@ -243,9 +255,8 @@ static void dependent_columns_have_no_least_squares(void **state) {
   int32_t status[2];
   compute_graph *graph = compute_graph_create(test_context);
   compute_node y[2];
-  y[0] =
-      compute_least_squares(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 3, 2), a),
-                            compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(3), b), &y[1]);
+  y[0] = compute_least_squares(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 3, 2), a),
+                               given(graph, COMPUTE_F64, COMPUTE_SHAPE(3), b), &y[1]);
   run(graph, y, 2, (void *const[]){x, status});
   assert_true(status[0] == 0 && status[1] == 2);
   assert_true(fabs(x[0][0] - 1) < 1e-15 && fabs(x[0][1] - 2) < 1e-15 && isnan(x[1][0]));
@@ -286,8 +297,7 @@ static void matrices_without_a_result_have_a_status(void **state) {
     int32_t status[5];
     compute_graph *graph = compute_graph_create(test_context);
     compute_node y[2];
-    y[0] = cases[c].build(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(5, 2, 2), a),
-                          &y[1]);
+    y[0] = cases[c].build(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(5, 2, 2), a), &y[1]);
     run(graph, y, 2, (void *const[]){x, status});
     for (int i = 0; i < 5; i++) {
       assert_int_equal(status[i], cases[c].status[i]);
@@ -303,7 +313,7 @@ static void determinants_of_singular_matrices_are_zero(void **state) {
   static const double a[3][4] = {{1, 2, 2, 4}, {0, 1, 1, 0}, {NAN, 1, 1, 0}};
   double determinant[3], logarithm[3], sign[3];
   compute_graph *graph = compute_graph_create(test_context);
-  const compute_node x = compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(3, 2, 2), a);
+  const compute_node x = given(graph, COMPUTE_F64, COMPUTE_SHAPE(3, 2, 2), a);
   compute_node y[3] = {compute_determinant(graph, x)};
   y[1] = compute_log_determinant(graph, x, &y[2]);
   run(graph, y, 3, (void *const[]){determinant, logarithm, sign});
@@ -319,20 +329,17 @@ static void elements_outside_of_a_triangle_are_not_read(void **state) {
   compute_graph *graph = compute_graph_create(test_context);
   compute_node y[2];
   y[0] = compute_cholesky(
-      graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), (double[]){4, NAN, 2, 5}),
-      NULL);
-  y[1] = compute_solve_triangular(
-      graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), lower),
-      compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 1), (double[]){2, 9}), false, false,
-      NULL);
+      graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), (double[]){4, NAN, 2, 5}), NULL);
+  y[1] = compute_solve_triangular(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), lower),
+                                  given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 1), (double[]){2, 9}),
+                                  false, false, NULL);
   run(graph, y, 2, (void *const[]){l, x});
   assert_true(l[0] == 2 && l[1] == 0 && l[2] == 1 && l[3] == 2);
   assert_true(x[0] == 1 && x[1] == 1);
   graph = compute_graph_create(test_context);
-  y[0] = compute_solve_triangular(
-      graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), unit),
-      compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 1), (double[]){2, 9}), false, true,
-      NULL);
+  y[0] = compute_solve_triangular(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), unit),
+                                  given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 1), (double[]){2, 9}),
+                                  false, true, NULL);
   run(graph, y, 1, (void *const[]){x});
   assert_true(x[0] == 2 && x[1] == 3);
 }
@@ -346,14 +353,13 @@ static void a_batch_does_not_change_bits(void **state) {
   double *a = calloc(BATCH * N * N, sizeof *a), *x = calloc(BATCH * N * N, sizeof *x);
   fill(a, BATCH * N * N, 9);
   compute_graph *graph = compute_graph_create(test_context);
-  compute_node y = compute_inverse(
-      graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(BATCH, N, N), a), NULL);
+  compute_node y =
+      compute_inverse(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(BATCH, N, N), a), NULL);
   run(graph, &y, 1, (void *const[]){x});
   for (int64_t i = 0; i < BATCH; i += 61) {
     double alone[N * N];
     graph = compute_graph_create(test_context);
-    y = compute_inverse(
-        graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(N, N), a + i * N * N), NULL);
+    y = compute_inverse(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(N, N), a + i * N * N), NULL);
     run(graph, &y, 1, (void *const[]){alone});
     assert_memory_equal(alone, x + i * N * N, sizeof alone);
   }
@@ -368,9 +374,9 @@ static void matrices_of_eight_axes_are_solved(void **state) {
   fill(b, 4, 6);
   for (int i = 0; i < 64; i++) a[4 * i] += 3, a[4 * i + 3] -= 3;
   compute_graph *graph = compute_graph_create(test_context);
-  const compute_node y = compute_solve(
-      graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2, 2, 2, 2, 2, 2, 2), a),
-      compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), b), NULL);
+  const compute_node y =
+      compute_solve(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2, 2, 2, 2, 2, 2, 2), a),
+                    given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 2), b), NULL);
   run(graph, &y, 1, (void *const[]){x});
   for (int i = 0; i < 64; i++) assert_true(residual(b, a + 4 * i, x + 4 * i, 2, 2) < 1e-13);
 }
@@ -385,8 +391,7 @@ static void eager_calls_give_all_results(void **state) {
   a[9] = NAN;
   compute_graph *graph = compute_graph_create(test_context);
   compute_node y[2];
-  y[0] = compute_eig(graph, compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 3, 3), a), &y[1],
-                     NULL);
+  y[0] = compute_eig(graph, given(graph, COMPUTE_F64, COMPUTE_SHAPE(2, 3, 3), a), &y[1], NULL);
   run(graph, y, 2, (void *const[]){expected[0], expected[1]});
   x = test_tensor(test_context, COMPUTE_F64, COMPUTE_SHAPE(2, 3, 3), a);
   assert_ok(compute_tensor_eig(x, &made[0], &made[1], &made[2]));

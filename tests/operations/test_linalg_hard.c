@@ -3,22 +3,39 @@
  * and many rows. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/linalg.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 
+/* Matrices of a plan are inputs: the plan computes constants on the CPU. */
+static compute_binding given_inputs[8];
+static size_t given_count;
+
+static compute_node given(compute_graph *graph, compute_dtype dtype, compute_shape shape,
+                          const void *data) {
+  compute_binding *to = &given_inputs[given_count++];
+  assert_true(given_count <= sizeof given_inputs / sizeof *given_inputs);
+  to->node = compute_input(graph, dtype, shape);
+  assert_ok(compute_tensor_from_host(compute_default_device(test_context), dtype, shape, data,
+                                     &to->tensor));
+  return to->node;
+}
+
 /* Runs a plan of up to three outputs; `out` receives their elements. */
 static void run(compute_graph *graph, const compute_node *y, size_t count, void *const *out) {
-  compute_binding bindings[3];
+  compute_binding bindings[3 + sizeof given_inputs / sizeof *given_inputs];
   assert_ok(compute_graph_status(graph));
   compute_plan *plan = test_compile(graph, y, count, 0);
   for (size_t i = 0; i < count; i++) {
     bindings[i].node = y[i];
     assert_ok(compute_plan_create_tensor(plan, y[i], &bindings[i].tensor));
   }
-  assert_ok(compute_run(plan, bindings, count, NULL));
+  memcpy(bindings + count, given_inputs, given_count * sizeof *bindings);
+  assert_ok(compute_run(plan, bindings, count + given_count, NULL));
+  while (given_count > 0) compute_tensor_release(given_inputs[--given_count].tensor);
   for (size_t i = 0; i < count; i++) {
     assert_ok(
         compute_tensor_read(bindings[i].tensor, out[i],
@@ -63,7 +80,7 @@ static double difference(const double *a, const double *u, const double *v, int6
 /* A matrix in `dtype`, and results of it in f64. */
 static compute_node matrix_of(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                               const double *a) {
-  return compute_cast(graph, compute_constant(graph, COMPUTE_F64, shape, a), dtype);
+  return compute_cast(graph, given(graph, COMPUTE_F64, shape, a), dtype);
 }
 static compute_node as_f64(compute_graph *graph, compute_node x) {
   return compute_cast(graph, x, COMPUTE_F64);
@@ -264,6 +281,100 @@ static void tall_factors_are_orthogonal(void **state) {
   free(a);
 }
 
+/* ---- Places and batches ---------------------------------------------------------------------- */
+
+/* A result of each function, [batch, n, n]. */
+static compute_node apply(compute_graph *graph, int which, compute_node a) {
+  compute_node more = {0}, last;
+  switch (which) {
+  case 0: return compute_cholesky(graph, a, NULL);
+  case 1: return compute_inverse(graph, a, NULL);
+  case 2: return compute_lu(graph, a, NULL, NULL);
+  case 3: return compute_matmul(graph, compute_qr(graph, a, true, &more, NULL), more);
+  case 4: {
+    compute_shape column = compute_node_shape(graph, a);
+    column.size[2] = 1;
+    const compute_node values = compute_eigh(graph, a, &more, NULL);
+    const compute_node turned = compute_transpose(graph, more, COMPUTE_AXES(0, 2, 1));
+    return compute_add(graph, compute_matmul(graph, more, turned),
+                       compute_reshape(graph, values, column));
+  }
+  default: return compute_matmul(graph, compute_svd(graph, a, true, &more, &last, NULL), last);
+  }
+}
+
+/* Devices leave no step of small matrices to the CPU. */
+static void small_matrices_stay_on_the_device(void **state) {
+  (void)state;
+  static const int64_t sizes[] = {2, 16, 32, 40};
+  for (int which = 0; which < 6; which++)
+    for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++) {
+      compute_graph *graph = compute_graph_create(test_context);
+      const compute_node a =
+          compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3, sizes[c], sizes[c]));
+      const compute_node y = apply(graph, which, a);
+      compute_plan *plan = test_compile(graph, &y, 1, 0);
+      compute_plan_info info;
+      assert_ok(compute_plan_describe(plan, &info));
+      assert_int_equal(info.fallbacks, 0);
+      compute_plan_release(plan);
+      compute_graph_release(graph);
+    }
+}
+
+/* A number of matrices that no group divides: equal ones have equal results. */
+static void batches_of_any_length_have_all_results(void **state) {
+  (void)state;
+  enum { BATCH = 9001, N = 2, COUNT = N * N };
+  double *a = calloc((size_t)2 * BATCH * COUNT, sizeof *a), *y = a + BATCH * COUNT;
+  for (int64_t i = 0; i < (int64_t)BATCH * COUNT; i++) {
+    static const double some[3][COUNT] = {{3, 1, 1, 2}, {5, -1, -1, 4}, {2, 0.5, 0.5, 7}};
+    a[i] = some[i / COUNT % 3][i % COUNT];
+  }
+  for (int which = 0; which < 6; which++) {
+    compute_graph *graph = compute_graph_create(test_context);
+    const compute_node x = matrix_of(graph, COMPUTE_F32, COMPUTE_SHAPE(BATCH, N, N), a);
+    const compute_node result = as_f64(graph, apply(graph, which, x));
+    run(graph, &result, 1, (void *const[]){y});
+    for (int64_t i = 0; i < (int64_t)BATCH * COUNT; i++)
+      assert_true(isfinite(y[i]) && fabs(y[i] - y[i % (3 * COUNT)]) < 1e-5);
+    for (int64_t i = 0; i < 3 * COUNT && which == 3; i++) assert_true(fabs(y[i] - a[i]) < 1e-5);
+  }
+  free(a);
+}
+
+/* Threads share one large matrix, and no bit depends on their number. */
+static void threads_do_not_change_large_results(void **state) {
+  (void)state;
+  enum { N = 300, FUNCTIONS = 6 };
+  double *a = calloc((2 * FUNCTIONS + 1) * N * N, sizeof *a), *y[2] = {a + N * N, NULL};
+  y[1] = y[0] + FUNCTIONS * N * N;
+  fill(a, N * N, 41);
+  for (int64_t i = 0; i < N; i++) a[i * N + i] += N;
+  for (int threads = 1, k = 0; k < 2; k++, threads += 2) {
+    compute_context *context = NULL;
+    const compute_open_options options = {.threads = threads, .device = "cpu"};
+    assert_ok(compute_open(&context, &options));
+    for (int which = 0; which < FUNCTIONS; which++) {
+      compute_graph *graph = compute_graph_create(context);
+      compute_plan *plan = NULL;
+      compute_binding binding = {0};
+      const compute_node x = compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(1, N, N), a);
+      binding.node = apply(graph, which, x);
+      assert_ok(compute_compile(graph, &binding.node, 1, NULL, &plan));
+      assert_ok(compute_plan_create_tensor(plan, binding.node, &binding.tensor));
+      assert_ok(compute_run(plan, &binding, 1, NULL));
+      assert_ok(compute_tensor_read(binding.tensor, y[k] + which * N * N, N * N * sizeof(double)));
+      compute_tensor_release(binding.tensor);
+      compute_plan_release(plan);
+      compute_graph_release(graph);
+    }
+    assert_ok(compute_close(context));
+  }
+  for (int64_t i = 0; i < FUNCTIONS * N * N; i++) assert_true(y[0][i] == y[1][i]);
+  free(a);
+}
+
 /* ---- Determinants and gradients -------------------------------------------------------------- */
 
 /* Pivots whose product overflows before the one that is 0. */
@@ -337,6 +448,30 @@ static void inverses_with_equal_singular_values_have_gradients(void **state) {
   for (int i = 0; i < 9; i++) assert_true(fabs(gradient[i] - expected[i]) < 1e-13);
 }
 
+static compute_node spectral_of(compute_graph *graph, compute_node a) {
+  return compute_matrix_norm(graph, a, COMPUTE_NORM_SPECTRAL);
+}
+static compute_node nuclear_of(compute_graph *graph, compute_node a) {
+  return compute_matrix_norm(graph, a, COMPUTE_NORM_NUCLEAR);
+}
+static compute_node logarithm_of(compute_graph *graph, compute_node a) {
+  return compute_log_determinant(graph, a, NULL);
+}
+
+/* Equal singular values share the gradient of a norm; the nuclear norm has U Vᵀ for any rank. */
+static void degenerate_gradients_are_as_documented(void **state) {
+  (void)state;
+  static const double one[4] = {1, 0, 0, 1}, low[4] = {1, 2, 2, 4}, weights[4] = {1, 0, 0, 0};
+  double spectral[4], nuclear[4], singular[4];
+  gradient_of(spectral_of, COMPUTE_F64, 2, one, weights, spectral);
+  gradient_of(nuclear_of, COMPUTE_F64, 2, one, weights, nuclear);
+  gradient_of(logarithm_of, COMPUTE_F64, 2, low, weights, singular);
+  for (int i = 0; i < 4; i++) {
+    assert_true(fabs(spectral[i] - one[i] / 2) < 1e-14 && fabs(nuclear[i] - one[i]) < 1e-14);
+    assert_true(isnan(singular[i]));
+  }
+}
+
 /* The size of the weights does not change how the exponential scales a. */
 static void huge_gradients_of_exponentials_are_accurate(void **state) {
   (void)state;
@@ -356,9 +491,13 @@ int main(void) {
       cmocka_unit_test(hard_values_of_large_matrices_converge),
       cmocka_unit_test(eigenvalues_of_hard_matrices_converge),
       cmocka_unit_test(tall_factors_are_orthogonal),
+      cmocka_unit_test(small_matrices_stay_on_the_device),
+      cmocka_unit_test(batches_of_any_length_have_all_results),
+      cmocka_unit_test(threads_do_not_change_large_results),
       cmocka_unit_test(singular_matrices_of_huge_numbers_have_no_determinant),
       cmocka_unit_test(nearly_dependent_columns_have_no_least_squares),
       cmocka_unit_test(inverses_with_equal_singular_values_have_gradients),
+      cmocka_unit_test(degenerate_gradients_are_as_documented),
       cmocka_unit_test(huge_gradients_of_exponentials_are_accurate),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

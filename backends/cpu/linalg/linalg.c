@@ -2,7 +2,7 @@
 /* LINALG: dense linear algebra on batches of matrices.
  *
  * Small matrices take lanes of vectors, so many at once; larger ones are alone. Threads share the
- * batch. */
+ * batch, or the products and rotations of one large matrix. */
 #include <stdio.h>
 
 #include "core/cpu.h"
@@ -11,9 +11,11 @@
 
 enum {
   LEFT = 0,
-  MOST_SOLVED = 64, /* rows and columns of matrices that share vectors, so that caches hold them */
-  MOST_FACTORED = 32,
-  WORK = 1 << 13, /* with fewer operations, another thread does not pay */
+  MOST_TOGETHER =
+      64, /* rows and columns of matrices that share vectors, so that caches hold them */
+  MOST_EXPONENT = 32,
+  MOST_VALUES = 16, /* the smaller side, for singular values; then sweeps are faster */
+  WORK = 1 << 13,   /* with fewer operations, another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -32,7 +34,12 @@ typedef struct launch {
   const linalg_kernel *kernel;
   void *const *pointers;
   unsigned char *memory;
+  const cpu_linalg_crew *crew; /* or NULL */
 } launch;
+
+static void share(const cpu_linalg_crew *crew, compute_task task, void *argument) {
+  cpu_parallel(crew->device, crew->tasks, task, argument);
+}
 
 static void *element_at(const linalg_kernel *kernel, void *data, int64_t at) {
   return (unsigned char *)data + at * (int64_t)kernel->element;
@@ -49,7 +56,8 @@ static void group_task(void *argument, int64_t task, int32_t worker) {
   if (first < end) cpu_walk_start(&kernel->batch, kernel->batch.rank, first * kernel->width, &walk);
   for (int64_t g = first; g < end; g++) {
     cpu_linalg_matrices m = {
-        .count = (int32_t)cpu_min(kernel->width, kernel->matrices - g * kernel->width)};
+        .count = (int32_t)cpu_min(kernel->width, kernel->matrices - g * kernel->width),
+        .crew = l->crew};
     for (int32_t i = 0; i < m.count; i++) {
       m.a[i] = element_at(kernel, l->pointers[LEFT], walk.offset[LEFT]);
       if (kernel->has_right) m.b[i] = element_at(kernel, l->pointers[1], walk.offset[1]);
@@ -68,7 +76,11 @@ static compute_status run(const cpu_kernel *head, void *const *pointers) {
   cpu_device *device = head->device;
   if (kernel->matrices == 0) return COMPUTE_OK;
   const uint64_t workers = kernel->tasks > 1 ? (uint64_t)device->threads : 1;
-  launch l = {kernel, pointers, cpu_workspace_acquire(device, workers * kernel->worker_bytes)};
+  const cpu_linalg_crew crew = {device, device->threads, share};
+  /* Threads share the batch, or else one matrix. */
+  const bool shares = kernel->tasks == 1 && !kernel->together && device->threads > 1;
+  launch l = {kernel, pointers, cpu_workspace_acquire(device, workers * kernel->worker_bytes),
+              shares ? &crew : NULL};
   if (!l.memory) return cpu_out_of_memory(device, workers * kernel->worker_bytes);
   cpu_parallel(device, kernel->tasks, group_task, &l);
   cpu_workspace_return(device, l.memory);
@@ -77,12 +89,21 @@ static compute_status run(const cpu_kernel *head, void *const *pointers) {
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
+static bool is_small(const cpu_linalg_problem *p) {
+  const int64_t most = cpu_max(p->rows, p->columns), least = cpu_min(p->rows, p->columns);
+  switch (p->function) {
+  case COMPUTE_LINALG_EIG: return false;
+  case COMPUTE_LINALG_EXPM: return most <= MOST_EXPONENT;
+  case COMPUTE_LINALG_SVD: return most <= MOST_TOGETHER && least <= MOST_VALUES;
+  default: return most <= MOST_TOGETHER;
+  }
+}
+
 static void choose_tasks(linalg_kernel *kernel) {
   const cpu_linalg_problem *p = &kernel->problem;
   const int64_t threads = kernel->head.device->threads;
   const int64_t numbers = kernel->loops->numbers(p) + 64;
-  const int64_t most = p->function > COMPUTE_LINALG_SOLVE ? MOST_FACTORED : MOST_SOLVED;
-  kernel->together = p->rows <= most && p->columns <= most && p->function != COMPUTE_LINALG_EIG;
+  kernel->together = is_small(p);
   kernel->width = kernel->together ? kernel->loops->lanes : 1;
   kernel->groups = cpu_divide_up(kernel->matrices, kernel->width);
   int64_t total;

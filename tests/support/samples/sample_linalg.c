@@ -21,7 +21,7 @@ static void lay_out(const linalg_sample *c, int64_t rows, int64_t columns,
 }
 
 static void sample_one(const linalg_sample *c, sample_visitor visit, void *user) {
-  static const char *const names[] = {"cholesky", "triangular", "lu", "solve"};
+  static const char *const names[] = {"cholesky", "triangular", "lu", "solve", "qr", "eigh", "svd"};
   static const char *const lies[] = {"dense", "turned", "shared"};
   sample_kernel s;
   const compute_linalg_attributes a = {.function = c->function,
@@ -60,6 +60,15 @@ void sample_linalg_kernels(sample_visitor visit, void *user) {
       {COMPUTE_LINALG_LU, 0, 3, 1, 40, 0, COMPUTE_F32, SHARED},
       {COMPUTE_LINALG_SOLVE, 0, 6, 1, 1, 4, COMPUTE_F32, DENSE},
       {COMPUTE_LINALG_SOLVE, 0, 6, 1, 1, 1, COMPUTE_F64, SHARED},
+      {COMPUTE_LINALG_QR, 0, 7, 5, 3, 0, COMPUTE_F32, DENSE},
+      {COMPUTE_LINALG_QR, 0, 2, 3, 7, 0, COMPUTE_F64, TURNED},
+      {COMPUTE_LINALG_QR, 0, 3, 0, 2, 0, COMPUTE_F32, DENSE},
+      {COMPUTE_LINALG_EIGH, 0, 9, 6, 6, 0, COMPUTE_F32, TURNED},
+      {COMPUTE_LINALG_EIGH, 0, 3, 17, 17, 0, COMPUTE_F64, DENSE},
+      {COMPUTE_LINALG_EIGH, 0, 2, 0, 0, 0, COMPUTE_F64, DENSE},
+      {COMPUTE_LINALG_SVD, 0, 8, 5, 3, 0, COMPUTE_F32, DENSE},
+      {COMPUTE_LINALG_SVD, 0, 3, 4, 19, 0, COMPUTE_F64, TURNED},
+      {COMPUTE_LINALG_SVD, 0, 3, 2, 0, 0, COMPUTE_F32, SHARED},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) sample_one(&cases[i], visit, user);
 }

@@ -94,7 +94,7 @@ ALWAYS_INLINE pack lanes_nmadd(pack a, pack b, pack c) {
 #include "linalg_run.h"
 
 /* Alone only. */
-#define lanes_sweep_square(a, n, vectors, values, turned, square, memory, status)                  \
+#define lanes_sweep_square(a, n, vectors, values, turned, square, memory, crew, status)            \
   ((void)(square), (void)(memory))
 #define lanes_sweep_numbers(n) 0
 

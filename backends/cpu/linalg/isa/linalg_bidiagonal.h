@@ -11,12 +11,13 @@ typedef struct bidiagonal {
   ELEMENT *left, *right; /* each τ */
   ELEMENT *v, *z, *w, *u;
   line_rotations from_left, from_right;
+  const cpu_linalg_crew *crew; /* or NULL */
 } bidiagonal;
 
 /* Numbers of memory for large matrices. */
 ALWAYS_INLINE int64_t line_sweep_numbers(int64_t n) {
-  if (n <= line_REFLECTIONS) return 0;
-  const int64_t reflections = line_reflection_numbers(n, n, n);
+  if (n <= line_ROTATED) return 0;
+  const int64_t reflections = line_REFLECTIONS * (3 * n + line_REFLECTIONS);
   const int64_t rotations = 2 * line_rotation_numbers(n);
   return 8 * n + (reflections > rotations ? reflections : rotations);
 }
@@ -83,7 +84,8 @@ static void bidiagonal_turned(const bidiagonal *b, bool rows, ELEMENT *square, E
   for (int64_t i = 0; i < n * n; i++) square[i] = i / n == i % n;
   for (int64_t k = (all - 1) / MOST * MOST; k >= 0; k -= MOST) {
     const int64_t left = all - k;
-    const line_reflections r = line_reflections_in(memory, left, left < MOST ? left : MOST);
+    const line_reflections r =
+        line_reflections_in(memory, left, left < MOST ? left : MOST, b->crew);
     for (int64_t i = 0; i < left; i++)
       for (int64_t j = 0; j < r.count; j++) {
         const int64_t at = k + skip + i;
@@ -201,8 +203,9 @@ static void bidiagonal_diagonalise(bidiagonal *b, ELEMENT *left, ELEMENT *right,
  * and Uᵀ to `right`, which may be A. They may be NULL. `square`: room for n × n numbers; `memory`:
  * see sweep_numbers. */
 static void bidiagonal_run(ELEMENT *a, int64_t n, ELEMENT *values, ELEMENT *left, ELEMENT *right,
-                           ELEMENT *square, ELEMENT *memory, ELEMENT *status) {
-  bidiagonal b = {.n = n, .a = a, .d = values, .e = memory, .left = memory + n};
+                           ELEMENT *square, ELEMENT *memory, const cpu_linalg_crew *crew,
+                           ELEMENT *status) {
+  bidiagonal b = {.n = n, .a = a, .d = values, .e = memory, .left = memory + n, .crew = crew};
   ELEMENT *more = memory + 8 * n;
   b.right = b.left + n;
   b.v = b.right + n;
@@ -214,8 +217,9 @@ static void bidiagonal_run(ELEMENT *a, int64_t n, ELEMENT *values, ELEMENT *left
   if (left) bidiagonal_turned(&b, false, square, left, more);
   if (left) bidiagonal_turned(&b, true, square, right, more);
   const int64_t half = line_rotation_numbers(n);
-  b.from_left = (line_rotations){.c = more, .s = more + half / 2, .n = n};
-  b.from_right = (line_rotations){.c = more + half, .s = more + half + half / 2, .n = n};
+  b.from_left = (line_rotations){.c = more, .s = more + half / 2, .n = n, .crew = crew};
+  b.from_right =
+      (line_rotations){.c = more + half, .s = more + half + half / 2, .n = n, .crew = crew};
   bidiagonal_diagonalise(&b, left, right, status);
   for (int64_t i = 0; i < n; i++)
     if (values[i] < 0 && right) line_multiply(right + i * n, n, -1);
@@ -223,7 +227,9 @@ static void bidiagonal_run(ELEMENT *a, int64_t n, ELEMENT *values, ELEMENT *left
 
 /* A = V Σ Uᵀ: `values` become −Σ, the rows of `a` Uᵀ and `turned` Vᵀ. */
 static void line_sweep_square(ELEMENT *a, int64_t n, bool vectors, ELEMENT *values, ELEMENT *turned,
-                              ELEMENT *square, ELEMENT *memory, ELEMENT *status) {
-  bidiagonal_run(a, n, values, vectors ? turned : NULL, vectors ? a : NULL, square, memory, status);
+                              ELEMENT *square, ELEMENT *memory, const cpu_linalg_crew *crew,
+                              ELEMENT *status) {
+  bidiagonal_run(a, n, values, vectors ? turned : NULL, vectors ? a : NULL, square, memory, crew,
+                 status);
   for (int64_t i = 0; i < n; i++) values[i] = -line_magnitude(values[i]);
 }

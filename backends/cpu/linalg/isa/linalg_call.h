@@ -8,7 +8,7 @@ ALWAYS_INLINE int64_t FORM(numbers)(const cpu_linalg_problem *p) {
   const bool vectors = p->flags & COMPUTE_LINALG_VECTORS, full = p->flags & COMPUTE_LINALG_FULL;
   const int64_t wide = full ? most : least;
   switch (p->function) {
-  case COMPUTE_LINALG_CHOLESKY: return 2 * n * n;
+  case COMPUTE_LINALG_CHOLESKY: return 2 * n * n; /* together: half of it */
   case COMPUTE_LINALG_TRIANGULAR:
   case COMPUTE_LINALG_SOLVE: return n * (n + p->right);
   case COMPUTE_LINALG_LU: return m * n + m;

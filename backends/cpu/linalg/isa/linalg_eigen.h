@@ -44,6 +44,7 @@ static bool FORM(next_block)(VALUE *d, VALUE *e, int lane, FORM(block) * b, VALU
 typedef struct FORM(rotations) {
   VALUE *c, *s; /* HELD lines of n */
   int64_t n, held, from[16], to[16];
+  const cpu_linalg_crew *crew; /* or NULL */
 } FORM(rotations);
 
 enum { FORM(HELD) = FORM(UNIT) > 1 ? 16 : 1 };
@@ -70,27 +71,54 @@ ALWAYS_INLINE void FORM(rotate_units)(int units, const VALUE *c, const VALUE *s,
   for (int u = 0; u < units; u++) FORM(put)(rows + to * n + u * FORM(UNIT), x[u]);
 }
 
-/* Rotates the rows of `turned` [n, columns] by all that waits, some columns at a time: they stay in
- * the L1 cache. */
-static void FORM(rotate_rows)(FORM(rotations) * r, VALUE *turned, int64_t columns) {
+/* Rotates columns j … end − 1 of `turned` [n, columns] by all that waits, some of them at a time:
+ * they stay in the L1 cache. */
+static void FORM(rotate_columns)(const FORM(rotations) * r, VALUE *turned, int64_t columns,
+                                 int64_t j, int64_t end) {
   enum { UNIT = FORM(UNIT) };
-  int64_t j = 0;
-  for (; j + 4 * UNIT <= columns; j += 4 * UNIT)
+  for (; j + 4 * UNIT <= end; j += 4 * UNIT)
     for (int64_t i = 0; i < r->held; i++) FORM(rotate_units)
   (4, r->c + i * r->n, r->s + i * r->n, r->from[i], r->to[i], turned + j, columns);
-  for (; j + UNIT <= columns; j += UNIT)
+  for (; j + UNIT <= end; j += UNIT)
     for (int64_t i = 0; i < r->held; i++) FORM(rotate_units)
   (1, r->c + i * r->n, r->s + i * r->n, r->from[i], r->to[i], turned + j, columns);
   for (int64_t i = 0; i < r->held; i++)
     for (int64_t k = r->from[i]; k < r->to[i]; k++) {
       const VALUE s = r->s[i * r->n + k], half = s / (FORM(all)(1) + r->c[i * r->n + k]);
       VALUE *x = turned + k * columns, *y = x + columns;
-      for (int64_t at = j; at < columns; at++) {
+      for (int64_t at = j; at < end; at++) {
         const VALUE a = x[at], b = y[at];
         x[at] = FORM(madd)(s, FORM(nmadd)(half, a, b), a);
         y[at] = FORM(nmadd)(s, FORM(madd)(half, b, a), b);
       }
     }
+}
+
+typedef struct FORM(turns) {
+  const FORM(rotations) * r;
+  VALUE *rows;
+  int64_t columns;
+} FORM(turns);
+
+static void FORM(rotate_share)(void *argument, int64_t task, int32_t worker) {
+  const FORM(turns) *t = argument;
+  const int64_t unit = 4 * FORM(UNIT), units = (t->columns + unit - 1) / unit;
+  const int64_t tasks = t->r->crew->tasks, end = (task + 1) * units / tasks * unit;
+  (void)worker;
+  FORM(rotate_columns)
+  (t->r, t->rows, t->columns, task * units / tasks * unit, end < t->columns ? end : t->columns);
+}
+
+/* Rotates all columns. */
+static void FORM(rotate_rows)(FORM(rotations) * r, VALUE *turned, int64_t columns) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < r->held; i++) count += r->to[i] - r->from[i];
+  if (FORM(WIDTH) > 1 || !r->crew || count * columns < 1 << 15) {
+    FORM(rotate_columns)(r, turned, columns, 0, columns);
+  } else {
+    FORM(turns) t = {r, turned, columns};
+    r->crew->share(r->crew, FORM(rotate_share), &t);
+  }
   r->held = 0;
 }
 
@@ -136,8 +164,8 @@ static void FORM(sweep)(VALUE *d, VALUE *e, FORM(rotations) * r, int64_t n, int6
 /* The eigenvalues in place of d, not sorted, and the vectors as rows of `turned`, which was Qᵀ or
  * NULL. `room`: see rotation_numbers. */
 static void FORM(diagonalise)(VALUE *d, VALUE *e, VALUE *turned, int64_t n, VALUE *room,
-                              VALUE *status) {
-  FORM(rotations) r = {.c = room, .s = room + FORM(HELD) * n, .n = n};
+                              const cpu_linalg_crew *crew, VALUE *status) {
+  FORM(rotations) r = {.c = room, .s = room + FORM(HELD) * n, .n = n, .crew = crew};
   FORM(block) block[FORM(WIDTH)];
   VALUE shift = FORM(all)(0);
   for (int lane = 0; lane < FORM(WIDTH); lane++)

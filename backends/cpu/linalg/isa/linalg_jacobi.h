@@ -4,19 +4,24 @@
 
 enum { FORM(ROUNDS) = 40 };
 
+/* Rows of a triangle up to which rotations are faster than sweeps, one matrix at a time. */
+enum { FORM(ROTATED) = 16 };
+
 /* Σ x², Σ y² and Σ x y. */
 static void FORM(dots)(const VALUE *x, const VALUE *y, int64_t count, VALUE sums[3]) {
-  pack xx = pack_all(0), yy = xx, xy = xx;
+  enum { PARTS = 4, UNIT = FORM(UNIT) }; /* sums that do not wait for each other */
+  pack xx[PARTS] = {{0}}, yy[PARTS] = {{0}}, xy[PARTS] = {{0}};
   int64_t k = 0;
-  for (; k + FORM(UNIT) <= count; k += FORM(UNIT)) {
-    const pack a = FORM(get)(x + k), b = FORM(get)(y + k);
-    xx = MADD(a, a, xx);
-    yy = MADD(b, b, yy);
-    xy = MADD(a, b, xy);
-  }
-  sums[0] = FORM(total)(xx);
-  sums[1] = FORM(total)(yy);
-  sums[2] = FORM(total)(xy);
+  for (; k + PARTS * UNIT <= count; k += PARTS * UNIT)
+    for (int u = 0; u < PARTS; u++) {
+      const pack a = FORM(get)(x + k + u * UNIT), b = FORM(get)(y + k + u * UNIT);
+      xx[u] = MADD(a, a, xx[u]);
+      yy[u] = MADD(b, b, yy[u]);
+      xy[u] = MADD(a, b, xy[u]);
+    }
+  sums[0] = FORM(total)((xx[0] + xx[1]) + (xx[2] + xx[3]));
+  sums[1] = FORM(total)((yy[0] + yy[1]) + (yy[2] + yy[3]));
+  sums[2] = FORM(total)((xy[0] + xy[1]) + (xy[2] + xy[3]));
   for (; k < count; k++) {
     sums[0] += x[k] * x[k];
     sums[1] += y[k] * y[k];
@@ -55,8 +60,8 @@ static void FORM(turn)(VALUE *restrict x, VALUE *restrict y, int64_t count, VALU
   const VALUE t = s / (FORM(all)(1) + c);
   for (int64_t j = 0; j < count; j++) {
     const VALUE a = x[j], b = y[j];
-    x[j] = a + s * (b - t * a);
-    y[j] = b - s * (a + t * b);
+    x[j] = FORM(madd)(s, FORM(nmadd)(t, a, b), a);
+    y[j] = FORM(nmadd)(s, FORM(madd)(t, b, a), b);
   }
 }
 
@@ -96,9 +101,10 @@ static VALUE FORM(norm_of)(const VALUE *a, int64_t n, VALUE *sums) {
 }
 
 /* y = −a b. */
-static void FORM(product_of)(const VALUE *a, const VALUE *b, int64_t n, VALUE *y) {
+static void FORM(product_of)(const VALUE *a, const VALUE *b, int64_t n, VALUE *y,
+                             const cpu_linalg_crew *crew) {
   for (int64_t k = 0; k < n * n; k++) y[k] = FORM(all)(0);
-  FORM(subtract)(y, n, n, n, (FORM(product)){a, n, 1, b, n, n});
+  FORM(subtract)(y, n, n, n, (FORM(product)){a, n, 1, b, n, n, crew});
 }
 
 /* y = p x + q y' + r y'' + s I of n × n elements. */
@@ -110,7 +116,8 @@ static void FORM(combine)(VALUE *y, int64_t n, const VALUE *const x[3], const EL
 
 /* e^A by the approximant of Padé of order 13 and squarings (N. Higham, 2005), in place. `room`: 6
  * matrices and a row. */
-static void FORM(exponential)(VALUE *a, int64_t n, VALUE *room, VALUE *status) {
+static void FORM(exponential)(VALUE *a, int64_t n, VALUE *room, const cpu_linalg_crew *crew,
+                              VALUE *status) {
   static const ELEMENT b[] = {(ELEMENT)64764752532480000,
                               (ELEMENT)32382376266240000,
                               (ELEMENT)7771770303897600,
@@ -141,35 +148,35 @@ static void FORM(exponential)(VALUE *a, int64_t n, VALUE *room, VALUE *status) {
     if (exponent > most) most = exponent;
   }
   FORM(multiply)(a, count, scale);
-  FORM(product_of)(a, a, n, a2);
+  FORM(product_of)(a, a, n, a2, crew);
   FORM(multiply)(a2, count, FORM(all)(-1));
-  FORM(product_of)(a2, a2, n, a4);
+  FORM(product_of)(a2, a2, n, a4, crew);
   FORM(multiply)(a4, count, FORM(all)(-1));
-  FORM(product_of)(a2, a4, n, a6);
+  FORM(product_of)(a2, a4, n, a6, crew);
   FORM(multiply)(a6, count, FORM(all)(-1));
   const VALUE *const powers[] = {a6, a4, a2};
   /* U = A (A⁶ (…) + …) and V, each as the negative of products. */
   FORM(combine)(w, n, powers, (const ELEMENT[]){b[13], b[11], b[9], 0});
-  FORM(product_of)(a6, w, n, v);
+  FORM(product_of)(a6, w, n, v, crew);
   FORM(combine)(w, n, powers, (const ELEMENT[]){b[7], b[5], b[3], b[1]});
   for (int64_t k = 0; k < count; k++) w[k] -= v[k];
-  FORM(product_of)(a, w, n, u);
+  FORM(product_of)(a, w, n, u, crew);
   FORM(multiply)(u, count, FORM(all)(-1));
   FORM(combine)(w, n, powers, (const ELEMENT[]){b[12], b[10], b[8], 0});
-  FORM(product_of)(a6, w, n, v);
+  FORM(product_of)(a6, w, n, v, crew);
   FORM(combine)(w, n, powers, (const ELEMENT[]){b[6], b[4], b[2], b[0]});
   for (int64_t k = 0; k < count; k++) {
     const VALUE even = w[k] - v[k];
     a2[k] = even - u[k];
     a[k] = even + u[k];
   }
-  FORM(rows) s = {.a = a2, .m = n, .n = n, .b = a, .right = n, .sign = FORM(all)(1)};
+  FORM(rows) s = {.a = a2, .m = n, .n = n, .b = a, .right = n, .sign = FORM(all)(1), .crew = crew};
   FORM(eliminate)(&s, status);
-  FORM(forward)(a2, n, n, true, a, n, n);
-  FORM(backward)(a2, n, false, a, n);
+  FORM(forward)(a2, n, n, true, a, n, n, crew);
+  FORM(backward)(a2, n, false, a, n, crew);
   for (int64_t step = 0; step < most; step++) {
     const TEST squares = (TEST)(FORM(all)((ELEMENT)step) < squarings);
-    FORM(product_of)(a, a, n, w);
+    FORM(product_of)(a, a, n, w, crew);
     for (int64_t k = 0; k < count; k++) a[k] = FORM(pick)(squares, -w[k], a[k]);
   }
 }

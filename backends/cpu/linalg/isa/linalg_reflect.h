@@ -25,16 +25,17 @@ static void FORM(multiply)(VALUE *x, int64_t count, VALUE by) {
 
 /* Σ (x / unit)². */
 static VALUE FORM(squares)(const VALUE *x, int64_t step, int64_t count, VALUE unit) {
-  const pack divisor = FORM(repeat)(unit);
+  const VALUE factor = FORM(all)(1) / unit;
+  const pack factors = FORM(repeat)(factor);
   pack sums = pack_all(0);
   int64_t k = 0;
   for (; step == 1 && k + FORM(UNIT) <= count; k += FORM(UNIT)) {
-    const pack y = FORM(get)(x + k) / divisor;
+    const pack y = FORM(get)(x + k) * factors;
     sums += y * y;
   }
   VALUE sum = FORM(total)(sums);
   for (; k < count; k++) {
-    const VALUE y = x[k * step] / unit;
+    const VALUE y = x[k * step] * factor;
     sum += y * y;
   }
   return sum;
@@ -57,20 +58,41 @@ static VALUE FORM(reflection)(VALUE *column, int64_t step, int64_t count, VALUE 
   const VALUE norm = unit * FORM(root)(sum);
   const VALUE beta = FORM(pick)((TEST)(head > 0), -norm, norm);
   const VALUE divisor = FORM(pick)(nothing, FORM(all)(1), head - beta);
-  for (int64_t i = 1; i < count; i++)
-    column[i * step] = FORM(pick)(nothing, FORM(all)(0), column[i * step] / divisor);
+  const VALUE factor = FORM(pick)(nothing, FORM(all)(0), FORM(all)(1) / divisor);
+  for (int64_t i = 1; i < count; i++) column[i * step] *= factor;
   column[0] = FORM(all)(1);
   *left = FORM(pick)(nothing, head, beta);
   return FORM(pick)(nothing, FORM(all)(0), (beta - head) / FORM(pick)(nothing, FORM(all)(1), beta));
 }
 
+/* Reflects some columns of small matrices. */
+ALWAYS_INLINE void FORM(reflect_some)(int columns, const VALUE *v, int64_t v_step, VALUE tau,
+                                      VALUE *a, int64_t a_row, int64_t rows) {
+  VALUE sum[4];
+  for (int j = 0; j < columns; j++) sum[j] = FORM(all)(0);
+  for (int64_t i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) sum[j] = FORM(madd)(v[i * v_step], a[i * a_row + j], sum[j]);
+  for (int j = 0; j < columns; j++) sum[j] *= tau;
+  for (int64_t i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++)
+      a[i * a_row + j] = FORM(nmadd)(v[i * v_step], sum[j], a[i * a_row + j]);
+}
+
 /* Reflects the rows of a; `row` is room for one. */
 static void FORM(reflect)(const VALUE *v, int64_t v_step, VALUE tau, VALUE *a, int64_t a_row,
                           int64_t rows, int64_t columns, VALUE *row) {
+  int64_t k = 0;
+  for (; FORM(WIDTH) > 1 && k + 4 <= columns; k += 4)
+    FORM(reflect_some)(4, v, v_step, tau, a + k, a_row, rows);
+  for (; FORM(WIDTH) > 1 && k + 2 <= columns; k += 2)
+    FORM(reflect_some)(2, v, v_step, tau, a + k, a_row, rows);
+  for (; FORM(WIDTH) > 1 && k < columns; k++)
+    FORM(reflect_some)(1, v, v_step, tau, a + k, a_row, rows);
+  if (FORM(WIDTH) > 1) return;
   for (int64_t j = 0; j < columns; j++) row[j] = FORM(all)(0);
-  FORM(subtract)(row, columns, 1, columns, (FORM(product)){v, 0, v_step, a, a_row, rows});
+  FORM(subtract)(row, columns, 1, columns, (FORM(product)){v, 0, v_step, a, a_row, rows, NULL});
   FORM(multiply)(row, columns, -tau);
-  FORM(subtract)(a, a_row, rows, columns, (FORM(product)){v, v_step, 0, row, 0, 1});
+  FORM(subtract)(a, a_row, rows, columns, (FORM(product)){v, v_step, 0, row, 0, 1, NULL});
 }
 
 /* ---- Many reflections at once ---------------------------------------------------------------- */
@@ -81,6 +103,7 @@ static void FORM(reflect)(const VALUE *v, int64_t v_step, VALUE tau, VALUE *a, i
 typedef struct FORM(reflections) {
   VALUE *v, *t, *work; /* work: count · columns numbers for each matrix that is reflected, twice */
   int64_t rows, count;
+  const cpu_linalg_crew *crew; /* or NULL */
 } FORM(reflections);
 
 enum { FORM(REFLECTIONS) = 32 };
@@ -92,9 +115,11 @@ ALWAYS_INLINE int64_t FORM(reflection_numbers)(int64_t count, int64_t rows, int6
   return FORM(REFLECTIONS) * (rows + FORM(REFLECTIONS) + 2 * columns);
 }
 
-ALWAYS_INLINE FORM(reflections) FORM(reflections_in)(VALUE *memory, int64_t rows, int64_t count) {
+ALWAYS_INLINE FORM(reflections)
+    FORM(reflections_in)(VALUE *memory, int64_t rows, int64_t count, const cpu_linalg_crew *crew) {
   VALUE *t = memory + rows * FORM(REFLECTIONS);
-  return (FORM(reflections)){memory, t, t + FORM(REFLECTIONS) * FORM(REFLECTIONS), rows, count};
+  return (FORM(reflections)){memory, t,     t + FORM(REFLECTIONS) * FORM(REFLECTIONS),
+                             rows,   count, crew};
 }
 
 static void FORM(clear)(VALUE *x, int64_t count) {
@@ -107,7 +132,7 @@ static void FORM(join)(const FORM(reflections) * r, const VALUE *tau) {
   VALUE *products = r->work;
   FORM(clear)(products, count * count); /* −Vᵀ V */
   FORM(subtract)
-  (products, count, count, count, (FORM(product)){r->v, 1, count, r->v, count, r->rows});
+  (products, count, count, count, (FORM(product)){r->v, 1, count, r->v, count, r->rows, r->crew});
   for (int64_t j = 0; j < count; j++) {
     for (int64_t i = 0; i < j; i++) {
       VALUE sum = FORM(all)(0);
@@ -127,12 +152,12 @@ static void FORM(reflect_all)(const FORM(reflections) * r, bool turned, VALUE *y
   if (columns == 0) return;
   FORM(clear)(first, 2 * count * columns);
   FORM(subtract)
-  (first, columns, count, columns, (FORM(product)){r->v, 1, count, y, y_row, r->rows});
+  (first, columns, count, columns, (FORM(product)){r->v, 1, count, y, y_row, r->rows, r->crew});
   FORM(subtract)
   (second, columns, count, columns,
-   (FORM(product)){r->t, turned ? 1 : count, turned ? count : 1, first, columns, count});
+   (FORM(product)){r->t, turned ? 1 : count, turned ? count : 1, first, columns, count, r->crew});
   FORM(subtract)
-  (y, y_row, r->rows, columns, (FORM(product)){r->v, count, 1, second, columns, count});
+  (y, y_row, r->rows, columns, (FORM(product)){r->v, count, 1, second, columns, count, r->crew});
 }
 
 /* ---- Q R ------------------------------------------------------------------------------------- */
@@ -162,12 +187,13 @@ static void FORM(read_columns)(const VALUE *a, int64_t n, int64_t k, const FORM(
 
 /* Columns of a result that is wider than REFLECTIONS. */
 static void FORM(factor_wide)(VALUE *a, int64_t m, int64_t n, VALUE *q, int64_t columns, VALUE *tau,
-                              VALUE *diagonal, VALUE *row, VALUE *memory) {
+                              VALUE *diagonal, VALUE *row, VALUE *memory,
+                              const cpu_linalg_crew *crew) {
   enum { MOST = FORM(REFLECTIONS) };
   const int64_t least = m < n ? m : n;
   for (int64_t k = 0; k < least; k += MOST) {
     const FORM(reflections) r =
-        FORM(reflections_in)(memory, m - k, least - k < MOST ? least - k : MOST);
+        FORM(reflections_in)(memory, m - k, least - k < MOST ? least - k : MOST, crew);
     FORM(reflect_columns)(a, n, k, &r, tau + k, diagonal + k, row);
     if (k + r.count == n) continue;
     FORM(read_columns)(a, n, k, &r);
@@ -176,7 +202,7 @@ static void FORM(factor_wide)(VALUE *a, int64_t m, int64_t n, VALUE *q, int64_t 
   }
   for (int64_t k = (least - 1) / MOST * MOST; k >= 0; k -= MOST) {
     const FORM(reflections) r =
-        FORM(reflections_in)(memory, m - k, least - k < MOST ? least - k : MOST);
+        FORM(reflections_in)(memory, m - k, least - k < MOST ? least - k : MOST, crew);
     FORM(read_columns)(a, n, k, &r);
     FORM(join)(&r, tau + k);
     FORM(reflect_all)(&r, false, q + k * columns + k, columns, columns - k);
@@ -186,13 +212,13 @@ static void FORM(factor_wide)(VALUE *a, int64_t m, int64_t n, VALUE *q, int64_t 
 /* R in place of A [m, n], and `columns` columns of Q [m, columns]. R's diagonal is not negative.
  * `memory`: see reflection_numbers. */
 static void FORM(factor_qr)(VALUE *a, int64_t m, int64_t n, VALUE *q, int64_t columns, VALUE *tau,
-                            VALUE *row, VALUE *memory) {
+                            VALUE *row, VALUE *memory, const cpu_linalg_crew *crew) {
   const int64_t least = m < n ? m : n;
   VALUE *diagonal = tau + least;
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < columns; j++) q[i * columns + j] = FORM(all)(i == j);
   if (least > FORM(REFLECTIONS)) {
-    FORM(factor_wide)(a, m, n, q, columns, tau, diagonal, row, memory);
+    FORM(factor_wide)(a, m, n, q, columns, tau, diagonal, row, memory, crew);
   } else {
     for (int64_t k = 0; k < least; k++) {
       VALUE *head = a + k * n + k;
@@ -293,7 +319,7 @@ static void FORM(change_triangle)(VALUE *a, int64_t n, int64_t k, FORM(change) c
 /* A symmetric matrix, whose upper triangle counts, is Q T Qᵀ: T's diagonal d and subdiagonal e, and
  * Q unless it is NULL. A is lost. `room`: 6 n, `memory`: see reflection_numbers. */
 static void FORM(tridiagonal)(VALUE *a, int64_t n, VALUE *d, VALUE *e, VALUE *q, VALUE *room,
-                              VALUE *memory) {
+                              VALUE *memory, const cpu_linalg_crew *crew) {
   enum { MOST = FORM(REFLECTIONS) };
   VALUE *tau = room;
   VALUE *part = room + 5 * n;
@@ -329,7 +355,7 @@ static void FORM(tridiagonal)(VALUE *a, int64_t n, VALUE *d, VALUE *e, VALUE *q,
   }
   for (int64_t k = (n - 2) / MOST * MOST; k >= 0; k -= MOST) {
     const int64_t rows = n - k - 1;
-    const FORM(reflections) r = FORM(reflections_in)(memory, rows, rows < MOST ? rows : MOST);
+    const FORM(reflections) r = FORM(reflections_in)(memory, rows, rows < MOST ? rows : MOST, crew);
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < r.count; j++)
         r.v[i * r.count + j] = i < j ? FORM(all)(0) : a[(k + j) * n + k + 1 + i];

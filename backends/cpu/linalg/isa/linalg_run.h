@@ -33,15 +33,23 @@ static void FORM(read)(const void *const *matrices, int32_t count, int64_t rows,
     if (part == FORM(LOWER) && i + 1 - diagonal < end) end = i + 1 - diagonal;
     VALUE *row = to + i * columns;
     for (int64_t k = 0; k < j && k < columns; k++) row[k] = FORM(all)(0);
-    FORM(read_row)(from, i * s.row, s.column, j, end, row);
+    /* Whole packs are read at once; what is beyond the part becomes 0 below. */
+    int64_t last = part == FORM(LOWER) ? (end + pack_lanes - 1) / pack_lanes * pack_lanes : end;
+    if (last > columns) last = end;
+    FORM(read_row)(from, i * s.row, s.column, j, last, row);
     for (j = j > end ? j : end; j < columns; j++) row[j] = FORM(all)(0);
   }
 }
 
 /* Where a number is not finite. */
 static TEST FORM(strange)(const VALUE *x, int64_t count) {
-  VALUE sum = FORM(all)(0);
-  for (int64_t k = 0; k < count; k++) sum += x[k] * FORM(all)(0);
+  enum { UNIT = FORM(UNIT) };
+  pack sums[4] = {{0}};
+  int64_t k = 0;
+  for (; k + 4 * UNIT <= count; k += 4 * UNIT)
+    for (int u = 0; u < 4; u++) sums[u] += FORM(get)(x + k + u * UNIT) * pack_all(0);
+  VALUE sum = FORM(total)((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; k < count; k++) sum += x[k] * FORM(all)(0);
   return (TEST)(sum != sum);
 }
 
@@ -79,12 +87,16 @@ static VALUE FORM(first_status)(const VALUE *a, int64_t count) {
 static void FORM(run_cholesky)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m,
                                VALUE *memory) {
   const int64_t n = p->rows;
-  VALUE *l = memory + n * n;
+  VALUE *l = FORM(WIDTH) > 1 ? memory : memory + n * n;
   FORM(read)
   (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(LOWER), false, l);
   VALUE status = FORM(first_status)(l, n * n);
-  FORM(transposed)(l, n, n, n, memory, n);
-  FORM(cholesky)(memory, l, n, &status);
+  if (FORM(WIDTH) > 1) {
+    FORM(cholesky_together)(l, n, &status);
+  } else {
+    FORM(transposed)(l, n, n, n, memory, n);
+    FORM(cholesky)(memory, l, n, m->crew, &status);
+  }
   FORM(write)(p, m, 0, l, n * n, (TEST)(status != 0));
   FORM(conclude)(p, m, n * n, status);
 }
@@ -104,9 +116,9 @@ static void FORM(run_triangular)(const cpu_linalg_problem *p, const cpu_linalg_m
   for (int64_t i = 0; i < n && !unit; i++)
     FORM(note)((TEST)(memory[i * n + i] == 0), i + 1, &status);
   if (upper)
-    FORM(backward)(memory, n, unit, b, right);
+    FORM(backward)(memory, n, unit, b, right, m->crew);
   else
-    FORM(forward)(memory, n, n, unit, b, right, right);
+    FORM(forward)(memory, n, n, unit, b, right, right, m->crew);
   FORM(write)(p, m, 0, b, n * right, (TEST)(status != 0));
   FORM(conclude)(p, m, n * right, status);
 }
@@ -114,7 +126,12 @@ static void FORM(run_triangular)(const cpu_linalg_problem *p, const cpu_linalg_m
 static void FORM(run_lu)(const cpu_linalg_problem *p, const cpu_linalg_matrices *m, VALUE *memory) {
   const int64_t rows = p->rows, columns = p->columns, count = rows * columns;
   FORM(rows)
-  s = {.a = memory, .m = rows, .n = columns, .order = memory + count, .sign = FORM(all)(1)};
+  s = {.a = memory,
+       .m = rows,
+       .n = columns,
+       .order = memory + count,
+       .sign = FORM(all)(1),
+       .crew = m->crew};
   FORM(read)
   (m->a, m->count, rows, columns, (FORM(strides)){p->a_row, p->a_column}, FORM(WHOLE), false,
    memory);
@@ -132,15 +149,21 @@ static void FORM(run_solve)(const cpu_linalg_problem *p, const cpu_linalg_matric
                             VALUE *memory) {
   const int64_t n = p->rows, right = p->right;
   FORM(rows)
-  s = {.a = memory, .m = n, .n = n, .b = memory + n * n, .right = right, .sign = FORM(all)(1)};
+  s = {.a = memory,
+       .m = n,
+       .n = n,
+       .b = memory + n * n,
+       .right = right,
+       .sign = FORM(all)(1),
+       .crew = m->crew};
   FORM(read)
   (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(WHOLE), false, memory);
   FORM(read)
   (m->b, m->count, n, right, (FORM(strides)){p->b_row, p->b_column}, FORM(WHOLE), false, s.b);
   VALUE status = FORM(first_status)(memory, n * n);
   FORM(eliminate)(&s, &status);
-  FORM(forward)(memory, n, n, true, s.b, right, right);
-  FORM(backward)(memory, n, false, s.b, right);
+  FORM(forward)(memory, n, n, true, s.b, right, right, m->crew);
+  FORM(backward)(memory, n, false, s.b, right, m->crew);
   FORM(write)(p, m, 0, s.b, n * right, (TEST)(status != 0));
   FORM(conclude)(p, m, n * right, status);
 }

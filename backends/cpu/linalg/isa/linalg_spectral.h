@@ -22,7 +22,7 @@ static void FORM(run_qr)(const cpu_linalg_problem *p, const cpu_linalg_matrices 
   const VALUE status = FORM(read_scaled)(p, m, rows, n, (FORM(strides)){p->a_row, p->a_column},
                                          FORM(WHOLE), memory, &back);
   VALUE *row = tau + 2 * least;
-  FORM(factor_qr)(memory, rows, n, q, k, tau, row, row + (rows > n ? rows : n));
+  FORM(factor_qr)(memory, rows, n, q, k, tau, row, row + (rows > n ? rows : n), m->crew);
   FORM(multiply)(memory, k * n, back);
   const TEST bad = (TEST)(status != 0);
   FORM(write)(p, m, 0, q, rows * k, bad);
@@ -56,9 +56,9 @@ static void FORM(run_eigh)(const cpu_linalg_problem *p, const cpu_linalg_matrice
   VALUE status = FORM(read_scaled)(p, m, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(LOWER),
                                    memory, &back);
   FORM(mirror)(memory, n);
-  FORM(tridiagonal)(memory, n, d, e, q, room, room + 6 * n);
+  FORM(tridiagonal)(memory, n, d, e, q, room, room + 6 * n, m->crew);
   if (vectors) FORM(transposed)(q, n, n, n, turned, n);
-  FORM(diagonalise)(d, e, turned, n, room, &status);
+  FORM(diagonalise)(d, e, turned, n, room, m->crew, &status);
   const TEST bad = (TEST)(status != 0);
   for (int lane = 0; lane < FORM(WIDTH); lane++) {
     FORM(sort)(d, n, lane, order);
@@ -114,7 +114,7 @@ static void FORM(run_svd)(const cpu_linalg_problem *p, const cpu_linalg_matrices
   const bool is_tall = p->rows >= p->columns, vectors = p->flags & COMPUTE_LINALG_VECTORS;
   const int64_t tall = is_tall ? p->rows : p->columns, n = is_tall ? p->columns : p->rows;
   const int64_t k = !vectors ? 0 : p->flags & COMPUTE_LINALG_FULL ? tall : n;
-  const bool large = FORM(WIDTH) == 1 && n > FORM(REFLECTIONS);
+  const bool large = FORM(WIDTH) == 1 && n > FORM(ROTATED);
   VALUE *a = memory, *q = a + tall * n, *tau = q + tall * k, *row = tau + 2 * n;
   VALUE *values = row + (k > n ? k : n), *order = values + n, *turned = order + n;
   VALUE *sides = turned + n * n, *right = sides + n * n, *left = right + n * n, back;
@@ -122,9 +122,9 @@ static void FORM(run_svd)(const cpu_linalg_problem *p, const cpu_linalg_matrices
   const FORM(strides) s =
       is_tall ? (FORM(strides)){p->a_row, p->a_column} : (FORM(strides)){p->a_column, p->a_row};
   VALUE status = FORM(read_scaled)(p, m, tall, n, s, FORM(WHOLE), a, &back);
-  if (tall > n || !large) FORM(factor_qr)(a, tall, n, q, k, tau, row, room);
+  if (tall > n || !large) FORM(factor_qr)(a, tall, n, q, k, tau, row, room, m->crew);
   if (large)
-    FORM(sweep_square)(a, n, vectors, values, turned, sides, room, &status);
+    FORM(sweep_square)(a, n, vectors, values, turned, sides, room, m->crew, &status);
   else
     FORM(rotate_triangle)(a, n, vectors, values, turned, &status);
   for (int lane = 0; lane < FORM(WIDTH); lane++) {
@@ -138,13 +138,13 @@ static void FORM(run_svd)(const cpu_linalg_problem *p, const cpu_linalg_matrices
   FORM(write)(p, m, 0, row, n, bad);
   if (vectors) {
     FORM(turn_rows)(a, n, order, 1, large ? right : sides);
-    if (!large) FORM(factor_qr)(sides, n, n, right, n, tau, row, room);
+    if (!large) FORM(factor_qr)(sides, n, n, right, n, tau, row, room, m->crew);
     if (large && tall == n) {
       FORM(turn_rows)(turned, n, order, 1, q);
     } else {
       FORM(turn_rows)(turned, n, order, -1, sides);
       FORM(clear)(left, tall * n);
-      FORM(subtract)(left, n, tall, n, (FORM(product)){q, k, 1, sides, n, n});
+      FORM(subtract)(left, n, tall, n, (FORM(product)){q, k, 1, sides, n, n, m->crew});
       for (int64_t i = 0; i < tall; i++)
         for (int64_t j = 0; j < n; j++) q[i * k + j] = left[i * n + j];
     }
@@ -166,7 +166,7 @@ static void FORM(run_exponential)(const cpu_linalg_problem *p, const cpu_linalg_
   FORM(read)
   (m->a, m->count, n, n, (FORM(strides)){p->a_row, p->a_column}, FORM(WHOLE), false, memory);
   VALUE status = FORM(first_status)(memory, n * n);
-  FORM(exponential)(memory, n, memory + n * n, &status);
+  FORM(exponential)(memory, n, memory + n * n, m->crew, &status);
   FORM(write)(p, m, 0, memory, n * n, (TEST)(status != 0));
   FORM(conclude)(p, m, n * n, status);
 }

@@ -32,6 +32,7 @@ typedef struct FORM(product) {
   int64_t c_row, c_term;
   const VALUE *x;
   int64_t x_term, terms;
+  const cpu_linalg_crew *crew; /* or NULL */
 } FORM(product);
 
 /* Subtracts terms of columns from y's first one on; x points at that column. */
@@ -105,8 +106,8 @@ static void FORM(subtract_part)(VALUE *y, int64_t y_row, int64_t rows, int64_t c
   for (; k < columns; k++) FORM(rest)(y, y_row, rows, &p, k);
 }
 
-static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
-                           FORM(product) p) {
+static void FORM(subtract_alone)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
+                                 FORM(product) p) {
   enum { ROWS = FORM(UNIT) > 1 ? 24 : 4, COLUMNS = 64 };
   if (p.terms <= FORM(CHAIN)) {
     FORM(subtract_part)(y, y_row, rows, columns, p);
@@ -127,6 +128,45 @@ static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t column
         for (int64_t k = 0; k < m * n; k++) y[(row + k / n) * y_row + column + k % n] += sums[k];
       }
     }
+}
+
+/* A product that threads share. */
+typedef struct FORM(shares) {
+  VALUE *y;
+  int64_t y_row, rows, columns;
+  FORM(product) p;
+} FORM(shares);
+
+/* Some of the rows, or of the columns where those are more. No sum is divided. */
+static void FORM(subtract_share)(void *argument, int64_t task, int32_t worker) {
+  const FORM(shares) *s = argument;
+  const bool by_rows = s->rows > s->columns;
+  const int64_t unit = by_rows ? 6 : 2 * FORM(UNIT), count = by_rows ? s->rows : s->columns;
+  const int64_t units = (count + unit - 1) / unit, tasks = s->p.crew->tasks;
+  const int64_t first = task * units / tasks * unit, last = (task + 1) * units / tasks * unit;
+  const int64_t end = last < count ? last : count;
+  FORM(product) p = s->p;
+  (void)worker;
+  p.crew = NULL;
+  if (first >= end) return;
+  if (by_rows)
+    p.c += first * p.c_row;
+  else
+    p.x += first;
+  FORM(subtract_alone)
+  (s->y + (by_rows ? first * s->y_row : first), s->y_row, by_rows ? end - first : s->rows,
+   by_rows ? s->columns : end - first, p);
+}
+
+static void FORM(subtract)(VALUE *y, int64_t y_row, int64_t rows, int64_t columns,
+                           FORM(product) p) {
+  const double shared = 1 << 17; /* multiplications for which threads pay */
+  if (FORM(WIDTH) > 1 || !p.crew || (double)rows * (double)columns * (double)p.terms < shared) {
+    FORM(subtract_alone)(y, y_row, rows, columns, p);
+    return;
+  }
+  FORM(shares) s = {y, y_row, rows, columns, p};
+  p.crew->share(p.crew, FORM(subtract_share), &s);
 }
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
@@ -157,29 +197,58 @@ static void FORM(mirror)(VALUE *a, int64_t n) {
 
 /* U of A = Uᵀ U, in place of the upper triangle; below it, anything. L = Uᵀ replaces l from the
  * diagonal on. */
-static void FORM(cholesky)(VALUE *u, VALUE *l, int64_t n, VALUE *status) {
+static void FORM(cholesky)(VALUE *u, VALUE *l, int64_t n, const cpu_linalg_crew *crew,
+                           VALUE *status) {
   for (int64_t first = 0; first < n; first += FORM(BLOCK)) {
     const int64_t end = first + FORM(BLOCK) < n ? first + FORM(BLOCK) : n;
     const int64_t panel = first - first % FORM(PANEL);
     const int64_t bottom = panel + FORM(PANEL) < n ? panel + FORM(PANEL) : n;
     if (first == panel) FORM(subtract)
     (u + first * n + first, n, bottom - first, n - first,
-     (FORM(product)){l + first * n, n, 1, u + first, n, first});
+     (FORM(product)){l + first * n, n, 1, u + first, n, first, crew});
     FORM(subtract)
     (u + first * n + first, n, end - first, n - first,
-     (FORM(product)){l + first * n + panel, n, 1, u + panel * n + first, n, first - panel});
+     (FORM(product)){l + first * n + panel, n, 1, u + panel * n + first, n, first - panel, crew});
     for (int64_t j = first; j < end; j++) {
       VALUE *row = u + j * n;
       const VALUE *above = u + first * n + j;
-      FORM(subtract)(row + j, n, 1, n - j, (FORM(product)){above, 1, n, above, n, j - first});
+      FORM(subtract)(row + j, n, 1, n - j, (FORM(product)){above, 1, n, above, n, j - first, NULL});
       const TEST failed = FORM(not )((TEST)(row[j] > 0));
       FORM(note)(failed, j + 1, status);
       row[j] = FORM(root)(FORM(pick)(failed, FORM(all)(1), row[j]));
-      for (int64_t k = j + 1; k < n; k++) row[k] /= row[j];
+      const VALUE divisor = row[j];
+      for (int64_t k = j + 1; k < n; k++) row[k] /= divisor;
     }
     FORM(transposed)(u + first * n + first, n, end - first, n - first, l + first * n + first, n);
     for (int64_t j = first; j < end; j++)
       for (int64_t k = j + 1; k < end; k++) l[j * n + k] = FORM(all)(0);
+  }
+}
+
+/* Subtracts the columns before j from rows i … i + rows − 1 of column j. */
+ALWAYS_INLINE void FORM(cholesky_rows)(int rows, VALUE *l, int64_t n, int64_t i, int64_t j,
+                                       VALUE factor) {
+  VALUE sum[4];
+  for (int r = 0; r < rows; r++) sum[r] = l[(i + r) * n + j];
+  for (int64_t k = 0; k < j; k++) {
+    const VALUE x = l[j * n + k];
+    for (int r = 0; r < rows; r++) sum[r] = FORM(nmadd)(l[(i + r) * n + k], x, sum[r]);
+  }
+  for (int r = 0; r < rows; r++) l[(i + r) * n + j] = sum[r] * factor;
+}
+
+/* L in place of the lower triangle of small matrices, a column at a time. */
+static void FORM(cholesky_together)(VALUE *l, int64_t n, VALUE *status) {
+  for (int64_t j = 0; j < n; j++) {
+    FORM(cholesky_rows)(1, l, n, j, j, FORM(all)(1));
+    VALUE *pivot = l + j * n + j;
+    const TEST failed = FORM(not )((TEST)(*pivot > 0));
+    FORM(note)(failed, j + 1, status);
+    *pivot = FORM(root)(FORM(pick)(failed, FORM(all)(1), *pivot));
+    const VALUE factor = FORM(all)(1) / *pivot;
+    int64_t i = j + 1;
+    for (; i + 4 <= n; i += 4) FORM(cholesky_rows)(4, l, n, i, j, factor);
+    for (; i < n; i++) FORM(cholesky_rows)(1, l, n, i, j, factor);
   }
 }
 
@@ -188,42 +257,46 @@ static void FORM(cholesky)(VALUE *u, VALUE *l, int64_t n, VALUE *status) {
 /* X of T X = B in place of B, whose rows have `right` elements; `unit`: the diagonal of T counts as
  * ones. */
 static void FORM(forward)(const VALUE *t, int64_t t_row, int64_t n, bool unit, VALUE *b,
-                          int64_t b_row, int64_t right) {
+                          int64_t b_row, int64_t right, const cpu_linalg_crew *crew) {
   for (int64_t first = 0; first < n; first += FORM(BLOCK)) {
     const int64_t end = first + FORM(BLOCK) < n ? first + FORM(BLOCK) : n;
     const int64_t panel = first - first % FORM(PANEL);
     const int64_t bottom = panel + FORM(PANEL) < n ? panel + FORM(PANEL) : n;
     if (first == panel) FORM(subtract)
     (b + first * b_row, b_row, bottom - first, right,
-     (FORM(product)){t + first * t_row, t_row, 1, b, b_row, first});
+     (FORM(product)){t + first * t_row, t_row, 1, b, b_row, first, crew});
     FORM(subtract)
     (b + first * b_row, b_row, end - first, right,
-     (FORM(product)){t + first * t_row + panel, t_row, 1, b + panel * b_row, b_row, first - panel});
+     (FORM(product)){t + first * t_row + panel, t_row, 1, b + panel * b_row, b_row, first - panel,
+                     crew});
     for (int64_t i = first; i < end; i++) {
       FORM(subtract)
       (b + i * b_row, b_row, 1, right,
-       (FORM(product)){t + i * t_row + first, t_row, 1, b + first * b_row, b_row, i - first});
-      for (int64_t k = 0; k < right && !unit; k++) b[i * b_row + k] /= t[i * t_row + i];
+       (FORM(product)){t + i * t_row + first, t_row, 1, b + first * b_row, b_row, i - first, NULL});
+      const VALUE divisor = t[i * t_row + i];
+      for (int64_t k = 0; k < right && !unit; k++) b[i * b_row + k] /= divisor;
     }
   }
 }
 
-static void FORM(backward)(const VALUE *t, int64_t n, bool unit, VALUE *b, int64_t right) {
+static void FORM(backward)(const VALUE *t, int64_t n, bool unit, VALUE *b, int64_t right,
+                           const cpu_linalg_crew *crew) {
   for (int64_t bottom = n; bottom > 0;) {
     const int64_t top = bottom > FORM(PANEL) ? bottom - FORM(PANEL) : 0;
     FORM(subtract)
     (b + top * right, right, bottom - top, right,
-     (FORM(product)){t + top * n + bottom, n, 1, b + bottom * right, right, n - bottom});
+     (FORM(product)){t + top * n + bottom, n, 1, b + bottom * right, right, n - bottom, crew});
     for (int64_t end = bottom; end > top;) {
       const int64_t first = end > top + FORM(BLOCK) ? end - FORM(BLOCK) : top;
       FORM(subtract)
       (b + first * right, right, end - first, right,
-       (FORM(product)){t + first * n + end, n, 1, b + end * right, right, bottom - end});
+       (FORM(product)){t + first * n + end, n, 1, b + end * right, right, bottom - end, crew});
       for (int64_t i = end - 1; i >= first; i--) {
         FORM(subtract)
         (b + i * right, right, 1, right,
-         (FORM(product)){t + i * n + i + 1, n, 1, b + (i + 1) * right, right, end - i - 1});
-        for (int64_t k = 0; k < right && !unit; k++) b[i * right + k] /= t[i * n + i];
+         (FORM(product)){t + i * n + i + 1, n, 1, b + (i + 1) * right, right, end - i - 1, NULL});
+        const VALUE divisor = t[i * n + i];
+        for (int64_t k = 0; k < right && !unit; k++) b[i * right + k] /= divisor;
       }
       end = first;
     }
@@ -241,6 +314,7 @@ typedef struct FORM(rows) {
   int64_t right;
   VALUE *order; /* numbers of the original rows, or NULL */
   VALUE sign;
+  const cpu_linalg_crew *crew; /* or NULL */
 } FORM(rows);
 
 ALWAYS_INLINE void FORM(exchange)(VALUE *x, int64_t columns, int64_t i, int64_t j, int lane) {
@@ -249,6 +323,16 @@ ALWAYS_INLINE void FORM(exchange)(VALUE *x, int64_t columns, int64_t i, int64_t 
     const ELEMENT kept = p[k * FORM(WIDTH)];
     p[k * FORM(WIDTH)] = q[k * FORM(WIDTH)];
     q[k * FORM(WIDTH)] = kept;
+  }
+}
+
+/* The same where `here`, without a branch for each lane. */
+ALWAYS_INLINE void FORM(exchange_where)(TEST here, VALUE *x, int64_t columns, int64_t i,
+                                        int64_t j) {
+  for (int64_t k = 0; k < columns; k++) {
+    const VALUE p = x[i * columns + k], q = x[j * columns + k];
+    x[i * columns + k] = FORM(pick)(here, q, p);
+    x[j * columns + k] = FORM(pick)(here, p, q);
   }
 }
 
@@ -261,6 +345,14 @@ static void FORM(pivot)(FORM(rows) * s, int64_t k) {
     best = FORM(pick)(larger, size, best);
     at = FORM(pick)(larger, FORM(all)((ELEMENT)i), at);
   }
+  for (int64_t i = k + 1; FORM(WIDTH) > 1 && s->m <= 4 && i < s->m; i++) {
+    const TEST here = (TEST)(at == FORM(all)((ELEMENT)i));
+    FORM(exchange_where)(here, s->a, s->n, k, i);
+    if (s->b) FORM(exchange_where)(here, s->b, s->right, k, i);
+    if (s->order) FORM(exchange_where)(here, s->order, 1, k, i);
+    s->sign = FORM(pick)(here, -s->sign, s->sign);
+  }
+  if (FORM(WIDTH) > 1 && s->m <= 4) return;
   for (int lane = 0; lane < FORM(WIDTH); lane++) {
     const int64_t from = (int64_t)((const ELEMENT *)&at)[lane];
     if (from == k) continue;
@@ -279,7 +371,7 @@ static void FORM(eliminate_block)(FORM(rows) * s, int64_t panel, int64_t first, 
   const int64_t m = s->m, n = s->n;
   FORM(subtract)
   (a + first * n + first, n, m - first, end - first,
-   (FORM(product)){a + first * n + panel, n, 1, a + panel * n + first, n, first - panel});
+   (FORM(product)){a + first * n + panel, n, 1, a + panel * n + first, n, first - panel, s->crew});
   for (int64_t k = first; k < end; k++) {
     FORM(pivot)(s, k);
     const VALUE *row = a + k * n;
@@ -295,8 +387,9 @@ static void FORM(eliminate_block)(FORM(rows) * s, int64_t panel, int64_t first, 
   }
   FORM(subtract)
   (a + first * n + end, n, end - first, right - end,
-   (FORM(product)){a + first * n + panel, n, 1, a + panel * n + end, n, first - panel});
-  FORM(forward)(a + first * n + first, n, end - first, true, a + first * n + end, n, right - end);
+   (FORM(product)){a + first * n + panel, n, 1, a + panel * n + end, n, first - panel, NULL});
+  FORM(forward)
+  (a + first * n + first, n, end - first, true, a + first * n + end, n, right - end, s->crew);
 }
 
 /* L and U in place of A, panel by panel. */
@@ -307,13 +400,13 @@ static void FORM(eliminate)(FORM(rows) * s, VALUE *status) {
     const int64_t right = panel + FORM(PANEL) < least ? panel + FORM(PANEL) : least;
     FORM(subtract)
     (a + panel * n + panel, n, m - panel, right - panel,
-     (FORM(product)){a + panel * n, n, 1, a + panel, n, panel});
+     (FORM(product)){a + panel * n, n, 1, a + panel, n, panel, s->crew});
     for (int64_t first = panel; first < right; first += FORM(BLOCK)) FORM(eliminate_block)
     (s, panel, first, first + FORM(BLOCK) < right ? first + FORM(BLOCK) : right, right, status);
     FORM(subtract)
     (a + panel * n + right, n, right - panel, n - right,
-     (FORM(product)){a + panel * n, n, 1, a + right, n, panel});
+     (FORM(product)){a + panel * n, n, 1, a + right, n, panel, s->crew});
     FORM(forward)
-    (a + panel * n + panel, n, right - panel, true, a + panel * n + right, n, n - right);
+    (a + panel * n + panel, n, right - panel, true, a + panel * n + right, n, n - right, s->crew);
   }
 }

@@ -14,6 +14,13 @@
 
 enum { CPU_LINALG_MOST_LANES = 16 };
 
+/* Threads that share the work on one large matrix: `share` runs the tasks on them. */
+typedef struct cpu_linalg_crew {
+  const void *device;
+  int64_t tasks;
+  void (*share)(const struct cpu_linalg_crew *crew, compute_task task, void *argument);
+} cpu_linalg_crew;
+
 /* One kind of problem. Strides are in elements. */
 typedef struct cpu_linalg_problem {
   compute_linalg_function function;
@@ -28,6 +35,7 @@ typedef struct cpu_linalg_matrices {
   int32_t count;
   const void *a[CPU_LINALG_MOST_LANES], *b[CPU_LINALG_MOST_LANES];
   void *y[CPU_LINALG_MOST_LANES];
+  const cpu_linalg_crew *crew; /* or NULL */
 } cpu_linalg_matrices;
 
 typedef struct cpu_linalg_loops {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* LINALG: Cholesky, triangular, LU and general solves of matrices that fit in local memory, one for
- * each team of items. The CPU runs larger ones, and the functions that iterate.
+/* LINALG: functions of matrices that fit in local memory, one for each team of items. The CPU runs
+ * larger ones, and eigenvalues of general matrices and exponentials.
  *
  * Parameters: group_x, and group_y (items of a team). */
 #include <inttypes.h>
@@ -20,12 +20,19 @@ typedef struct linalg_kernel {
   const compute_linalg_attributes *a;
   emit_space space; /* over the matrices */
   int64_t matrices, group, team, teams;
-  int64_t a_numbers, b_numbers; /* of local memory for a team */
+  int64_t rows, columns, wide;             /* of A or, for singular values, of the tall one of A
+                                            * and its transpose; columns of Q in B */
+  int64_t a_numbers, b_numbers, c_numbers; /* of local memory for a team */
+  bool asks;                               /* the launch asks for local memory */
   uint32_t bytes;
 } linalg_kernel;
 
-static bool has_order(const linalg_kernel *k) {
-  return k->a->function == COMPUTE_LINALG_LU;
+static bool is_orthogonal(const linalg_kernel *k) {
+  return k->a->function >= COMPUTE_LINALG_QR;
+}
+
+static bool has_vectors(const linalg_kernel *k) {
+  return k->a->flags & COMPUTE_LINALG_VECTORS;
 }
 
 /* ---- Choice ---------------------------------------------------------------------------------- */
@@ -37,20 +44,45 @@ static int64_t rounded(int64_t count) {
   return step > 1 ? divide_up(count, step) * step : emit_clamp(count, 1, INT64_MAX);
 }
 
-/* LU keeps the permutation and its sign as B. */
+/* Numbers of B: LU keeps the permutation and its sign there, QR has Q and SVD first V, then U. */
+static double right_numbers(const linalg_kernel *k) {
+  const double rows = (double)k->rows, columns = (double)k->columns, wide = (double)k->wide;
+  switch (k->a->function) {
+  case COMPUTE_LINALG_LU: return rows + 1;
+  case COMPUTE_LINALG_QR: return rows * wide;
+  case COMPUTE_LINALG_EIGH: return 0;
+  case COMPUTE_LINALG_SVD:
+    if (!has_vectors(k)) return 0;
+    return columns * columns > rows * wide ? columns * columns : rows * wide;
+  default: return rows * (double)k->a->right;
+  }
+}
+
+static void set_sizes(linalg_kernel *k) {
+  const compute_linalg_attributes *a = k->a;
+  const bool turned = a->function == COMPUTE_LINALG_SVD && a->rows < a->columns;
+  k->rows = turned ? a->columns : a->rows;
+  k->columns = turned ? a->rows : a->columns;
+  k->wide = a->flags & COMPUTE_LINALG_FULL || k->rows < k->columns ? k->rows : k->columns;
+}
+
 static compute_status choose(linalg_kernel *k) {
   generation *g = k->g;
   const compute_linalg_attributes *a = k->a;
-  const double b = has_order(k) ? (double)a->rows + 1 : (double)a->rows * (double)a->right;
-  const double numbers = (double)a->rows * (double)a->columns;
+  set_sizes(k);
+  const double b = right_numbers(k), numbers = (double)k->rows * (double)k->columns;
+  const double most_numbers = MOST_NUMBERS;
   const int64_t state = 2 * (int64_t)sizeof(int32_t);
-  if (numbers > MOST_NUMBERS || b > MOST_NUMBERS)
+  if (numbers > most_numbers || b > most_numbers || k->columns > MOST_NUMBERS)
     return emit_refuse(g, "linalg: a matrix of %" PRId64 " x %" PRId64 " does not fit", a->rows,
                        a->columns);
   k->a_numbers = rounded((int64_t)numbers);
   k->b_numbers = rounded((int64_t)b);
-  const int64_t each = (k->a_numbers + k->b_numbers) * k->bytes + state;
-  const int64_t most = (int64_t)emit_local_limit(g) / each;
+  k->c_numbers = is_orthogonal(k) ? rounded(4 * k->columns + 1) : 1;
+  const int64_t each = (k->a_numbers + k->b_numbers + k->c_numbers) * k->bytes + state;
+  int64_t most = ((int64_t)emit_local_limit(g) - state) / each;
+  k->asks = most < 1;
+  if (k->asks) most = ((int64_t)emit_most_local_limit(g) - state) / each;
   if (most < 1) return emit_refuse(g, "linalg: %" PRId64 " bytes of local memory", each);
   k->group =
       emit_for_cpu(g) ? 1 : emit_group_items(g, g->tuning.group_x ? g->tuning.group_x : GROUP);
@@ -80,13 +112,23 @@ static void define(linalg_kernel *k) {
   emit_define_number(to, "LINALG_TEAMS", k->teams);
   emit_define_number(to, "LINALG_A", k->a_numbers);
   emit_define_number(to, "LINALG_B", k->b_numbers);
+  emit_define_number(to, "LINALG_C", k->c_numbers);
   emit_define(to, "LINALG_READS(i, j)",
               k->a->function == COMPUTE_LINALG_CHOLESKY ? "(j) <= (i)"
               : !triangular                             ? "1"
               : upper                                   ? unit ? "(j) > (i)" : "(j) >= (i)"
               : unit                                    ? "(j) < (i)"
                                                         : "(j) <= (i)");
+  const bool mirrors = k->a->function == COMPUTE_LINALG_EIGH; /* the lower triangle */
+  emit_define(to, "LINALG_ROW(i, j)", mirrors ? "((i) > (j) ? (i) : (j))" : "(i)");
+  emit_define(to, "LINALG_COLUMN(i, j)", mirrors ? "((i) > (j) ? (j) : (i))" : "(j)");
+  emit_template(g, to, "linalg_read");
   emit_template(g, to, "linalg_write");
+  if (!is_orthogonal(k)) return;
+  emit_define(to, "LINALG_EPSILON", wide ? "0x1p-52" : "0x1p-23f");
+  emit_define(to, "LINALG_EXPONENT", wide ? "1000" : "120");
+  emit_define(to, "LINALG_TINY", wide ? "0x1p-960" : "0x1p-100f");
+  emit_define(to, "LINALG_NEGLIGIBLE", wide ? "0x1p-1000" : "0x1p-120f");
 }
 
 static void add_substitution(linalg_kernel *k, text_buffer *text, bool upper, bool unit) {
@@ -142,16 +184,93 @@ static void add_lu(linalg_kernel *k, text_buffer *text) {
   write_results(text, "b[rows + (e)]", "LINALG_WRITE(rows * columns + rows, 1, state[0] < 0)");
 }
 
+static void add_reflections(linalg_kernel *k, text_buffer *text, const char *column) {
+  emit_define(text, "LINALG_AT(k)", column);
+  emit_template(k->g, text, "linalg_reflect");
+  emit_template(k->g, text, "linalg_orthogonal");
+}
+
+/* Makes R's diagonal positive. */
+static void define_sign(text_buffer *text) {
+  emit_define(text, "LINALG_SIGN(j)", "((j) < least && diagonal[j] < 0 ? (VALUE)-1 : (VALUE)1)");
+}
+
+static void add_qr(linalg_kernel *k, text_buffer *text) {
+  emit_template(k->g, text, "linalg_scale");
+  add_reflections(k, text, "(k)");
+  define_sign(text);
+  write_results(text, "(b[e] * LINALG_SIGN((e) % wide))",
+                "LINALG_WRITE(0, rows * wide, state[0] != 0)");
+  emit_define(text, "LINALG_FACTOR(i, j)",
+              "((j) < (i) ? (VALUE)0 : LINALG_SIGN(i) * ((j) == (i) ? diagonal[i] :"
+              " a[(i) * columns + (j)]))");
+  write_results(text, "(LINALG_FACTOR((e) / columns, (e) % columns) / scale)",
+                "LINALG_WRITE(rows * wide, wide * columns, state[0] != 0)");
+}
+
+static void add_eigenvalues(linalg_kernel *k, text_buffer *text) {
+  generation *g = k->g;
+  emit_template(g, text, "linalg_scale");
+  emit_template(g, text, "linalg_shift");
+  emit_define(text, "LINALG_TURN", "");
+  emit_template(g, text, "linalg_rotate");
+  emit_template(g, text, "linalg_lengths");
+  emit_template(g, text, "linalg_quotients");
+  emit_define(text, "LINALG_BEFORE(x, y)", "((x) < (y))");
+  emit_template(g, text, "linalg_order");
+  write_results(text, "(values[(int)order[e]] / scale)", "LINALG_WRITE(0, columns, state[0] != 0)");
+  if (has_vectors(k))
+    write_results(text, "a[(e) / columns * columns + (int)order[(e) % columns]]",
+                  "LINALG_WRITE(columns, rows * columns, state[0] != 0)");
+}
+
+/* The columns that the rotations leave are U times the values. Reflections of them, the longest
+ * first, also give the directions of values that are 0. A is turned if it is wide. */
+static void add_singular_values(linalg_kernel *k, text_buffer *text) {
+  generation *g = k->g;
+  const bool vectors = has_vectors(k), turned = k->rows != k->a->rows;
+  emit_template(g, text, "linalg_scale");
+  if (vectors) {
+    text_add(text, "LOCAL VALUE *const b = rights + team * LINALG_B;\n");
+    emit_template(g, text, "linalg_unit");
+    emit_template(g, text, "linalg_turn");
+  } else {
+    emit_define(text, "LINALG_TURN", "");
+  }
+  emit_template(g, text, "linalg_rotate");
+  emit_template(g, text, "linalg_lengths");
+  emit_define(text, "LINALG_BEFORE(x, y)", "((x) > (y))");
+  emit_template(g, text, "linalg_order");
+  write_results(text, "(values[(int)order[e]] / scale)", "LINALG_WRITE(0, columns, state[0] != 0)");
+  if (!vectors) return;
+  write_results(text,
+                turned ? "b[(e) / columns * columns + (int)order[(e) % columns]]"
+                       : "b[(e) % columns * columns + (int)order[(e) / columns]]",
+                turned ? "LINALG_WRITE(columns, columns * columns, state[0] != 0)"
+                       : "LINALG_WRITE(columns + rows * (int)shape.wide, columns * columns, "
+                         "state[0] != 0)");
+  text_add(text, "BARRIER();\n");
+  add_reflections(k, text, "(int)order[k]");
+  define_sign(text);
+  emit_define(text, "LINALG_LEFT(i, j)", "(b[(i) * wide + (j)] * LINALG_SIGN(j))");
+  write_results(
+      text, turned ? "LINALG_LEFT((e) % rows, (e) / rows)" : "LINALG_LEFT((e) / wide, (e) % wide)",
+      turned ? "LINALG_WRITE(columns + columns * columns, rows * wide, state[0] != 0)"
+             : "LINALG_WRITE(columns, rows * wide, state[0] != 0)");
+}
+
 static void add_fields(linalg_kernel *k, emit_launch *launch) {
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
   const int32_t last = d->rank - 1;
   emit_field_index(g, launch, "count", k->matrices);
-  emit_field_index(g, launch, "rows", k->a->rows);
-  emit_field_index(g, launch, "columns", k->a->columns);
+  const int32_t turned = k->rows != k->a->rows;
+  emit_field_index(g, launch, "rows", k->rows);
+  emit_field_index(g, launch, "columns", k->columns);
   emit_field_index(g, launch, "right", k->a->right);
-  emit_field_index(g, launch, "a_row", d->inputs[0].stride[last - 1]);
-  emit_field_index(g, launch, "a_column", d->inputs[0].stride[last]);
+  if (is_orthogonal(k)) emit_field_index(g, launch, "wide", k->wide);
+  emit_field_index(g, launch, "a_row", d->inputs[0].stride[last - 1 + turned]);
+  emit_field_index(g, launch, "a_column", d->inputs[0].stride[last - turned]);
   if (d->input_count > 1) {
     emit_field_index(g, launch, "b_row", d->inputs[1].stride[last - 1]);
     emit_field_index(g, launch, "b_column", d->inputs[1].stride[last]);
@@ -171,9 +290,15 @@ static void add_launch(linalg_kernel *k) {
   emit_outputs(g, launch);
   add_fields(k, launch);
   text_buffer *text = &launch->body;
-  text_add(text, "LOCAL_ARRAY(VALUE, matrices, LINALG_TEAMS * LINALG_A);\n"
-                 "LOCAL_ARRAY(VALUE, rights, LINALG_TEAMS * LINALG_B);\n"
-                 "LOCAL_ARRAY(i32, states, LINALG_TEAMS * 2);\n"
+  if (k->asks)
+    launch->local_bytes =
+        (uint32_t)(k->teams * (k->a_numbers + k->b_numbers + k->c_numbers) * k->bytes);
+  text_add(text,
+           "LOCAL_ARRAY%s(VALUE, matrices, LINALG_TEAMS * (LINALG_A + LINALG_B + LINALG_C));\n",
+           k->asks ? "_ASKED" : "");
+  text_add(text, "LOCAL_ARRAY(i32, states, LINALG_TEAMS * 2 + 2);\n"
+                 "LOCAL VALUE *const rights = matrices + LINALG_TEAMS * LINALG_A;\n"
+                 "LOCAL VALUE *const vectors = rights + LINALG_TEAMS * LINALG_B;\n"
                  "const int team = (int)LOCAL_ID_X / LINALG_TEAM;\n"
                  "const int seat = (int)LOCAL_ID_X %% LINALG_TEAM;\n"
                  "for (INDEX at = (INDEX)GROUP_ID_X * LINALG_TEAMS; at < shape.count;\n"
@@ -187,6 +312,12 @@ static void add_launch(linalg_kernel *k) {
   case COMPUTE_LINALG_CHOLESKY: add_cholesky(k, text); break;
   case COMPUTE_LINALG_TRIANGULAR: add_triangular(k, text); break;
   case COMPUTE_LINALG_LU: add_lu(k, text); break;
+  case COMPUTE_LINALG_QR:
+    text_add(text, "LOCAL VALUE *const b = rights + team * LINALG_B;\n");
+    add_qr(k, text);
+    break;
+  case COMPUTE_LINALG_EIGH: add_eigenvalues(k, text); break;
+  case COMPUTE_LINALG_SVD: add_singular_values(k, text); break;
   default: add_solve(k, text); break;
   }
   write_results(text, "(VALUE)state[0]", "LINALG_WRITE(shape.last, 1, 0)");
@@ -196,8 +327,8 @@ static void add_launch(linalg_kernel *k) {
 static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   linalg_kernel k = {.g = g, .a = compute_linalg_of(d), .bytes = emit_value_bytes(d->accumulate)};
-  if (k.a->function > COMPUTE_LINALG_SOLVE)
-    return emit_refuse(g, "linalg: the CPU runs functions that iterate, and QR");
+  if (k.a->function > COMPUTE_LINALG_SVD)
+    return emit_refuse(g, "linalg: the CPU runs eigenvalues of general matrices and exponentials");
   if (!space_rows(g, &k.space, d->rank - 2)) return COMPUTE_OK;
   k.matrices = space_count(&k.space, 0, k.space.rank);
   const compute_status status = choose(&k);
