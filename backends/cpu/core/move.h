@@ -35,4 +35,12 @@ static inline void cpu_move(unsigned char *to, const unsigned char *from, size_t
     *to = *from;
 }
 
+/* Copies 1 byte or more. */
+static inline void cpu_move_any(unsigned char *to, const unsigned char *from, size_t bytes) {
+  if (bytes <= CPU_MOVE_MOST)
+    cpu_move(to, from, bytes);
+  else
+    memcpy(to, from, bytes);
+}
+
 #endif
