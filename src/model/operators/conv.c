@@ -294,7 +294,63 @@ static compute_node cut_result(const convolution *c, compute_node y, int32_t axi
   return op_pad(c->call, y, axis, -w->before, w->count - (whole_size(w) - w->before), 0);
 }
 
+/* Positions before and after the data that a transposed convolution of stride 1 reads. */
+static int64_t read_before(const window *w) {
+  return window_dilated_size(w) - 1 - w->before;
+}
+
+static int64_t read_after(const window *w) {
+  return window_dilated_size(w) - 1 - w->after;
+}
+
+/* `true` if a convolution with the flipped filter computes the same, and is not narrower than one
+ * value for each group: those have fast forms in both directions. */
+static bool is_forward(const convolution *c) {
+  const compute_shape filter = compute_node_shape(c->graph, c->filter);
+  bool forward = shape_count(filter) > 0 && shape_at(filter, 0) > c->groups &&
+                 shape_at(filter, 0) % c->groups == 0;
+  for (int i = 0; forward && i < 3; i++) {
+    const window *w = &c->windows[i];
+    forward = w->stride == 1 && is_direct(w) && further(w) == 0 && read_before(w) >= 0 &&
+              read_after(w) >= 0;
+  }
+  return forward;
+}
+
+/* [ci, co / groups, …] → [co, ci / groups, …], with reversed positions. */
+static compute_node flip_filter(const convolution *c) {
+  compute_graph *graph = c->graph;
+  const compute_shape from = compute_node_shape(graph, c->filter);
+  const int64_t in = shape_at(from, 0) / c->groups, out = shape_at(from, 1);
+  compute_shape apart = {.rank = from.rank + 1, .size = {c->groups, in, out}}, to = from;
+  compute_axes flipped = {.count = from.rank - 2}, order = {.count = from.rank + 1, {0, 2, 1}};
+  for (int32_t d = 2; d < from.rank; d++) {
+    shape_set(&apart, d + 1, shape_at(from, d));
+    flipped.axis[d - 2] = d;
+    order.axis[d + 1] = d + 1;
+  }
+  shape_set(&to, 0, c->groups * out);
+  shape_set(&to, 1, in);
+  compute_node w = compute_reshape(graph, compute_flip(graph, c->filter, flipped), apart);
+  return compute_reshape(graph, compute_transpose(graph, w, order), to);
+}
+
+/* A transposed convolution as one with the flipped filter, which has more kernels. */
+static compute_node convolve_flipped(const convolution *c) {
+  compute_conv3d_options options = steps(c);
+  for (int i = 0; i < 3; i++) {
+    const window *w = &c->windows[i];
+    options.padding[i] = read_before(w);
+    options.padding_more[i] = read_after(w) - read_before(w);
+  }
+  const compute_conv2d_options planes = last_two(&options);
+  const compute_node filter = flip_filter(c);
+  return c->axes == 3 ? compute_conv3d(c->graph, c->x, filter, c->bias, &options)
+                      : compute_conv2d(c->graph, c->x, filter, c->bias, &planes);
+}
+
 static compute_node stretch(const convolution *c) {
+  if (is_forward(c)) return convolve_flipped(c);
   compute_conv3d_options options = steps(c);
   bool direct[3], all = true;
   for (int i = 0; i < 3; i++) {
