@@ -135,15 +135,10 @@ static bool sums_in_f64(const model_call *call, compute_node x) {
          !call_trains(call);
 }
 
-/* The mean of squares in f64. */
-static compute_node mean_of_squares(const model_call *call, compute_node x, compute_axes axes) {
-  const compute_node squares = compute_square(call->graph, op_cast(call, x, COMPUTE_F64));
-  return compute_mean(call->graph, squares, axes, true);
-}
-
 static compute_node inverse_root(const layer *l, compute_node x) {
   if (sums_in_f64(l->call, x)) {
-    const compute_node mean = mean_of_squares(l->call, x, layer_axes(l));
+    const compute_node squares = compute_square(l->graph, op_cast(l->call, x, COMPUTE_F64));
+    const compute_node mean = compute_mean(l->graph, squares, layer_axes(l), true);
     const compute_node root = compute_sqrt(
         l->graph, compute_add(l->graph, mean, call_scalar_like(l->call, mean, l->epsilon)));
     return op_cast(l->call, compute_reciprocal(l->graph, root), COMPUTE_F32);
@@ -356,18 +351,10 @@ static compute_status mean_variance(model_call *call) {
   if (status) return status;
   const compute_node x = op_wide(call, call_input(call, 0));
   const compute_node centred = compute_sub(graph, x, compute_mean(graph, x, axes, true));
-  compute_node deviation;
-  bool rows = false; /* sums of columns are faster in f32, in spite of the other pass */
-  for (size_t i = 0; i < count; i++) rows |= axes.axis[i] == shape.rank - 1;
-  if (rows && sums_in_f64(call, centred)) {
-    deviation = compute_sqrt(graph, mean_of_squares(call, centred, axes));
-    deviation = op_cast(call, deviation, COMPUTE_F32);
-  } else {
-    compute_node scaled;
-    const compute_node range = part_range(graph, centred, axes, 2, true, &scaled);
-    deviation = compute_mean(graph, compute_square(graph, scaled), axes, true);
-    deviation = part_times_range(graph, compute_sqrt(graph, deviation), range);
-  }
+  compute_node scaled;
+  const compute_node range = part_range(graph, centred, axes, 2, true, &scaled);
+  compute_node deviation = compute_mean(graph, compute_square(graph, scaled), axes, true);
+  deviation = part_times_range(graph, compute_sqrt(graph, deviation), range);
   deviation = compute_add(graph, deviation, call_scalar_like(call, deviation, 1e-9));
   return call_output(call, 0,
                      op_cast(call, compute_div(graph, centred, deviation), call_dtype(call, 0)));
