@@ -106,7 +106,79 @@ static compute_conv2d_options last_two(const compute_conv3d_options *o) {
 
 /* ---- Conv ------------------------------------------------------------------------------------ */
 
+/* The positions of a filter that lie on elements, along an axis with one window. */
+typedef struct seen_axis {
+  int64_t first, count; /* positions of the filter; count 0: none */
+  int64_t from;         /* element of the first one */
+} seen_axis;
+
+static seen_axis find_seen(const window *w) {
+  const int64_t first = w->before > 0 ? (w->before - 1) / w->dilation + 1 : 0;
+  const int64_t reach = w->data - 1 + w->before; /* of the last element */
+  const int64_t last = reach < 0 ? -1 : min_i64(w->size - 1, reach / w->dilation);
+  return (seen_axis){first, max_i64(last - first + 1, 0), first * w->dilation - w->before};
+}
+
+/* The filter [outputs, …] as rows of the positions that lie on elements. A selection, unlike
+ * slices, is computed once for a constant filter. {0} if out of memory. */
+static compute_node seen_filter(const convolution *c, const seen_axis *seen, int64_t channels,
+                                int64_t count) {
+  compute_graph *graph = c->graph;
+  const compute_shape shape = compute_node_shape(graph, c->filter);
+  const window *w = c->windows;
+  const compute_node rows = compute_reshape(graph, c->filter, COMPUTE_SHAPE(shape_at(shape, 0), -1));
+  if (count == channels * w[0].size * w[1].size * w[2].size) return rows;
+  int32_t *places = call_allocate(c->call, (size_t)count, sizeof *places);
+  if (!places) return (compute_node){0};
+  int64_t n = 0;
+  for (int64_t k = 0; k < channels; k++)
+    for (int64_t d = 0; d < seen[0].count; d++)
+      for (int64_t h = 0; h < seen[1].count; h++)
+        for (int64_t i = 0; i < seen[2].count; i++)
+          places[n++] = (int32_t)(((k * w[0].size + seen[0].first + d) * w[1].size +
+                                   seen[1].first + h) *
+                                      w[2].size +
+                                  seen[2].first + i);
+  const compute_node at = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(count), places);
+  return compute_gather(graph, rows, at, 1);
+}
+
+/* One result for each filter and image: a product of matrices, without the positions that only see
+ * padding. {0} for others. */
+static compute_node multiply_windows(const convolution *c) {
+  enum { MOST = 1 << 16 }; /* positions of a filter */
+  compute_graph *graph = c->graph;
+  const compute_node none = {0};
+  const compute_shape shape = compute_node_shape(graph, c->x);
+  const compute_shape filters = compute_node_shape(graph, c->filter);
+  const int64_t channels = shape_at(shape, 1), outputs = shape_at(filters, 0);
+  compute_node x = c->x;
+  seen_axis seen[3];
+  const compute_dtype dtype = compute_node_dtype(graph, c->x);
+  int64_t count = channels;
+  if ((dtype != COMPUTE_F32 && dtype != COMPUTE_F64) || c->groups != 1 || channels != shape_at(filters, 1) || shape_count(filters) == 0 ||
+      shape_count(filters) / outputs > MOST || shape_count(shape) == 0)
+    return none;
+  for (int i = 0; i < 3; i++) {
+    seen[i] = find_seen(&c->windows[i]);
+    if (c->windows[i].count != 1 || seen[i].count == 0) return none;
+    count *= seen[i].count;
+    const int32_t axis = 2 + i - (c->axes == 3 ? 0 : 1);
+    if (axis >= 2)
+      x = compute_slice(graph, x, axis, seen[i].from, seen[i].count, c->windows[i].dilation);
+  }
+  const compute_node filter = seen_filter(c, seen, channels, count);
+  if (!compute_node_is_valid(filter)) return none;
+  x = compute_reshape(graph, x, COMPUTE_SHAPE(shape_at(shape, 0), count));
+  compute_node y = compute_matmul(graph, x, compute_transpose(graph, filter, COMPUTE_AXES(1, 0)));
+  if (compute_node_is_valid(c->bias)) y = compute_add(graph, y, c->bias);
+  const compute_shape result = {.rank = shape.rank, .size = {shape_at(shape, 0), outputs, 1, 1, 1}};
+  return compute_reshape(graph, y, result);
+}
+
 static compute_node convolve_windows(const convolution *c) {
+  const compute_node product = multiply_windows(c);
+  if (compute_node_is_valid(product)) return product;
   compute_conv3d_options options = steps(c);
   compute_node x = c->x;
   const int first = c->axes == 3 ? 0 : 1;
