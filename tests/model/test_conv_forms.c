@@ -107,13 +107,12 @@ static void flipped_filters_give_the_transposed_convolution(void **state) {
 /* Filters inside the data, around it, beside it, and with positions that only see padding. */
 static void one_window_gives_the_convolution(void **state) {
   (void)state;
-  static const conv_case cases[] = {
-      {{1, 5, 4, 3}, {6, 5, 4, 3}, 1, {1, 1}, {0, 0, 0, 0}, true, 1},
-      {{3, 5, 2, 2}, {3, 5, 5, 5}, 1, {1, 1}, {2, 2, 2, 2}, true, 2},
-      {{2, 4, 7, 7}, {3, 4, 3, 3}, 1, {2, 3}, {0, 0, 0, 0}, true, 4},
-      {{1, 4, 3, 4}, {3, 4, 3, 4}, 1, {3, 2}, {3, 1, 2, 2}, true, 3},
-      {{1, 4, 3, 3}, {3, 4, 2, 2}, 1, {1, 1}, {4, 0, 0, 0}, true, 9},
-      {{1, 4, 2, 2}, {4, 2, 3, 3}, 2, {1, 1}, {1, 1, 0, 0}, true, 2}};
+  static const conv_case cases[] = {{{1, 5, 4, 3}, {6, 5, 4, 3}, 1, {1, 1}, {0, 0, 0, 0}, true, 1},
+                                    {{3, 5, 2, 2}, {3, 5, 5, 5}, 1, {1, 1}, {2, 2, 2, 2}, true, 2},
+                                    {{2, 4, 7, 7}, {3, 4, 3, 3}, 1, {2, 3}, {0, 0, 0, 0}, true, 4},
+                                    {{1, 4, 3, 4}, {3, 4, 3, 4}, 1, {3, 2}, {3, 1, 2, 2}, true, 3},
+                                    {{1, 4, 3, 3}, {3, 4, 2, 2}, 1, {1, 1}, {4, 0, 0, 0}, true, 9},
+                                    {{1, 4, 2, 2}, {4, 2, 3, 3}, 2, {1, 1}, {1, 1, 0, 0}, true, 2}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(&cases[i]);
 }
 

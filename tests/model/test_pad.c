@@ -79,8 +79,8 @@ static void check_case(const pad_case *c, int mode) {
   compute_model_binding in = {"x", x}, out = {"y", NULL};
   assert_ok(compute_model_run(model, &in, 1, &out, 1));
   assert_true(compute_tensor_count(out.tensor) <= MOST);
-  assert_ok(compute_tensor_read(out.tensor, y,
-                                (size_t)compute_tensor_count(out.tensor) * sizeof *y));
+  assert_ok(
+      compute_tensor_read(out.tensor, y, (size_t)compute_tensor_count(out.tensor) * sizeof *y));
   check_values(c, mode, y);
   compute_tensor_release(out.tensor);
   compute_tensor_release(x);

@@ -184,9 +184,10 @@ static inline void copy_places(const int32_t *places, int64_t count, unsigned ch
 }
 
 /* Inlined for each size of elements. */
-static inline __attribute__((always_inline)) void
-copy_parts(const block *b, unsigned char *to, int64_t step, const unsigned char *from,
-           size_t bytes) {
+static inline __attribute__((always_inline)) void copy_parts(const block *b, unsigned char *to,
+                                                             int64_t step,
+                                                             const unsigned char *from,
+                                                             size_t bytes) {
   if (step != 1) {
     copy_places(b->places, b->count, to, step, from, bytes);
     return;

@@ -289,8 +289,7 @@ static void run_together(const cpu_lines *l, const line_block *block, int64_t fi
   }
   cpu_program_run(program, tile, scratch, false);
   for (uint32_t k = 0; k < program->output_count; k++)
-    if (block->output[k].copied)
-      copy_out(&block->output[k], result[k], sets, rows, block->columns);
+    if (block->output[k].copied) copy_out(&block->output[k], result[k], sets, rows, block->columns);
 }
 
 static unsigned char *place_block(line_operand *o, const line_block *block, unsigned char *at) {

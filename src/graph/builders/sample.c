@@ -26,7 +26,7 @@ typedef struct sampler {
   const sample_options *options;
   compute_shape shape;  /* of x */
   compute_dtype places; /* I32 if it has room for a plane */
-  bool extra; /* planes have an element of zero after the last */
+  bool extra;           /* planes have an element of zero after the last */
   int32_t axes;
   axis_taps taps[MOST_AXES];
 } sampler;
@@ -173,8 +173,7 @@ compute_node part_sample(compute_graph *graph, compute_node x, const compute_nod
       compute_reshape(graph, x, COMPUTE_SHAPE(shape_at(s.shape, 0), shape_at(s.shape, 1), spatial));
   const compute_shape points = compute_node_shape(graph, at[0]);
   s.extra = options->border == COMPUTE_SAMPLE_ZEROS && choices * shape_at(points, 1) >= spatial;
-  if (s.extra)
-    planes = compute_embed(graph, planes, 2, spatial + 1, 0, 1);
+  if (s.extra) planes = compute_embed(graph, planes, 2, spatial + 1, 0, 1);
   compute_node sum = {0};
   for (int64_t i = 0; i < choices; i++) {
     const tap one = join_taps(&s, i);

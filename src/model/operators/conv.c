@@ -126,7 +126,8 @@ static compute_node seen_filter(const convolution *c, const seen_axis *seen, int
   compute_graph *graph = c->graph;
   const compute_shape shape = compute_node_shape(graph, c->filter);
   const window *w = c->windows;
-  const compute_node rows = compute_reshape(graph, c->filter, COMPUTE_SHAPE(shape_at(shape, 0), -1));
+  const compute_node rows =
+      compute_reshape(graph, c->filter, COMPUTE_SHAPE(shape_at(shape, 0), -1));
   if (count == channels * w[0].size * w[1].size * w[2].size) return rows;
   int32_t *places = call_allocate(c->call, (size_t)count, sizeof *places);
   if (!places) return (compute_node){0};
@@ -135,10 +136,10 @@ static compute_node seen_filter(const convolution *c, const seen_axis *seen, int
     for (int64_t d = 0; d < seen[0].count; d++)
       for (int64_t h = 0; h < seen[1].count; h++)
         for (int64_t i = 0; i < seen[2].count; i++)
-          places[n++] = (int32_t)(((k * w[0].size + seen[0].first + d) * w[1].size +
-                                   seen[1].first + h) *
-                                      w[2].size +
-                                  seen[2].first + i);
+          places[n++] =
+              (int32_t)(((k * w[0].size + seen[0].first + d) * w[1].size + seen[1].first + h) *
+                            w[2].size +
+                        seen[2].first + i);
   const compute_node at = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(count), places);
   return compute_gather(graph, rows, at, 1);
 }
@@ -156,7 +157,8 @@ static compute_node multiply_windows(const convolution *c) {
   seen_axis seen[3];
   const compute_dtype dtype = compute_node_dtype(graph, c->x);
   int64_t count = channels;
-  if ((dtype != COMPUTE_F32 && dtype != COMPUTE_F64) || c->groups != 1 || channels != shape_at(filters, 1) || shape_count(filters) == 0 ||
+  if ((dtype != COMPUTE_F32 && dtype != COMPUTE_F64) || c->groups != 1 ||
+      channels != shape_at(filters, 1) || shape_count(filters) == 0 ||
       shape_count(filters) / outputs > MOST || shape_count(shape) == 0)
     return none;
   for (int i = 0; i < 3; i++) {

@@ -153,8 +153,7 @@ static compute_status repeat_joined(model_call *call, compute_node *x, const pad
     const int64_t all = size + before + (p->after[d] > 0 ? p->after[d] : 0);
     pace /= all; /* indices from one position of this axis to the next */
     for (int64_t i = 0; i < count; i++)
-      places[i] = (int32_t)(places[i] * size +
-                            repeated_place(mode, i / pace % all - before, size));
+      places[i] = (int32_t)(places[i] * size + repeated_place(mode, i / pace % all - before, size));
     source *= size;
     shape_set(&padded, d, all);
   }
