@@ -335,13 +335,15 @@ static void blocks_of_a_few_rows_are_transposed(void **state) {
       if (!fixture_open(&f, threads, *isa)) continue;
       for (int64_t rows = 4; rows <= 13; rows++)
         for (int64_t columns = 4; columns <= 17; columns += 1 + columns % 3) {
+          static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_U8, COMPUTE_F16, COMPUTE_I64};
+          const compute_dtype dtype = dtypes[(rows + columns) % 4];
           const int64_t outer = rows == 5 ? 700 : 6;
           const int64_t size[] = {outer, columns, rows};
           const int64_t in_stride[] = {columns * rows, 1, columns};
           const int64_t out_stride[] = {columns * rows, rows, 1};
-          block in = block_create(COMPUTE_F32, 3, size, in_stride);
-          block out = block_create(COMPUTE_F32, 3, size, out_stride);
-          block_fill(&in, -100, 100, &random);
+          block in = block_create(dtype, 3, size, in_stride);
+          block out = block_create(dtype, 3, size, out_stride);
+          block_fill(&in, 0, 100, &random);
           run_case(&f, &in, &out);
           block_release(&in);
           block_release(&out);

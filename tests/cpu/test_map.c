@@ -281,10 +281,12 @@ static bool operate(fixture *f, test_random *random) {
   const compute_dtype dtype = operations[n].dtype;
   const uint8_t type = (uint8_t)dtype_compute_type(dtype);
   const bool number = test_random_integer(random, 0, 5) == 0;
-  const bool many = test_random_integer(random, 0, 1) == 0; /* repetitions of a pattern */
-  const int64_t size[] = {test_random_integer(random, many ? 8 : 1, many ? 20 : 5),
-                          test_random_integer(random, 1, many ? 12 : 60),
-                          test_random_integer(random, 1, many ? 40 : 50)};
+  /* Few long sets of lines, repetitions of a pattern, many sets of a few lines. */
+  static const int64_t most[][3] = {{5, 60, 50}, {20, 12, 40}, {300, 6, 20}};
+  const int64_t *limit = most[test_random_integer(random, 0, 2)];
+  const int64_t size[] = {test_random_integer(random, 1, limit[0]),
+                          test_random_integer(random, 1, limit[1]),
+                          test_random_integer(random, 1, limit[2])};
   const compute_instruction instructions[] = {
       {.code = COMPUTE_I_LOAD, .type = type, .immediate.i64 = 0},
       {.code = number ? COMPUTE_I_CONSTANT : COMPUTE_I_LOAD, .type = type, .immediate.i64 = 1},
@@ -321,7 +323,7 @@ static bool operate(fixture *f, test_random *random) {
 }
 
 static void short_lines_of_one_operation_are_right(void **state) {
-  enum { ROUNDS = 600 };
+  enum { ROUNDS = 900 };
   (void)state;
   for (int set = 0; fixture_sets[set]; set++)
     for (int32_t threads = 1; threads <= 3; threads += 2) {
@@ -329,7 +331,10 @@ static void short_lines_of_one_operation_are_right(void **state) {
       int by_loops = 0;
       test_random random = {57};
       if (!fixture_open(&f, threads, fixture_sets[set])) continue;
-      for (int i = 0; i < ROUNDS; i++) by_loops += operate(&f, &random);
+      for (int i = 0; i < ROUNDS; i++) {
+        f.device->share_bytes = i & 1 ? 64 : 1 << 30;
+        by_loops += operate(&f, &random);
+      }
       assert_true(by_loops > ROUNDS / 20);
       fixture_close(&f);
     }

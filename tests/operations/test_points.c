@@ -162,6 +162,17 @@ static void samples_at_no_place_are_nan_or_zero(void **state) {
   }
 }
 
+/* Fewer samples than elements: the data is not copied to end with a zero. */
+static void single_samples_outside_are_zero(void **state) {
+  (void)state;
+  static const double places[] = {-(double)INFINITY, -9, -1.25, 0, 0.5, 1.25, 9, (double)NAN};
+  static const double nearest[] = {0, 0, 1, 2, 4, 4, 0, 0}, linear[] = {0, 0, 0.75, 2, 3, 3, 0, 0};
+  for (int i = 0; i < 8; i++) {
+    sample(COMPUTE_SAMPLE_NEAREST, COMPUTE_SAMPLE_ZEROS, 1, &places[i], &nearest[i], NULL, NULL);
+    sample(COMPUTE_SAMPLE_LINEAR, COMPUTE_SAMPLE_ZEROS, 1, &places[i], &linear[i], NULL, NULL);
+  }
+}
+
 /* f32 rounds the last place of this axis up, past its end. */
 static void samples_of_a_long_axis_stay_inside(void **state) {
   (void)state;
@@ -220,6 +231,7 @@ int main(void) {
       cmocka_unit_test(interpolation_of_infinite_values_is_numpys),
       cmocka_unit_test(samples_far_outside_are_the_borders),
       cmocka_unit_test(samples_at_no_place_are_nan_or_zero),
+      cmocka_unit_test(single_samples_outside_are_zero),
       cmocka_unit_test(samples_of_a_long_axis_stay_inside),
       cmocka_unit_test(resizing_follows_the_given_scale),
   };

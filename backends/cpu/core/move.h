@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { CPU_MOVE_MOST = 64 };
+enum { CPU_MOVE_MOST = 128 };
 
 /* Copies `size` to 2 · `size` bytes in two moves, which may overlap. `size` is a constant, at most
- * 32. */
+ * 64. */
 static inline void cpu_move_two(unsigned char *to, const unsigned char *from, size_t bytes,
                                 size_t size) {
   unsigned char head[CPU_MOVE_MOST / 2], tail[CPU_MOVE_MOST / 2];
@@ -21,7 +21,9 @@ static inline void cpu_move_two(unsigned char *to, const unsigned char *from, si
 
 /* Copies 1 … CPU_MOVE_MOST bytes. */
 static inline void cpu_move(unsigned char *to, const unsigned char *from, size_t bytes) {
-  if (bytes >= 32)
+  if (bytes >= 64)
+    cpu_move_two(to, from, bytes, 64);
+  else if (bytes >= 32)
     cpu_move_two(to, from, bytes, 32);
   else if (bytes >= 16)
     cpu_move_two(to, from, bytes, 16);
@@ -33,6 +35,14 @@ static inline void cpu_move(unsigned char *to, const unsigned char *from, size_t
     cpu_move_two(to, from, bytes, 2);
   else
     *to = *from;
+}
+
+/* Copies 1 byte or more. */
+static inline void cpu_move_any(unsigned char *to, const unsigned char *from, size_t bytes) {
+  if (bytes <= CPU_MOVE_MOST)
+    cpu_move(to, from, bytes);
+  else
+    memcpy(to, from, bytes);
 }
 
 #endif

@@ -138,12 +138,22 @@ static void copy_line(const launch *l, const int64_t *at, int64_t count,
 
 /* ---- Lines that share their indices -------------------------------------------------------- */
 
-/* The elements of a block, as offsets in the source, and as runs of neighbours. */
+/* The elements of a block, as offsets in the source. Parts are long runs of neighbours, or elements
+ * without such runs. */
 typedef struct block {
-  int64_t count, runs;
+  int64_t count, parts;
   int32_t places[BLOCK];
-  int32_t ends[BLOCK]; /* of each run */
+  int32_t ends[BLOCK]; /* of each part */
+  bool is_run[BLOCK];
 } block;
+
+/* Adds a part of one kind; single elements continue those before them. */
+static void add_part(block *b, int64_t end, bool is_run) {
+  const bool more = !is_run && b->parts > 0 && !b->is_run[b->parts - 1];
+  const int64_t part = more ? b->parts - 1 : b->parts++;
+  b->is_run[part] = is_run;
+  b->ends[part] = (int32_t)end;
+}
 
 /* Returns false if an index is outside. */
 static bool read_block(const gather_kernel *kernel, const void *indices, int64_t first,
@@ -151,48 +161,55 @@ static bool read_block(const gather_kernel *kernel, const void *indices, int64_t
   const int64_t step = cpu_nest_step(&kernel->nest, INDEX);
   const int64_t source_step = cpu_nest_step(&kernel->nest, SOURCE);
   bool inside = true;
+  int64_t start = 0; /* of the present run */
   b->count = count;
-  b->runs = 0;
+  b->parts = 0;
   for (int64_t i = 0; i < count; i++) {
     const int64_t index = cpu_index_read(indices, first + i * step, kernel->wide_index);
     const int64_t place = cpu_index_resolve(index, kernel->wrap);
     inside = inside && cpu_index_inside(place, kernel->axis_size);
     b->places[i] = (int32_t)(inside ? place * kernel->axis_stride + i * source_step : 0);
-    if (i > 0 && b->places[i] != b->places[i - 1] + 1) b->ends[b->runs++] = (int32_t)i;
+    if (i == 0 || b->places[i] == b->places[i - 1] + 1) continue;
+    add_part(b, i, i - start >= LEAST_RUN);
+    start = i;
   }
-  b->ends[b->runs++] = (int32_t)count;
+  add_part(b, count, count - start >= LEAST_RUN);
   return inside;
 }
 
-static inline void copy_places(const block *b, unsigned char *to, int64_t to_step,
-                               const unsigned char *from, size_t bytes) {
-  for (int64_t i = 0; i < b->count; i++)
-    copy_element(to + i * to_step * (int64_t)bytes, from + b->places[i] * (int64_t)bytes, bytes);
+static inline void copy_places(const int32_t *places, int64_t count, unsigned char *to,
+                               int64_t to_step, const unsigned char *from, size_t bytes) {
+  for (int64_t i = 0; i < count; i++)
+    copy_element(to + i * to_step * (int64_t)bytes, from + places[i] * (int64_t)bytes, bytes);
 }
 
-static void copy_runs(const block *b, unsigned char *to, const unsigned char *from, size_t bytes) {
-  for (int64_t r = 0, first = 0; r < b->runs; first = b->ends[r++]) {
-    const size_t run = (size_t)(b->ends[r] - first) * bytes;
-    const unsigned char *source = from + b->places[first] * (int64_t)bytes;
-    if (run <= CPU_MOVE_MOST)
-      cpu_move(to + first * (int64_t)bytes, source, run);
+/* Inlined for each size of elements. */
+static inline __attribute__((always_inline)) void copy_parts(const block *b, unsigned char *to,
+                                                             int64_t step,
+                                                             const unsigned char *from,
+                                                             size_t bytes) {
+  if (step != 1) {
+    copy_places(b->places, b->count, to, step, from, bytes);
+    return;
+  }
+  for (int64_t p = 0, first = 0; p < b->parts; first = b->ends[p++]) {
+    const int64_t count = b->ends[p] - first;
+    unsigned char *at = to + first * (int64_t)bytes;
+    if (b->is_run[p])
+      cpu_move_any(at, from + b->places[first] * (int64_t)bytes, (size_t)count * bytes);
     else
-      memcpy(to + first * (int64_t)bytes, source, run);
+      copy_places(b->places + first, count, at, 1, from, bytes);
   }
 }
 
 static void copy_block(const gather_kernel *kernel, const block *b, unsigned char *to,
                        const unsigned char *from) {
   const int64_t step = cpu_nest_step(&kernel->nest, OUTPUT);
-  if (step == 1 && b->runs * LEAST_RUN <= b->count) {
-    copy_runs(b, to, from, kernel->bytes);
-    return;
-  }
   switch (kernel->bytes) {
-  case 1: copy_places(b, to, step, from, 1); break;
-  case 2: copy_places(b, to, step, from, 2); break;
-  case 4: copy_places(b, to, step, from, 4); break;
-  default: copy_places(b, to, step, from, 8); break;
+  case 1: copy_parts(b, to, step, from, 1); break;
+  case 2: copy_parts(b, to, step, from, 2); break;
+  case 4: copy_parts(b, to, step, from, 4); break;
+  default: copy_parts(b, to, step, from, 8); break;
   }
 }
 
@@ -202,7 +219,7 @@ static void copy_shared(const launch *l, const int64_t *at, int64_t rows, int64_
   const gather_kernel *kernel = l->kernel;
   const int64_t bytes = (int64_t)kernel->bytes;
   block b;
-  b.count = b.runs = 0;
+  b.count = b.parts = 0;
   for (int64_t first = 0; first < count; first += BLOCK) {
     int64_t from[POSITION + 1];
     const int64_t part = cpu_min(BLOCK, count - first);

@@ -119,11 +119,16 @@ void cpu_copy_bytes(const cpu_device *device, void *destination, const void *sou
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
+/* For every second element, compilers use vectors. */
 #define COPY_STRIDED(name, type)                                                                   \
   static void name(int64_t count, void *destination, int64_t to_stride, const void *source,        \
                    int64_t from_stride) {                                                          \
-    const type *from = source;                                                                     \
-    type *to = destination;                                                                        \
+    const type *restrict from = source;                                                            \
+    type *restrict to = destination;                                                               \
+    if (to_stride == 1 && from_stride == 2) {                                                      \
+      for (int64_t i = 0; i < count; i++) to[i] = from[2 * i];                                     \
+      return;                                                                                      \
+    }                                                                                              \
     for (int64_t i = 0; i < count; i++) to[i * to_stride] = from[i * from_stride];                 \
   }
 
@@ -263,10 +268,13 @@ MOVE_ROWS(move_rows_4, 4)
 MOVE_ROWS(move_rows_8, 8)
 MOVE_ROWS(move_rows_16, 16)
 MOVE_ROWS(move_rows_32, 32)
+MOVE_ROWS(move_rows_64, 64)
 
 static void move_rows(int64_t rows, size_t bytes, unsigned char *to, int64_t to_step,
                       const unsigned char *from, int64_t from_step) {
-  if (bytes >= 32)
+  if (bytes >= 64)
+    move_rows_64(rows, bytes, to, to_step, from, from_step);
+  else if (bytes >= 32)
     move_rows_32(rows, bytes, to, to_step, from, from_step);
   else if (bytes >= 16)
     move_rows_16(rows, bytes, to, to_step, from, from_step);
@@ -549,6 +557,13 @@ static void plan_enlarged(copy_kernel *copy) {
   }
 }
 
+static bool has_short_rows(const copy_kernel *copy) {
+  const cpu_nest *nest = &copy->nest;
+  const bool dense = cpu_nest_step(nest, 0) == 1 && cpu_nest_step(nest, 1) == 1;
+  return nest->rank > 1 &&
+         cpu_nest_length(nest) * (int64_t)copy->bytes <= (dense ? CPU_MOVE_MOST : LINE);
+}
+
 static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor) {
   cpu_nest_begin(&copy->nest, descriptor, 0, descriptor->rank);
   cpu_nest_sort(&copy->nest, 1); /* the output is written in memory order */
@@ -566,8 +581,7 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
     plan_transposed(copy, turn);
   else if (copy->repeats > 1)
     plan_enlarged(copy);
-  else if (copy->nest.rank > 1 &&
-           cpu_nest_length(&copy->nest) * (int64_t)copy->bytes <= CPU_MOVE_MOST) {
+  else if (has_short_rows(copy)) {
     copy->way = COPY_SHORT;
     copy->units = copy->elements / cpu_nest_length(&copy->nest);
     lengthen_columns(copy);

@@ -26,6 +26,7 @@ typedef struct sampler {
   const sample_options *options;
   compute_shape shape;  /* of x */
   compute_dtype places; /* I32 if it has room for a plane */
+  bool extra;           /* planes have an element of zero after the last */
   int32_t axes;
   axis_taps taps[MOST_AXES];
 } sampler;
@@ -130,7 +131,7 @@ static compute_node for_channels(const sampler *s, compute_node x) {
 }
 
 /* planes [n, c, spatial] → [n, c, points]. With a border of zeros, points outside read an extra
- * element of zero. */
+ * element of zero. Few points are set to zero afterwards instead, without a copy of the planes. */
 static compute_node read_taps(const sampler *s, compute_node planes, const tap *t,
                               compute_dtype dtype) {
   compute_graph *graph = s->graph;
@@ -141,12 +142,15 @@ static compute_node read_taps(const sampler *s, compute_node planes, const tap *
   if (compute_node_is_valid(t->inside)) {
     const compute_node last =
         compute_scalar_i64(graph, s->places, part_count(s->shape, 2, s->shape.rank));
-    place = compute_select(graph, t->inside, place, last);
+    if (s->extra) place = compute_select(graph, t->inside, place, last);
     if (compute_node_is_valid(weight)) /* the weight of a NaN position is NaN */
       weight = compute_select(graph, t->inside, weight, number(s, weight, 0));
   }
   place = compute_broadcast(graph, for_channels(s, place), all);
-  const compute_node read = compute_gather_elements(graph, planes, place, 2);
+  compute_node read = compute_gather_elements(graph, planes, place, 2);
+  if (compute_node_is_valid(t->inside) && !s->extra)
+    read = compute_select(graph, for_channels(s, t->inside), read,
+                          compute_full(graph, compute_node_dtype(graph, read), COMPUTE_SCALAR, 0));
   if (!compute_node_is_valid(weight)) return read;
   return compute_mul(graph, part_cast(graph, read, dtype),
                      for_channels(s, part_cast(graph, weight, dtype)));
@@ -167,8 +171,9 @@ compute_node part_sample(compute_graph *graph, compute_node x, const compute_nod
   }
   compute_node planes =
       compute_reshape(graph, x, COMPUTE_SHAPE(shape_at(s.shape, 0), shape_at(s.shape, 1), spatial));
-  if (options->border == COMPUTE_SAMPLE_ZEROS)
-    planes = compute_embed(graph, planes, 2, spatial + 1, 0, 1);
+  const compute_shape points = compute_node_shape(graph, at[0]);
+  s.extra = options->border == COMPUTE_SAMPLE_ZEROS && choices * shape_at(points, 1) >= spatial;
+  if (s.extra) planes = compute_embed(graph, planes, 2, spatial + 1, 0, 1);
   compute_node sum = {0};
   for (int64_t i = 0; i < choices; i++) {
     const tap one = join_taps(&s, i);

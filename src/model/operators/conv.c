@@ -106,7 +106,81 @@ static compute_conv2d_options last_two(const compute_conv3d_options *o) {
 
 /* ---- Conv ------------------------------------------------------------------------------------ */
 
+/* The positions of a filter that lie on elements, along an axis with one window. */
+typedef struct seen_axis {
+  int64_t first, count; /* positions of the filter; count 0: none */
+  int64_t from;         /* element of the first one */
+} seen_axis;
+
+static seen_axis find_seen(const window *w) {
+  const int64_t first = w->before > 0 ? (w->before - 1) / w->dilation + 1 : 0;
+  const int64_t reach = w->data - 1 + w->before; /* of the last element */
+  const int64_t last = reach < 0 ? -1 : min_i64(w->size - 1, reach / w->dilation);
+  return (seen_axis){first, max_i64(last - first + 1, 0), first * w->dilation - w->before};
+}
+
+/* The filter [outputs, …] as rows of the positions that lie on elements. A selection, unlike
+ * slices, is computed once for a constant filter. {0} if out of memory. */
+static compute_node seen_filter(const convolution *c, const seen_axis *seen, int64_t channels,
+                                int64_t count) {
+  compute_graph *graph = c->graph;
+  const compute_shape shape = compute_node_shape(graph, c->filter);
+  const window *w = c->windows;
+  const compute_node rows =
+      compute_reshape(graph, c->filter, COMPUTE_SHAPE(shape_at(shape, 0), -1));
+  if (count == channels * w[0].size * w[1].size * w[2].size) return rows;
+  int32_t *places = call_allocate(c->call, (size_t)count, sizeof *places);
+  if (!places) return (compute_node){0};
+  int64_t n = 0;
+  for (int64_t k = 0; k < channels; k++)
+    for (int64_t d = 0; d < seen[0].count; d++)
+      for (int64_t h = 0; h < seen[1].count; h++)
+        for (int64_t i = 0; i < seen[2].count; i++)
+          places[n++] =
+              (int32_t)(((k * w[0].size + seen[0].first + d) * w[1].size + seen[1].first + h) *
+                            w[2].size +
+                        seen[2].first + i);
+  const compute_node at = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(count), places);
+  return compute_gather(graph, rows, at, 1);
+}
+
+/* One result for each filter and image: a product of matrices, without the positions that only see
+ * padding. {0} for others. */
+static compute_node multiply_windows(const convolution *c) {
+  enum { MOST = 1 << 16 }; /* positions of a filter */
+  compute_graph *graph = c->graph;
+  const compute_node none = {0};
+  const compute_shape shape = compute_node_shape(graph, c->x);
+  const compute_shape filters = compute_node_shape(graph, c->filter);
+  const int64_t channels = shape_at(shape, 1), outputs = shape_at(filters, 0);
+  compute_node x = c->x;
+  seen_axis seen[3];
+  const compute_dtype dtype = compute_node_dtype(graph, c->x);
+  int64_t count = channels;
+  if ((dtype != COMPUTE_F32 && dtype != COMPUTE_F64) || c->groups != 1 ||
+      channels != shape_at(filters, 1) || shape_count(filters) == 0 ||
+      shape_count(filters) / outputs > MOST || shape_count(shape) == 0)
+    return none;
+  for (int i = 0; i < 3; i++) {
+    seen[i] = find_seen(&c->windows[i]);
+    if (c->windows[i].count != 1 || seen[i].count == 0) return none;
+    count *= seen[i].count;
+    const int32_t axis = 2 + i - (c->axes == 3 ? 0 : 1);
+    if (axis >= 2)
+      x = compute_slice(graph, x, axis, seen[i].from, seen[i].count, c->windows[i].dilation);
+  }
+  const compute_node filter = seen_filter(c, seen, channels, count);
+  if (!compute_node_is_valid(filter)) return none;
+  x = compute_reshape(graph, x, COMPUTE_SHAPE(shape_at(shape, 0), count));
+  compute_node y = compute_matmul(graph, x, compute_transpose(graph, filter, COMPUTE_AXES(1, 0)));
+  if (compute_node_is_valid(c->bias)) y = compute_add(graph, y, c->bias);
+  const compute_shape result = {.rank = shape.rank, .size = {shape_at(shape, 0), outputs, 1, 1, 1}};
+  return compute_reshape(graph, y, result);
+}
+
 static compute_node convolve_windows(const convolution *c) {
+  const compute_node product = multiply_windows(c);
+  if (compute_node_is_valid(product)) return product;
   compute_conv3d_options options = steps(c);
   compute_node x = c->x;
   const int first = c->axes == 3 ? 0 : 1;
@@ -294,7 +368,63 @@ static compute_node cut_result(const convolution *c, compute_node y, int32_t axi
   return op_pad(c->call, y, axis, -w->before, w->count - (whole_size(w) - w->before), 0);
 }
 
+/* Positions before and after the data that a transposed convolution of stride 1 reads. */
+static int64_t read_before(const window *w) {
+  return window_dilated_size(w) - 1 - w->before;
+}
+
+static int64_t read_after(const window *w) {
+  return window_dilated_size(w) - 1 - w->after;
+}
+
+/* `true` if a convolution with the flipped filter computes the same, and is not narrower than one
+ * value for each group: those have fast forms in both directions. */
+static bool is_forward(const convolution *c) {
+  const compute_shape filter = compute_node_shape(c->graph, c->filter);
+  bool forward = shape_count(filter) > 0 && shape_at(filter, 0) > c->groups &&
+                 shape_at(filter, 0) % c->groups == 0;
+  for (int i = 0; forward && i < 3; i++) {
+    const window *w = &c->windows[i];
+    forward = w->stride == 1 && is_direct(w) && further(w) == 0 && read_before(w) >= 0 &&
+              read_after(w) >= 0;
+  }
+  return forward;
+}
+
+/* [ci, co / groups, …] → [co, ci / groups, …], with reversed positions. */
+static compute_node flip_filter(const convolution *c) {
+  compute_graph *graph = c->graph;
+  const compute_shape from = compute_node_shape(graph, c->filter);
+  const int64_t in = shape_at(from, 0) / c->groups, out = shape_at(from, 1);
+  compute_shape apart = {.rank = from.rank + 1, .size = {c->groups, in, out}}, to = from;
+  compute_axes flipped = {.count = from.rank - 2}, order = {.count = from.rank + 1, {0, 2, 1}};
+  for (int32_t d = 2; d < from.rank; d++) {
+    shape_set(&apart, d + 1, shape_at(from, d));
+    flipped.axis[d - 2] = d;
+    order.axis[d + 1] = d + 1;
+  }
+  shape_set(&to, 0, c->groups * out);
+  shape_set(&to, 1, in);
+  compute_node w = compute_reshape(graph, compute_flip(graph, c->filter, flipped), apart);
+  return compute_reshape(graph, compute_transpose(graph, w, order), to);
+}
+
+/* A transposed convolution as one with the flipped filter, which has more kernels. */
+static compute_node convolve_flipped(const convolution *c) {
+  compute_conv3d_options options = steps(c);
+  for (int i = 0; i < 3; i++) {
+    const window *w = &c->windows[i];
+    options.padding[i] = read_before(w);
+    options.padding_more[i] = read_after(w) - read_before(w);
+  }
+  const compute_conv2d_options planes = last_two(&options);
+  const compute_node filter = flip_filter(c);
+  return c->axes == 3 ? compute_conv3d(c->graph, c->x, filter, c->bias, &options)
+                      : compute_conv2d(c->graph, c->x, filter, c->bias, &planes);
+}
+
 static compute_node stretch(const convolution *c) {
+  if (is_forward(c)) return convolve_flipped(c);
   compute_conv3d_options options = steps(c);
   bool direct[3], all = true;
   for (int i = 0; i < 3; i++) {

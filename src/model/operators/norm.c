@@ -128,7 +128,21 @@ static compute_node normalize_layer(const layer *l) {
   return scale_and_shift(l, compute_reshape(l->graph, y, l->shape));
 }
 
+/* `true` if squares are summed in f64 where the values are f32. It holds the squares of all f32, so
+ * that no pass has to find the largest magnitude. */
+static bool sums_in_f64(const model_call *call, compute_node x) {
+  return compute_node_dtype(call->graph, x) == COMPUTE_F32 && call_is_on_host(call) &&
+         !call_trains(call);
+}
+
 static compute_node inverse_root(const layer *l, compute_node x) {
+  if (sums_in_f64(l->call, x)) {
+    const compute_node squares = compute_square(l->graph, op_cast(l->call, x, COMPUTE_F64));
+    const compute_node mean = compute_mean(l->graph, squares, layer_axes(l), true);
+    const compute_node root = compute_sqrt(
+        l->graph, compute_add(l->graph, mean, call_scalar_like(l->call, mean, l->epsilon)));
+    return op_cast(l->call, compute_reciprocal(l->graph, root), COMPUTE_F32);
+  }
   return part_inverse_root(l->graph, x, layer_axes(l), l->epsilon);
 }
 

@@ -107,24 +107,90 @@ static bool known_value(model_call *call, double *value) {
   return call_number(call, 2, value) == COMPUTE_OK && (fabs(*value) < 0x1p53 || isinf(*value));
 }
 
+/* The element of an axis that is repeated at a position before, in or after it. */
+static int64_t repeated_place(compute_pad_mode mode, int64_t position, int64_t size) {
+  if (mode == COMPUTE_PAD_EDGE) return position < 0 ? 0 : position < size ? position : size - 1;
+  const int64_t period = mode == COMPUTE_PAD_WRAP ? size : size > 1 ? 2 * (size - 1) : 1;
+  const int64_t at = (position % period + period) % period;
+  return at < size ? at : period - at;
+}
+
+/* The first padded axis, if one selection of elements for all padded axes pays: its indices are few
+ * and serve many rows. Otherwise the rank. */
+static int32_t first_joined(compute_shape shape, const padding *p, int64_t *rows, int64_t *count) {
+  enum { LEAST_ROWS = 8, MOST_INDICES = 1 << 16 };
+  int32_t first = shape.rank, padded = 0;
+  *rows = *count = 1;
+  for (int32_t d = 0; d < shape.rank; d++) {
+    const int64_t size = shape_at(shape, d);
+    const bool pads = p->before[d] > 0 || p->after[d] > 0;
+    padded += pads;
+    if (pads && padded == 1) first = d;
+    if (padded == 0) *rows *= size; /* the builders have checked the shape */
+    if (padded == 0) continue;
+    if (size < 1 || size > MOST_INDICES || p->before[d] > MOST_INDICES ||
+        p->after[d] > MOST_INDICES)
+      return shape.rank;
+    const int64_t before = p->before[d] > 0 ? p->before[d] : 0;
+    *count *= size + before + (p->after[d] > 0 ? p->after[d] : 0);
+    if (*count > MOST_INDICES) return shape.rank;
+  }
+  return padded > 1 && *rows >= LEAST_ROWS ? first : shape.rank;
+}
+
+/* Repeats elements along all padded axes, from `first` on, by one selection. */
+static compute_status repeat_joined(model_call *call, compute_node *x, const padding *p,
+                                    compute_pad_mode mode, int32_t first, int64_t rows,
+                                    int64_t count) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = compute_node_shape(graph, *x);
+  compute_shape padded = shape;
+  int64_t source = 1, pace = count;
+  int32_t *places = call_allocate(call, (size_t)count, sizeof *places);
+  if (!places) return call_out_of_memory(call);
+  for (int32_t d = first; d < shape.rank; d++) {
+    const int64_t size = shape_at(shape, d), before = p->before[d] > 0 ? p->before[d] : 0;
+    const int64_t all = size + before + (p->after[d] > 0 ? p->after[d] : 0);
+    pace /= all; /* indices from one position of this axis to the next */
+    for (int64_t i = 0; i < count; i++)
+      places[i] = (int32_t)(places[i] * size + repeated_place(mode, i / pace % all - before, size));
+    source *= size;
+    shape_set(&padded, d, all);
+  }
+  const compute_node at = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(count), places);
+  *x = compute_gather(graph, compute_reshape(graph, *x, COMPUTE_SHAPE(rows, source)), at, 1);
+  *x = compute_reshape(graph, *x, padded);
+  return COMPUTE_OK;
+}
+
+/* Pads with repeated elements. */
+static compute_status repeat(model_call *call, compute_node *x, const padding *p,
+                             compute_pad_mode mode) {
+  int64_t rows, count;
+  const compute_shape shape = compute_node_shape(call->graph, *x);
+  const int32_t first = first_joined(shape, p, &rows, &count);
+  if (first < shape.rank) return repeat_joined(call, x, p, mode, first, rows, count);
+  for (int32_t i = 0; i < shape.rank; i++) {
+    const int64_t before = p->before[i] > 0 ? p->before[i] : 0;
+    const int64_t after = p->after[i] > 0 ? p->after[i] : 0;
+    if (before || after) *x = compute_pad(call->graph, *x, i, before, after, mode, 0);
+  }
+  return COMPUTE_OK;
+}
+
 compute_status pad_rule(model_call *call) {
   compute_pad_mode mode;
   const int32_t rank = call_shape(call, 0).rank;
   padding p = {{0}, {0}};
   compute_status status = read_mode(call, &mode);
   if (!status) status = read_padding(call, &p);
-  const bool constant = mode == COMPUTE_PAD_CONSTANT;
   compute_node x = call_input(call, 0);
-  for (int32_t i = 0; !status && i < rank; i++) {
+  for (int32_t i = 0; !status && i < rank; i++)
     status = crop(call, &x, i, p.before[i] < 0 ? p.before[i] : 0, p.after[i] < 0 ? p.after[i] : 0);
-    const int64_t before = p.before[i] > 0 ? p.before[i] : 0;
-    const int64_t after = p.after[i] > 0 ? p.after[i] : 0;
-    if (!status && !constant && (before || after))
-      x = compute_pad(call->graph, x, i, before, after, mode, 0);
-  }
+  if (!status && mode != COMPUTE_PAD_CONSTANT) status = repeat(call, &x, &p, mode);
   if (status) return status;
   double value;
-  if (constant)
+  if (mode == COMPUTE_PAD_CONSTANT)
     x = known_value(call, &value) ? fill_with(call, x, &p, value)
                                   : fill_around(call, x, &p, call_input(call, 2));
   return call_output_as(call, 0, call_type(call, 0), x);

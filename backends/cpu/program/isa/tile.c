@@ -111,14 +111,14 @@ const cpu_tile_loops CPU_SYMBOL(cpu_tile_bool) = {
 
 /* ---- Transposition --------------------------------------------------------------------------- */
 
-/* Transposes small blocks: 8 × 8 and 4 × 4 of 4 bytes and 4 × 4 of 8 bytes in vector registers,
- * everything else element by element. The caller chooses blocks that fit the L1 cache. */
+/* Transposes small blocks in vector registers: 8 × 8 of 1, 2 and 4 bytes, 4 × 4 of 4 and 8 bytes.
+ * Edges are copied element by element. The caller chooses blocks that fit the L1 cache. */
 
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
-/* The general loop, for the edges of a block and for small elements. */
+/* The general loop, for the edges of a block. */
 #define TRANSPOSE_LOOP(name, type)                                                                 \
   static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
                    void *destination, int64_t destination_stride) {                                \
@@ -129,10 +129,91 @@ const cpu_tile_loops CPU_SYMBOL(cpu_tile_bool) = {
     }                                                                                              \
   }
 
-TRANSPOSE_LOOP(transpose_1, uint8_t)
-TRANSPOSE_LOOP(transpose_2, uint16_t)
+TRANSPOSE_LOOP(transpose_any_1, uint8_t)
+TRANSPOSE_LOOP(transpose_any_2, uint16_t)
 TRANSPOSE_LOOP(transpose_any_4, uint32_t)
 TRANSPOSE_LOOP(transpose_any_8, uint64_t)
+
+/* Computes whole squares by `square` and the edges by the general loop. It reads everything needed
+ * from a source row at once and prefetches the next rows: rows that are a power of two apart share
+ * so few cache sets that none would still be cached the next time. */
+#define TRANSPOSE_SQUARES(name, square, any, side, bytes)                                          \
+  static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
+                   void *destination, int64_t destination_stride) {                                \
+    const unsigned char *from = source;                                                            \
+    unsigned char *to = destination;                                                               \
+    const int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;          \
+    for (int64_t r = 0; r < whole_rows; r += side) {                                               \
+      for (int64_t ahead = r + 2 * side; ahead < r + 3 * side && ahead < rows; ahead++)            \
+        for (int64_t c = 0; c < columns; c += 64 / bytes)                                          \
+          __builtin_prefetch(from + ahead * source_stride + c * bytes);                            \
+      for (int64_t c = 0; c < whole_columns; c += side)                                            \
+        square(from + r * source_stride + c * bytes, source_stride,                                \
+               to + c * destination_stride + r * bytes, destination_stride);                       \
+    }                                                                                              \
+    any(rows - whole_rows, whole_columns, from + whole_rows * source_stride, source_stride,        \
+        to + whole_rows * bytes, destination_stride);                                              \
+    any(rows, columns - whole_columns, from + whole_columns * bytes, source_stride,                \
+        to + whole_columns * destination_stride, destination_stride);                              \
+  }
+
+/* Vectors of 16 bytes, which all instruction sets have or compilers divide. */
+typedef uint8_t bytes_16 __attribute__((vector_size(16)));
+typedef uint16_t halves_8 __attribute__((vector_size(16)));
+typedef uint64_t words_2 __attribute__((vector_size(16)));
+
+/* The elements of two vectors by turns: of their low halves, of their high halves. */
+#define BYTES_LOW(a, b)                                                                            \
+  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define BYTES_HIGH(a, b)                                                                           \
+  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define HALVES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HALVES_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+
+/* Eight rows of eight bytes. Each step combines rows that are half of all rows apart. */
+static inline void bytes_8x8(const unsigned char *from, int64_t from_stride, unsigned char *to,
+                             int64_t to_stride) {
+  bytes_16 row[8], two[4];
+  for (int i = 0; i < 8; i++) {
+    uint64_t eight;
+    memcpy(&eight, from + i * from_stride, sizeof eight);
+    row[i] = (bytes_16)(words_2){eight, 0};
+  }
+  for (int i = 0; i < 4; i++) two[i] = BYTES_LOW(row[i], row[i + 4]);
+  const bytes_16 even_low = BYTES_LOW(two[0], two[2]), even_high = BYTES_HIGH(two[0], two[2]);
+  const bytes_16 odd_low = BYTES_LOW(two[1], two[3]), odd_high = BYTES_HIGH(two[1], two[3]);
+  two[0] = BYTES_LOW(even_low, odd_low);
+  two[1] = BYTES_HIGH(even_low, odd_low);
+  two[2] = BYTES_LOW(even_high, odd_high);
+  two[3] = BYTES_HIGH(even_high, odd_high);
+  for (int i = 0; i < 8; i++) {
+    const uint64_t eight = ((words_2)two[i / 2])[i % 2];
+    memcpy(to + i * to_stride, &eight, sizeof eight);
+  }
+}
+
+/* Eight rows of eight elements of two bytes. */
+static inline void halves_8x8(const unsigned char *from, int64_t from_stride, unsigned char *to,
+                              int64_t to_stride) {
+  halves_8 row[8], next[8];
+  for (int i = 0; i < 8; i++) memcpy(&row[i], from + i * from_stride, sizeof row[i]);
+  for (int i = 0; i < 4; i++) {
+    next[2 * i] = HALVES_LOW(row[i], row[i + 4]);
+    next[2 * i + 1] = HALVES_HIGH(row[i], row[i + 4]);
+  }
+  for (int i = 0; i < 4; i++) {
+    row[2 * i] = HALVES_LOW(next[i], next[i + 4]);
+    row[2 * i + 1] = HALVES_HIGH(next[i], next[i + 4]);
+  }
+  for (int i = 0; i < 4; i++) {
+    next[2 * i] = HALVES_LOW(row[i], row[i + 4]);
+    next[2 * i + 1] = HALVES_HIGH(row[i], row[i + 4]);
+  }
+  for (int i = 0; i < 8; i++) memcpy(to + i * to_stride, &next[i], sizeof next[i]);
+}
+
+TRANSPOSE_SQUARES(transpose_1, bytes_8x8, transpose_any_1, 8, 1)
+TRANSPOSE_SQUARES(transpose_2, halves_8x8, transpose_any_2, 8, 2)
 
 #if defined(__AVX2__)
 
@@ -195,29 +276,6 @@ static void transpose_edge_4(int64_t rows, int64_t columns, const void *source,
   transpose_any_4(rows, columns - whole_columns, from + whole_columns * 4, source_stride,
                   to + whole_columns * destination_stride, destination_stride);
 }
-
-/* Computes whole squares by `square` and the edges by the general loop. It reads everything needed
- * from a source row at once and prefetches the next rows: rows that are a power of two apart share
- * so few cache sets that none would still be cached the next time. */
-#define TRANSPOSE_SQUARES(name, square, any, side, bytes)                                          \
-  static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
-                   void *destination, int64_t destination_stride) {                                \
-    const unsigned char *from = source;                                                            \
-    unsigned char *to = destination;                                                               \
-    const int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;          \
-    for (int64_t r = 0; r < whole_rows; r += side) {                                               \
-      for (int64_t ahead = r + 2 * side; ahead < r + 3 * side && ahead < rows; ahead++)            \
-        for (int64_t c = 0; c < columns; c += 64 / bytes)                                          \
-          __builtin_prefetch(from + ahead * source_stride + c * bytes);                            \
-      for (int64_t c = 0; c < whole_columns; c += side)                                            \
-        square(from + r * source_stride + c * bytes, source_stride,                                \
-               to + c * destination_stride + r * bytes, destination_stride);                       \
-    }                                                                                              \
-    any(rows - whole_rows, whole_columns, from + whole_rows * source_stride, source_stride,        \
-        to + whole_rows * bytes, destination_stride);                                              \
-    any(rows, columns - whole_columns, from + whole_columns * bytes, source_stride,                \
-        to + whole_columns * destination_stride, destination_stride);                              \
-  }
 
 TRANSPOSE_SQUARES(transpose_4, transpose_8x8, transpose_edge_4, 8, 4)
 TRANSPOSE_SQUARES(transpose_8, transpose_4x4, transpose_any_8, 4, 8)
