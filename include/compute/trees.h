@@ -129,10 +129,11 @@ COMPUTE_API compute_status compute_tree_model_describe(const compute_tree_model 
 /** The results [..., targets] for the features x [..., features], in x's dtype, which is a float.
  * The model may be released afterwards.
  *
- * - `sums` true: the sums of the trees' values, with XGBoost's base_score or divided as the file
- *   demands. They are the packages' raw scores or margins.
+ * - `sums` true: the sums of the trees' values, with XGBoost's base_score. They are the packages' raw
+ *   scores or margins.
  * - `sums` false: predictions. The objective's function turns the sums into probabilities, or into
- *   expected values. For multi:softmax these are the probabilities of multi:softprob.
+ *   expected values. LightGBM's random forests divide the sums by the number of trees first. For
+ *   multi:softmax these are the probabilities of multi:softprob.
  *
  * COMPUTE_ERROR_SHAPE if x has another number of features; _UNSUPPORTED for predictions of an
  * objective that is unknown, such as one of your own; the errors of compute_tree_ensemble. */

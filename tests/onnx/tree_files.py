@@ -88,6 +88,7 @@ def lightgbm_models():
             ("categories", 0, {"categories": True, "min_data_per_group": 5}),
             ("categories.zero", 0, {"categories": True, "zero_as_missing": True, "min_data_per_group": 5}),
             ("forest", 0, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7}),
+            ("forest.binary", 2, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7, "objective": "binary"}),
             ("dart", 0, {"boosting": "dart"}), ("stump", 0, {"num_leaves": 2}),
             ("constant", 0, {"min_data_in_leaf": 100000})):
         yield f"lightgbm.{name}", kind, parameters
@@ -112,8 +113,8 @@ def train_xgboost(x, y, parameters):
             booster.save_model(path)
         return paths
 
-    thresholds = booster.trees_to_dataframe()["Split"].dropna().to_numpy() if booster.num_features() and \
-        "multi_strategy" not in parameters else numpy.zeros(0)
+    frame = None if "multi_strategy" in parameters else booster.trees_to_dataframe()
+    thresholds = [] if frame is None else frame["Split"].dropna().to_numpy()
     return predict, save, thresholds
 
 
@@ -162,7 +163,8 @@ def judge(tool, folder, name, kind, parameters):
                 error = numpy.abs(actual - wanted).max() / max(1, numpy.abs(wanted).max())
                 if not error <= worst:
                     worst = error
-                    report = f"{path.name} {dtype} {file}: row {int(numpy.abs(actual - wanted).reshape(len(rows), -1).max(1).argmax())}"
+                    row = numpy.abs(actual - wanted).reshape(len(rows), -1).max(1).argmax()
+                    report = f"{path.name} {dtype} {file}: row {row}"
     return worst, report
 
 

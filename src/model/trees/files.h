@@ -37,7 +37,7 @@ struct compute_tree_model {
   size_t tree_count, tree_capacity;
   int64_t *roots; /* of the trees */
   int64_t features, targets;
-  double divisor; /* of the sums */
+  double divisor; /* of the sums in predictions */
   double scale;   /* LINK_LOGISTIC */
   tree_link link;
 };

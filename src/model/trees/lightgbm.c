@@ -45,29 +45,30 @@ static size_t count_of(const lightgbm *l, tree_column column) {
 
 /* ---- Questions ------------------------------------------------------------------------------- */
 
-static compute_status add_limit(const lightgbm *l, double limit) {
-  return tree_add_number(l->reader, COLUMN_LIMIT, limit);
-}
-
-/* Goes left up to the threshold. If zeros count as missing, they go with NaN. */
+/* Goes left up to the threshold. LightGBM replaces magnitudes up to ZERO_LIMIT by 0 before it asks. If
+ * zeros count as missing, they go with NaN. */
 static compute_status ask_number(const lightgbm *l, int64_t at, int64_t feature, double threshold,
                                  int64_t flags, int64_t left, int64_t right) {
   const int64_t missing = flags >> MISSING_SHIFT & 3;
   const bool to_left = (flags & DEFAULT_LEFT) != 0;
   const double zero = ZERO_LIMIT, below = nextafter(-zero, -HUGE_VAL);
+  double limits[3] = {threshold};
+  size_t count = 1;
+  if (threshold >= -zero && threshold < zero) limits[0] = threshold < 0 ? below : zero;
+  if (missing == MISSING_ZERO && to_left && limits[0] <= below) {
+    limits[1] = below;
+    limits[2] = zero;
+    count = 3;
+  } else if (missing == MISSING_ZERO && !to_left && limits[0] >= zero) {
+    limits[0] = below;
+    limits[1] = zero;
+    limits[2] = fmax(threshold, zero);
+    count = 3;
+  }
   compute_status status = COMPUTE_OK;
   l->reader->columns[COLUMN_LIMIT].count = 0;
-  if (missing != MISSING_ZERO) {
-    status = add_limit(l, threshold);
-  } else if (to_left) {
-    if (threshold <= below) status = add_limit(l, threshold);
-    if (threshold <= below && !status) status = add_limit(l, below);
-    if (!status) status = add_limit(l, fmax(threshold <= below ? zero : threshold, zero));
-  } else {
-    status = add_limit(l, fmin(threshold, below));
-    if (threshold > zero && !status) status = add_limit(l, zero);
-    if (threshold > zero && !status) status = add_limit(l, threshold);
-  }
+  for (size_t i = 0; i < count && !status; i++)
+    status = tree_add_number(l->reader, COLUMN_LIMIT, limits[i]);
   if (status) return status;
   return tree_search(l->reader, at, feature, left, right,
                      missing == MISSING_NONE ? threshold >= 0 : to_left);

@@ -187,6 +187,7 @@ compute_node compute_tree_model_record(compute_graph *graph, compute_node x,
                                                  .tree_count = (int64_t)model->tree_count,
                                                  .targets = model->targets};
   compute_node y = compute_tree_ensemble(graph, x, &options);
+  if (sums) return y;
   if (model->divisor != 1) y = compute_div(graph, y, part_number(graph, y, model->divisor));
-  return sums ? y : apply_link(graph, model, y);
+  return apply_link(graph, model, y);
 }
