@@ -33,7 +33,13 @@ def features(rng):
 
 def labels(x, kind, rng):
     z = numpy.nan_to_num(x)
-    y = 2 * z[:, 2] + z[:, 3] * z[:, 4] + (z[:, 0] % 3) + (z[:, 1] % 2) + rng.standard_normal(len(x)) / 5
+    y = (
+        2 * z[:, 2]
+        + z[:, 3] * z[:, 4]
+        + (z[:, 0] % 3)
+        + (z[:, 1] % 2)
+        + rng.standard_normal(len(x)) / 5
+    )
     if kind == "positive":
         return numpy.abs(y) + 0.1
     if kind == "count":
@@ -47,8 +53,29 @@ def labels(x, kind, rng):
 
 def unusual(x, thresholds, rng):
     """More rows: each value of a cell is one that is easily wrong."""
-    special = numpy.array([0, -0.0, 1e-36, -1e-36, 2e-35, numpy.inf, -numpy.inf, numpy.nan, 3e38, -1, 0.5, 2.5, -0.5,
-                           31, 32, 39.99, 1e9, *thresholds[:40]], "f4")
+    special = numpy.array(
+        [
+            0,
+            -0.0,
+            1e-36,
+            -1e-36,
+            2e-35,
+            numpy.inf,
+            -numpy.inf,
+            numpy.nan,
+            3e38,
+            -1,
+            0.5,
+            2.5,
+            -0.5,
+            31,
+            32,
+            39.99,
+            1e9,
+            *thresholds[:40],
+        ],
+        "f4",
+    )
     more = special[rng.integers(0, len(special), (ROWS, FEATURES))]
     return numpy.concatenate([x, more])
 
@@ -58,39 +85,66 @@ def unusual(x, thresholds, rng):
 
 def xgboost_models():
     for name, kind, parameters in (
-            ("squared", 0, {}), ("logistic", 2, {"objective": "binary:logistic"}),
-            ("raw", 2, {"objective": "binary:logitraw"}), ("hinge", 2, {"objective": "binary:hinge"}),
-            ("softprob", 4, {"objective": "multi:softprob", "num_class": 4}),
-            ("poisson", "count", {"objective": "count:poisson"}), ("gamma", "positive", {"objective": "reg:gamma"}),
-            ("tweedie", "count", {"objective": "reg:tweedie"}), ("share", "share", {"objective": "reg:logistic"}),
-            ("absolute", 0, {"objective": "reg:absoluteerror"}), ("base", 0, {"base_score": -7.5}),
-            ("leaves", 0, {"grow_policy": "lossguide", "max_leaves": 31, "max_depth": 0}),
-            ("pruned", 0, {"gamma": 5.0, "tree_method": "exact"}),
-            ("parallel", 0, {"num_parallel_tree": 4, "subsample": 0.7}),
-            ("dart", 0, {"booster": "dart", "rate_drop": 0.4}),
-            ("dart.softprob", 3, {"booster": "dart", "rate_drop": 0.4, "objective": "multi:softprob", "num_class": 3}),
-            ("categories", 0, {"categories": True}), ("one.category", 0, {"categories": True, "max_cat_to_onehot": 100}),
-            ("pair", "pair", {}), ("pair.vector", "pair", {"multi_strategy": "multi_output_tree"})):
+        ("squared", 0, {}),
+        ("logistic", 2, {"objective": "binary:logistic"}),
+        ("raw", 2, {"objective": "binary:logitraw"}),
+        ("hinge", 2, {"objective": "binary:hinge"}),
+        ("softprob", 4, {"objective": "multi:softprob", "num_class": 4}),
+        ("poisson", "count", {"objective": "count:poisson"}),
+        ("gamma", "positive", {"objective": "reg:gamma"}),
+        ("tweedie", "count", {"objective": "reg:tweedie"}),
+        ("share", "share", {"objective": "reg:logistic"}),
+        ("absolute", 0, {"objective": "reg:absoluteerror"}),
+        ("base", 0, {"base_score": -7.5}),
+        ("leaves", 0, {"grow_policy": "lossguide", "max_leaves": 31, "max_depth": 0}),
+        ("pruned", 0, {"gamma": 5.0, "tree_method": "exact"}),
+        ("parallel", 0, {"num_parallel_tree": 4, "subsample": 0.7}),
+        ("dart", 0, {"booster": "dart", "rate_drop": 0.4}),
+        (
+            "dart.softprob",
+            3,
+            {"booster": "dart", "rate_drop": 0.4, "objective": "multi:softprob", "num_class": 3},
+        ),
+        ("categories", 0, {"categories": True}),
+        ("one.category", 0, {"categories": True, "max_cat_to_onehot": 100}),
+        ("pair", "pair", {}),
+        ("pair.vector", "pair", {"multi_strategy": "multi_output_tree"}),
+    ):
         yield f"xgboost.{name}", kind, parameters
 
 
 def lightgbm_models():
     for name, kind, parameters in (
-            ("squared", 0, {}), ("binary", 2, {"objective": "binary"}),
-            ("binary.sigmoid", 2, {"objective": "binary", "sigmoid": 0.7}),
-            ("multiclass", 4, {"objective": "multiclass", "num_class": 4}),
-            ("ova", 3, {"objective": "multiclassova", "num_class": 3}), ("poisson", "count", {"objective": "poisson"}),
-            ("gamma", "positive", {"objective": "gamma"}), ("tweedie", "count", {"objective": "tweedie"}),
-            ("l1", 0, {"objective": "regression_l1"}), ("sqrt", 0, {"reg_sqrt": True}),
-            ("cross", "share", {"objective": "cross_entropy"}),
-            ("cross.lambda", "share", {"objective": "cross_entropy_lambda"}),
-            ("zero", 0, {"zero_as_missing": True}), ("unknown.none", 0, {"use_missing": False}),
-            ("categories", 0, {"categories": True, "min_data_per_group": 5}),
-            ("categories.zero", 0, {"categories": True, "zero_as_missing": True, "min_data_per_group": 5}),
-            ("forest", 0, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7}),
-            ("forest.binary", 2, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7, "objective": "binary"}),
-            ("dart", 0, {"boosting": "dart"}), ("stump", 0, {"num_leaves": 2}),
-            ("constant", 0, {"min_data_in_leaf": 100000})):
+        ("squared", 0, {}),
+        ("binary", 2, {"objective": "binary"}),
+        ("binary.sigmoid", 2, {"objective": "binary", "sigmoid": 0.7}),
+        ("multiclass", 4, {"objective": "multiclass", "num_class": 4}),
+        ("ova", 3, {"objective": "multiclassova", "num_class": 3}),
+        ("poisson", "count", {"objective": "poisson"}),
+        ("gamma", "positive", {"objective": "gamma"}),
+        ("tweedie", "count", {"objective": "tweedie"}),
+        ("l1", 0, {"objective": "regression_l1"}),
+        ("sqrt", 0, {"reg_sqrt": True}),
+        ("cross", "share", {"objective": "cross_entropy"}),
+        ("cross.lambda", "share", {"objective": "cross_entropy_lambda"}),
+        ("zero", 0, {"zero_as_missing": True}),
+        ("unknown.none", 0, {"use_missing": False}),
+        ("categories", 0, {"categories": True, "min_data_per_group": 5}),
+        (
+            "categories.zero",
+            0,
+            {"categories": True, "zero_as_missing": True, "min_data_per_group": 5},
+        ),
+        ("forest", 0, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7}),
+        (
+            "forest.binary",
+            2,
+            {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7, "objective": "binary"},
+        ),
+        ("dart", 0, {"boosting": "dart"}),
+        ("stump", 0, {"num_leaves": 2}),
+        ("constant", 0, {"min_data_in_leaf": 100000}),
+    ):
         yield f"lightgbm.{name}", kind, parameters
 
 
@@ -153,12 +207,18 @@ def judge(tool, folder, name, kind, parameters):
     for path in save(folder, name):
         for dtype in ("f4", "f8"):
             numpy.save(folder / "x.npy", rows.astype(dtype))
-            result = subprocess.run([tool, path, folder / "x.npy", folder / "sums.npy", folder / "predictions.npy"],
-                                    capture_output=True, text=True, check=False)
+            result = subprocess.run(
+                [tool, path, folder / "x.npy", folder / "sums.npy", folder / "predictions.npy"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if result.returncode:
                 return numpy.inf, result.stderr.strip()
             for raw, file in ((True, "sums"), (False, "predictions")):
-                wanted = numpy.asarray(predict(rows.astype(dtype) if dtype == "f8" else rows, raw), float)
+                wanted = numpy.asarray(
+                    predict(rows.astype(dtype) if dtype == "f8" else rows, raw), float
+                )
                 actual = numpy.load(folder / f"{file}.npy").astype(float).reshape(wanted.shape)
                 error = numpy.abs(actual - wanted).max() / max(1, numpy.abs(wanted).max())
                 if not error <= worst:
