@@ -245,7 +245,8 @@ static void calls_are_checked(void **state) {
   compute_tree_model_info info;
   assert_int_equal(compute_tree_model_load(test_context, NULL, &model), COMPUTE_ERROR_NULL_POINTER);
   assert_int_equal(compute_tree_model_load(test_context, "/", NULL), COMPUTE_ERROR_NULL_POINTER);
-  assert_int_equal(compute_tree_model_load(test_context, "/none", &model), COMPUTE_ERROR_FILE);
+  assert_int_equal(compute_tree_model_load(test_context, TEST_SCRATCH_DIR "/none", &model),
+                   COMPUTE_ERROR_FILE);
   assert_int_equal(compute_tree_model_load(test_context, "/", &model), COMPUTE_ERROR_FILE);
   assert_int_equal(compute_tree_model_load_memory(test_context, "", 0, &model),
                    COMPUTE_ERROR_FORMAT);

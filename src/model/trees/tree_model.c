@@ -166,6 +166,7 @@ static compute_node apply_link(compute_graph *graph, const compute_tree_model *m
 compute_node compute_tree_model_record(compute_graph *graph, compute_node x,
                                        const compute_tree_model *model, bool sums) {
   static const char operation[] = "tree_model";
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   if (!build_start(graph, operation)) return BUILD_NONE;
   if (!model) return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "model is NULL");

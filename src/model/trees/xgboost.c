@@ -222,8 +222,7 @@ static compute_status read_value(xgboost *x, int to, const token *t) {
   if (to >= FIRST_COLUMN) return tree_add_number(reader, (tree_column)(to - FIRST_COLUMN), number);
   if (to == BASE_SCORE) return tree_add_number(reader, COLUMN_BASE, number);
   if (!(number >= 0 && number <= (1 << 24)) || number != trunc(number))
-    return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "a number of classes or features is %g",
-                       number);
+    return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "a number of classes or features is damaged");
   if (to == LEAF_SIZE) x->leaf_size = (int64_t)number;
   if (to == CLASSES) x->classes = (int64_t)number;
   if (to == TARGETS) x->targets = (int64_t)number;
