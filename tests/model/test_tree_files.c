@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compute/trees.h"
+#include "support/harness/failing_allocator.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
@@ -334,11 +335,36 @@ static void mutants_do_no_harm(void **state) {
   for (int k = 0; k < 3; k++) assert_true(loaded[k] > 100 && refused[k] > 100);
 }
 
+/* Without a context: the allocator cannot change while one is open. */
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  const char *const samples[] = {xgboost, lightgbm};
+  for (int i = 0; i < 2; i++) {
+    bool failed = true;
+    int64_t nth = 1;
+    failing_allocator_install();
+    for (; failed; nth++) {
+      compute_tree_model *model = NULL;
+      failing_allocator_arm(nth, false);
+      const compute_status status =
+          compute_tree_model_load_memory(NULL, samples[i], strlen(samples[i]), &model);
+      failed = failing_allocator_failures() > 0;
+      failing_allocator_arm(0, false);
+      assert_int_equal(status, failed ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_OK);
+      compute_tree_model_release(model);
+    }
+    assert_true(nth > 10);
+    assert_int_equal(failing_allocator_remove(), 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(questions_of_xgboost),      cmocka_unit_test(questions_of_lightgbm),
       cmocka_unit_test(damaged_files_are_refused), cmocka_unit_test(calls_are_checked),
       cmocka_unit_test(mutants_do_no_harm),
   };
-  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+  const struct CMUnitTest alone[] = {cmocka_unit_test(every_allocation_may_fail)};
+  const int failures = cmocka_run_group_tests(alone, NULL, NULL);
+  return failures + cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
