@@ -116,17 +116,11 @@ def seconds_used():
     return usage.ru_utime + usage.ru_stime
 
 
-def resident(field):
-    with open("/proc/self/status", encoding="ascii") as file:
-        line = next(line for line in file if line.startswith(field))
-    return int(line.split()[1]) * 1024 / 1e6
-
-
 def forget_peak():
     """From here on, VmHWM is the peak since this call. Returns the memory that is used now."""
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
-    return resident("VmRSS")
+    return engines.memory("VmRSS") / 1e6
 
 
 class Ours(engines.Libcompute):
@@ -163,7 +157,7 @@ def work(options):
             start, clock = seconds_used(), time.perf_counter()
             results = [engine.call(inputs[i]) for i in range(first, end)]
             answer = {"runs": seconds_used() - start, "elapsed": time.perf_counter() - clock,
-                      "memory": resident("VmHWM") - before, "lengths": lengths[first:end],
+                      "memory": engines.memory("VmHWM") / 1e6 - before, "lengths": lengths[first:end],
                       "sums": [float(np.abs(r.astype("f8")).sum()) for r in results]}
             print(json.dumps(answer), flush=True)
 
@@ -212,8 +206,10 @@ def main():
     if options.worker:
         work(options)
         return
-    lines = [{"machine": options.machine, "command": "lengths.py " + " ".join(
-        f"--runs {options.runs} --threads {options.threads}".split()),
+    commit = subprocess.run(["git", "-C", engines.ROOT, "rev-parse", "--short=8", "HEAD"],
+                            capture_output=True, text=True, check=False).stdout.strip()
+    lines = [{"machine": options.machine, "commit": commit,
+              "command": f"lengths.py --runs {options.runs} --threads {options.threads}",
               "date": time.strftime("%Y-%m-%d"), "load": [round(n, 1) for n in os.getloadavg()],
               "unit": "processor time in seconds, memory in MB", "seed": SEED}]
     for name in options.models:

@@ -6,7 +6,8 @@
 set -euo pipefail
 tree=$1 scratch=$3 library=$4 tool=$5
 . "$tree/tests/support/harness/environment.sh"
-python_environment "$scratch" onnx onnxruntime scikit-learn skl2onnx onnxmltools xgboost lightgbm
+python_environment "$scratch" onnx onnxruntime scikit-learn skl2onnx onnxmltools xgboost lightgbm \
+  pandas
 "$python" -c 'import onnxmltools, onnxruntime, skl2onnx, lightgbm, xgboost' 2>/dev/null ||
   skip "scikit-learn, XGBoost and LightGBM cannot be installed from PyPI: $(tail -n 1 "$scratch/log")"
 "$python" "$tree/tests/onnx/classical.py" "$library"
