@@ -29,6 +29,8 @@ typedef enum place {
   FIRST_COLUMN
 } place;
 
+#define COLUMN_PLACE(column) ((int)FIRST_COLUMN + (int)(column))
+
 static const struct {
   place from;
   const char *key;
@@ -41,20 +43,20 @@ static const struct {
     {BOOSTER, "gbtree", BOOSTER},
     {BOOSTER, "model", MODEL},
     {BOOSTER, "name", BOOSTER_NAME},
-    {BOOSTER, "weight_drop", FIRST_COLUMN + COLUMN_WEIGHT},
+    {BOOSTER, "weight_drop", COLUMN_PLACE(COLUMN_WEIGHT)},
     {MODEL, "trees", TREES},
-    {MODEL, "tree_info", FIRST_COLUMN + COLUMN_TARGET},
-    {TREE, "left_children", FIRST_COLUMN + COLUMN_LEFT},
-    {TREE, "right_children", FIRST_COLUMN + COLUMN_RIGHT},
-    {TREE, "split_indices", FIRST_COLUMN + COLUMN_FEATURE},
-    {TREE, "split_conditions", FIRST_COLUMN + COLUMN_THRESHOLD},
-    {TREE, "default_left", FIRST_COLUMN + COLUMN_FLAGS},
-    {TREE, "split_type", FIRST_COLUMN + COLUMN_KIND},
-    {TREE, "leaf_weights", FIRST_COLUMN + COLUMN_LEAF},
-    {TREE, "categories", FIRST_COLUMN + COLUMN_CATEGORY},
-    {TREE, "categories_nodes", FIRST_COLUMN + COLUMN_CATEGORY_NODE},
-    {TREE, "categories_segments", FIRST_COLUMN + COLUMN_CATEGORY_FIRST},
-    {TREE, "categories_sizes", FIRST_COLUMN + COLUMN_CATEGORY_COUNT},
+    {MODEL, "tree_info", COLUMN_PLACE(COLUMN_TARGET)},
+    {TREE, "left_children", COLUMN_PLACE(COLUMN_LEFT)},
+    {TREE, "right_children", COLUMN_PLACE(COLUMN_RIGHT)},
+    {TREE, "split_indices", COLUMN_PLACE(COLUMN_FEATURE)},
+    {TREE, "split_conditions", COLUMN_PLACE(COLUMN_THRESHOLD)},
+    {TREE, "default_left", COLUMN_PLACE(COLUMN_FLAGS)},
+    {TREE, "split_type", COLUMN_PLACE(COLUMN_KIND)},
+    {TREE, "leaf_weights", COLUMN_PLACE(COLUMN_LEAF)},
+    {TREE, "categories", COLUMN_PLACE(COLUMN_CATEGORY)},
+    {TREE, "categories_nodes", COLUMN_PLACE(COLUMN_CATEGORY_NODE)},
+    {TREE, "categories_segments", COLUMN_PLACE(COLUMN_CATEGORY_FIRST)},
+    {TREE, "categories_sizes", COLUMN_PLACE(COLUMN_CATEGORY_COUNT)},
     {TREE, "tree_param", TREE_PARAMETERS},
     {TREE_PARAMETERS, "size_leaf_vector", LEAF_SIZE},
     {PARAMETERS, "base_score", BASE_SCORE},
