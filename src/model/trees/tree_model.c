@@ -9,10 +9,11 @@
 #include "core/base/alloc.h"
 #include "core/base/file.h"
 #include "core/base/float_environment.h"
-#include "core/kernel/kernel.h"
 #include "graph/builders/parts.h"
 #include "io/new_file.h"
 #include "model/trees/files.h"
+
+enum { MOST = 1 << 24 }; /* features and results of compute_tree_ensemble */
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
@@ -60,7 +61,7 @@ static compute_status read_format(tree_reader *reader) {
 /* Checks what recording would refuse, and lists the roots. */
 static compute_status check_model(tree_reader *reader) {
   compute_tree_model *m = reader->model;
-  if (m->features < 1 || m->features > COMPUTE_TREES_MOST || m->targets > COMPUTE_TREES_MOST)
+  if (m->features < 1 || m->features > MOST || m->targets > MOST)
     return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "%" PRId64 " features, %" PRId64 " results",
                        m->features, m->targets);
   for (size_t i = 0; i < m->node_count; i++)
