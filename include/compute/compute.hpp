@@ -121,6 +121,7 @@ struct releaser {
   void operator()(compute_tensor *p) const { compute_tensor_release(p); }
   void operator()(compute_tensor_file *p) const { compute_tensor_file_close(p); }
   void operator()(compute_trainer *p) const { compute_trainer_release(p); }
+  void operator()(compute_tree_model *p) const { compute_tree_model_release(p); }
   void operator()(char *p) const { compute_text_free(p); }
 };
 

@@ -85,6 +85,61 @@ typedef struct compute_tree_ensemble_options {
 COMPUTE_API compute_node compute_tree_ensemble(compute_graph *graph, compute_node x,
                                                const compute_tree_ensemble_options *options);
 
+/* ---- Files of XGBoost and LightGBM ------------------------------------------------------------ */
+
+/** Trees from a file. It does not change, so several threads may use it at the same time. */
+typedef struct compute_tree_model compute_tree_model;
+
+/** Loads a booster that XGBoost saved as JSON or UBJ, or LightGBM as text. The content decides the
+ * format. Ownership of *model passes to the caller. `context` receives errors and may be NULL.
+ * Thread-safe.
+ *
+ * All trees of the file count, as in the packages' `Booster.predict`. Numbers, missing values,
+ * default directions and categories are tested as in the packages. Categories are their codes in
+ * training. Files need not be trusted: every length and number is checked before it is used.
+ *
+ * - COMPUTE_ERROR_FILE with the system's error message.
+ * - _FORMAT for a file that is damaged, or of another kind.
+ * - _UNSUPPORTED for XGBoost's booster gblinear, for leaves with several values in the form before
+ *   XGBoost 3.1, and for LightGBM's linear_tree.
+ * - _OVERFLOW for more than 2^31 nodes; _NULL_POINTER; _OUT_OF_MEMORY. */
+COMPUTE_API compute_status compute_tree_model_load(const compute_context *context, const char *path,
+                                                   compute_tree_model **model);
+
+/** The same from `bytes` bytes of memory, which are copied. */
+COMPUTE_API compute_status compute_tree_model_load_memory(const compute_context *context,
+                                                          const void *data, size_t bytes,
+                                                          compute_tree_model **model);
+
+/** NULL is allowed. Not while another thread uses it. */
+COMPUTE_API void compute_tree_model_release(compute_tree_model *model);
+
+typedef struct compute_tree_model_info {
+  const char *format;    /**< "XGBoost" or "LightGBM" */
+  const char *objective; /**< of the file, such as "binary:logistic"; lives as long as the model */
+  int64_t features, targets, trees;
+  int64_t nodes; /**< for compute_tree_ensemble: a question about categories may take several */
+  uint64_t reserved[4]; /**< zero */
+} compute_tree_model_info;
+
+/** COMPUTE_ERROR_NULL_POINTER. Thread-safe. */
+COMPUTE_API compute_status compute_tree_model_describe(const compute_tree_model *model,
+                                                       compute_tree_model_info *info);
+
+/** The results [..., targets] for the features x [..., features], in x's dtype, which is a float.
+ * The model may be released afterwards.
+ *
+ * - `sums` true: the sums of the trees' values, with XGBoost's base_score. They are the packages' raw
+ *   scores or margins.
+ * - `sums` false: predictions. The objective's function turns the sums into probabilities, or into
+ *   expected values. LightGBM's random forests divide the sums by the number of trees first. For
+ *   multi:softmax these are the probabilities of multi:softprob.
+ *
+ * COMPUTE_ERROR_SHAPE if x has another number of features; _UNSUPPORTED for predictions of an
+ * objective that is unknown, such as one of your own; the errors of compute_tree_ensemble. */
+COMPUTE_API compute_node compute_tree_model_record(compute_graph *graph, compute_node x,
+                                                   const compute_tree_model *model, bool sums);
+
 #ifdef __cplusplus
 }
 #endif

@@ -284,8 +284,8 @@ const char *operator_inputs(const char *domain, const char *name, int64_t versio
   const char *inputs = "";
   int32_t first = 0;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (rows[i].first <= version && rows[i].first >= first && strcmp(rows[i].name, name) == 0 &&
-        strcmp(rows[i].domain, domain) == 0) {
+    if (rows[i].name[0] == name[0] && rows[i].first <= version && rows[i].first >= first &&
+        strcmp(rows[i].name, name) == 0 && strcmp(rows[i].domain, domain) == 0) {
       first = rows[i].first;
       inputs = rows[i].inputs;
     }

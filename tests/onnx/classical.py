@@ -270,7 +270,7 @@ def least_times(calls, rounds):
     return {name: min(list_) for name, list_ in times.items()}
 
 
-def measure(library, trees, depth, columns, row_counts):
+def measure(library, trees, depth, columns, row_counts, saved=None):
     rng = numpy.random.default_rng(1)
     x = rng.standard_normal((20000, columns)).astype(numpy.float32)
     y = (x[:, :20] * rng.standard_normal(20)).sum(1) + rng.standard_normal(len(x)) * 3
@@ -280,8 +280,13 @@ def measure(library, trees, depth, columns, row_counts):
         "lightgbm": lightgbm.LGBMRegressor(n_estimators=trees, max_depth=depth, num_leaves=2**depth, n_jobs=1,
                                            learning_rate=0.02, min_child_samples=2, verbose=-1),
     }
+    if saved:
+        packages = {"xgboost": packages["xgboost"]}
     for package, model in packages.items():
-        model.fit(x, y)
+        if saved:
+            model.load_model(saved)
+        else:
+            model.fit(x, y)
         file = convert("xgb." if package == "xgboost" else "lgb.", model, columns)
         data_ = file.SerializeToString()
         options = onnxruntime.SessionOptions()
@@ -300,7 +305,7 @@ def measure(library, trees, depth, columns, row_counts):
             reference = numpy.asarray(own()).reshape(-1)
             calls["libcompute"]()
             error = numpy.abs(ours.results()[0].reshape(-1) - reference).max() / numpy.abs(reference).max()
-            best = least_times(calls, max(3, min(200, int(2e5 / max(rows, 1) / (trees / 100)))))
+            best = least_times(calls, max(2, min(200, int(2e5 / max(rows, 1) / (trees / 100)))))
             yield {"package": package, "trees": trees, "depth": depth, "nodes": nodes, "features": columns,
                    "rows": rows, "seconds": best, "error": float(error)}
 
@@ -328,6 +333,7 @@ def main():
     parser.add_argument("--trees", type=int, default=1000)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 100, 10000])
     parser.add_argument("--only", default="")
+    parser.add_argument("--saved", help="measures this XGBoost model in place of new ones")
     parser.add_argument("--json")
     options = parser.parse_args()
     library = Library(options.library)
@@ -348,7 +354,7 @@ def main():
         if bad:
             failures.append(name)
     if options.speed:
-        for record in measure(library, options.trees, 8, 100, options.rows):
+        for record in measure(library, options.trees, 8, 100, options.rows, options.saved):
             records.append(record)
             seconds = record["seconds"]
             own = seconds["libcompute"]

@@ -29,6 +29,7 @@ NOT_READ = {
     "compute_operation_info", "compute_plan_info", "compute_pool_statistics", "compute_quantize_layer",
     "compute_run_report",
     "compute_tensor_file_entry", "compute_trainer_info", "compute_training_progress", "compute_training_score",
+    "compute_tree_model_info",
     "compute_validation_statistics",
     # The library uses its reserved words.
     "compute_profile_span"}

@@ -97,6 +97,7 @@ static void owners() {
   (void)compute::owner<compute_tensor>();
   (void)compute::owner<compute_tensor_file>();
   (void)compute::owner<compute_trainer>();
+  (void)compute::owner<compute_tree_model>();
 }
 
 template <class T, class = void> struct equality_exists : std::false_type {};

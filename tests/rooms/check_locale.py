@@ -49,6 +49,7 @@ KEPT = {
     ("src/io/field_reader.c", "strtod_l"): "with the locale C, which the caller makes",
     ("src/io/field_reader.c", "strtof_l"): "with the locale C, which the caller makes",
     ("src/io/csv.c", "newlocale"): "makes the locale C for reading numbers",
+    ("src/model/trees/tree_model.c", "newlocale"): "makes the locale C for reading numbers",
     ("src/core/base/real.c", "%.*g"): "the one place that writes real numbers; it puts the point right",
     ("src/core/base/real.c", "%.*f"): "the same",
     ("src/core/platform/windows/text.c", "localeconv"): "replaces the point for strtod, whose locale it cannot choose",

@@ -96,16 +96,17 @@ bool build_shape(compute_graph *graph, const char *operation, compute_shape shap
     return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "rank %d is outside 0 … %d",
                         shape.rank, COMPUTE_MAX_RANK);
   }
+  int64_t count;
+  const compute_status status = compute_shape_count(shape, &count);
+  if (status == COMPUTE_OK) return true;
   char text[BUILD_TEXT];
   compute_shape_text(shape, text, sizeof text);
-  int64_t count;
-  compute_status status = compute_shape_count(shape, &count);
   if (status == COMPUTE_ERROR_OVERFLOW) {
     graph_fail(graph, status, operation, "the number of elements of %s exceeds 63 bits", text);
-  } else if (status) {
+  } else {
     graph_fail(graph, status, operation, "shape %s has a negative size", text);
   }
-  return status == COMPUTE_OK;
+  return false;
 }
 
 static const struct {

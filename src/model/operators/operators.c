@@ -16,7 +16,7 @@ model_rule operator_find(const char *domain, const char *name, int64_t version) 
   for (size_t i = 0; i < FAMILY_COUNT; i++)
     for (size_t k = 0; k < families[i]->count; k++) {
       const operator_row *row = &families[i]->rows[k];
-      if (row->first <= version && (!best || row->first > best->first) &&
+      if (row->name[0] == name[0] && row->first <= version && (!best || row->first > best->first) &&
           strcmp(row->name, name) == 0 && strcmp(row->domain, domain) == 0)
         best = row;
     }
