@@ -3,14 +3,17 @@
 
     calls.py LIBRARY [OUTPUT COMMIT [NOTE]]
 
-PYTHONPATH has the package, LIBRARY is libcompute.so for ctypes. The ways alternate. Each time is the median of at
-most ROUNDS rounds in microseconds, and each ratio, ours to NumPy's, the median of the rounds' ratios. OUTPUT gets JSON
-lines: the circumstances, then a line for each row and size. The table for docs/guide/python.md is printed.
+PYTHONPATH has the package, LIBRARY is libcompute.so for ctypes. OPENBLAS_NUM_THREADS and COMPUTE_THREADS must be 1: the
+times are the process's processor time, which other programs on the machine do not lengthen. The ways alternate. Each
+time is the median of at most ROUNDS rounds in microseconds, and each ratio, ours to NumPy's, the median of the rounds'
+ratios. OUTPUT gets JSON lines: the circumstances, then a line for each row and size. The table for
+docs/guide/python.md is printed.
 """
 import ctypes
 import datetime
 import json
 import math
+import os
 import platform
 import statistics
 import sys
@@ -20,7 +23,7 @@ import numpy
 
 import libcompute as lc
 
-# Short rounds: on a busy machine few of them are interrupted.
+# Short rounds: on a busy machine few of them are interrupted, which empties the caches.
 ROUNDS, SECONDS, LIMIT = 301, 0.001, 4.0
 SIZES = (1, 1000, 1000000)
 
@@ -82,19 +85,19 @@ def measure(calls):
     counts, times = {}, {way: [] for way in calls}
     for way, call in calls.items():
         call()
-        begin = time.perf_counter()
+        begin = time.process_time()
         for _ in range(3):
             call()
-        counts[way] = max(1, int(SECONDS * 3 / (time.perf_counter() - begin)))
-    end = time.perf_counter() + LIMIT
+        counts[way] = max(1, int(SECONDS * 3 / (time.process_time() - begin)))
+    end = time.process_time() + LIMIT
     for done in range(ROUNDS):
-        if done >= 11 and time.perf_counter() > end:
+        if done >= 11 and time.process_time() > end:
             break
         for way, call in calls.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             for _ in range(counts[way]):
                 call()
-            times[way].append((time.perf_counter() - begin) / counts[way] * 1e6)
+            times[way].append((time.process_time() - begin) / counts[way] * 1e6)
     found = {way: round(statistics.median(values), 3) for way, values in times.items()}
     ratios = [ours / theirs for ours, theirs in zip(times["libcompute"], times["NumPy"])]
     return {**found, "ratio": round(statistics.median(ratios), 3)}
@@ -111,6 +114,8 @@ def print_table(rows):
 def main():
     if len(sys.argv) not in (2, 4, 5):
         sys.exit(__doc__)
+    if os.environ.get("COMPUTE_THREADS") != "1" or os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        sys.exit("set COMPUTE_THREADS and OPENBLAS_NUM_THREADS to 1")
     rows = {}
     for size in SIZES:
         for operation, calls in ways(sys.argv[1], size).items():
@@ -118,7 +123,8 @@ def main():
     print_table(rows)
     print("ctypes, x + x, 1 element:", rows["x + x"][1]["ctypes"])
     if len(sys.argv) > 3:
-        about = {"command": "calls.py LIBRARY FILE COMMIT", "commit": sys.argv[3], "note": "".join(sys.argv[4:]),
+        about = {"command": "OPENBLAS_NUM_THREADS=1 COMPUTE_THREADS=1 calls.py LIBRARY FILE COMMIT",
+                 "commit": sys.argv[3], "note": "".join(sys.argv[4:]),
                  "date": datetime.date.today().isoformat(), "device": lc.device().describe().model,
                  "threads": lc.device().describe().compute_units, "libcompute": lc.__version__,
                  "numpy": numpy.__version__, "python": platform.python_version(), "rounds": ROUNDS}
