@@ -59,9 +59,17 @@ riscv64)
   if command -v "$clang" >/dev/null; then
     cross=$clang
     options+=(-DCMAKE_C_COMPILER_TARGET="$target")
-    models=("rv64,v=true,vext_spec=v1.0,vlen=128 rvv" "rv64,v=true,vext_spec=v1.0,vlen=256 rvv"
-      "rv64,v=false scalar")
-    sets=("rv64,v=true,vext_spec=v1.0,vlen=128 scalar")
+    vectors=rv64,v=true,vext_spec=v1.0,vlen
+    # qemu 7.2 ends with an assertion at this conversion of floats, qemu 10.0 does not.
+    echo 'int main(void) { __asm__ volatile("vsetivli zero, 4, e32, m1, ta, ma\n vfcvt.rtz.x.f.v v8, v8"); }' |
+      "$clang" --target="$target" -march=rv64gcv -x c -o "$folder/probe" -
+    if QEMU_CPU=$vectors=128 "qemu-$processor" -L "/usr/$target" "$folder/probe" 2>/dev/null; then
+      models=("$vectors=128 rvv" "$vectors=256 rvv" "rv64,v=false scalar")
+    else
+      echo "with RISC-V's vectors only one product: this qemu-$processor cannot convert floats (10.0 can)"
+      sets=("$vectors=128 rvv" "$vectors=256 rvv")
+    fi
+    sets+=("$vectors=128 scalar")
   else
     echo "without RISC-V's vectors: no clang 17 or newer"
   fi
@@ -84,10 +92,12 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release 
 tests+=(base_error type_shape kernel_program device_pool tensor_tensor graph_builders io_npz
   cpu_interpreter cpu_map cpu_conv_direct cpu_requantize operations_cast
   operations_fourier operations_linalg operations_trees plan_run public_use)
-# Products, and the plans that give the same bits on all processors.
-each=(cpu_gemm cpu_gemm_runs cpu_gemm_narrow operations_portable)
+# Products repeat their samples with each set that the processor has.
+products=(cpu_gemm cpu_gemm_runs)
+# On each processor: its own products, and the plans that give the same bits everywhere.
+each=(cpu_gemm_narrow operations_portable)
 quietly cmake --build "$folder/build" --target compute compute-cpu compute-conformance \
-  "${tests[@]}" "${each[@]}"
+  "${tests[@]}" "${products[@]}" "${each[@]}"
 kind=$(readelf -h "$folder/build/lib/libcompute.so" | sed -n 's/ *Machine: *//p')
 [[ $kind == "$architecture" ]] || { echo "libcompute.so is for $kind"; exit 1; }
 "$compiler" -I"$tree/include" -o "$folder/processor" "$tree/tests/install/processor.c" \
@@ -123,7 +133,6 @@ done
 for model in "${models[@]}"; do
   read -r QEMU_CPU expected <<<"$model"
   product "$expected"
-  # One sample in 40: the products repeat their samples with each set that the processor has.
   COMPUTE_TEST_SAMPLES=40 run_tests "${each[@]}"
 done
 # With no instruction that the kernels choose, and with every one.
@@ -131,3 +140,4 @@ done
 read -r QEMU_CPU expected <<<"${models[0]}"
 conformance "$expected"
 run_tests "${tests[@]}"
+COMPUTE_TEST_SAMPLES=40 run_tests "${products[@]}"
