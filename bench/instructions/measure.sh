@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Instructions of one matrix product under qemu-user, by instruction set: measure.sh PROCESSOR BUILD
-# PREFIX. PROCESSOR is aarch64 or riscv64, BUILD a cross-build of libcompute, PREFIX has the
-# libraries of that processor. CC is the cross-compiler. A product's count is the difference between
+# Instructions of one operation under qemu-user, by instruction set: measure.sh PROCESSOR BUILD
+# PREFIX [OPERATION…], each "KIND M N K" of products.c; without any, some products. PROCESSOR is
+# aarch64 or riscv64, BUILD a cross-build of libcompute, PREFIX has the libraries of that processor.
+# CC is the cross-compiler. An operation's count is the difference between
 # five runs and one, divided by four, with one thread. Prints a table.
 set -euo pipefail
 processor=$1 build=$(realpath "$2") prefix=$(realpath "$3") here=$(dirname "$(realpath "$0")")
@@ -30,9 +31,12 @@ count() {
 echo "# $("qemu-$processor" --version | head -1), -cpu $cpu"
 echo "# commit $(git -C "$tree" rev-parse --short HEAD)"
 echo "# $(date -u +%F), $(${CC:-$processor-linux-gnu-gcc} --version | head -1)"
-echo "# KIND M N K: instructions of a product, and a checksum of its result"
-for product in "f32 128 256 256" "bf16 128 256 256" "u8i8 128 256 256" "i8i8 128 256 256" \
-  "u8i8 1 1024 1024" "bf16 1 1024 1024" "q4 1 1024 1024" "q4 32 512 512"; do
+echo "# KIND M N K: instructions of an operation, and a checksum of its result"
+operations=("${@:4}")
+((${#operations[@]})) ||
+  operations=("f32 128 256 256" "bf16 128 256 256" "u8i8 128 256 256" "i8i8 128 256 256"
+    "u8i8 1 1024 1024" "bf16 1 1024 1024" "q4 1 1024 1024" "q4 32 512 512")
+for product in "${operations[@]}"; do
   for set in "${sets[@]}"; do
     # shellcheck disable=SC2086 # words
     read -r one _ < <(count "$set" $product 1)

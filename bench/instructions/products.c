@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* One matrix product, a number of times, for counting instructions: KIND M N K TIMES. The kinds are
- * f32, bf16, u8i8, i8i8 and q4 (weights of 4 bits in blocks of 32). The right factor is a
- * parameter. Prints the sum of the last result's bytes. */
+/* One operation, a number of times, for counting instructions: KIND M N K TIMES. Products
+ * [M, K] · [K, N] are f32, bf16, u8i8, i8i8 and q4 (weights of 4 bits in blocks of 32), with a
+ * parameter as the right factor. `others` has the other kinds, all of f32: of rows [M, N], of
+ * images [1, K, M, N], or of M heads [N, K]. Prints the sum of the last result's bytes. */
 #include <compute/compute.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +13,18 @@ typedef struct product {
   int64_t m, n, k;
 } product;
 
+static int64_t elements(compute_shape shape) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < shape.rank; d++) count *= shape.size[d];
+  return count;
+}
+
 /* A tensor of bytes that repeat after 251; bf16 and scales get small normal numbers. */
 static compute_status make(compute_device *device, compute_dtype dtype, compute_shape shape,
                            compute_tensor **result) {
   if (dtype == COMPUTE_F32 || dtype == COMPUTE_BF16)
     return compute_tensor_random(device, dtype, shape, 0.1, 1, 1, result);
-  int64_t count = 1;
-  for (int32_t d = 0; d < shape.rank; d++) count *= shape.size[d];
+  const int64_t count = elements(shape);
   uint8_t *bytes = malloc((size_t)count);
   if (!bytes) return COMPUTE_ERROR_OUT_OF_MEMORY;
   for (int64_t i = 0; i < count; i++) bytes[i] = (uint8_t)(i * 7 % 251);
@@ -28,8 +34,98 @@ static compute_status make(compute_device *device, compute_dtype dtype, compute_
   return s;
 }
 
+/* ---- Other kinds --------------------------------------------------------------------------- */
+
+static compute_node record_sum(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_sum(g, x, COMPUTE_AXES(1), false);
+}
+
+static compute_node record_softmax(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_softmax(g, x, 1);
+}
+
+static compute_node record_exp(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_exp(g, x);
+}
+
+static compute_node record_scan(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_cumulative_sum(g, x, 1, false, false);
+}
+
+static compute_node record_sort(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_sort(g, x, 1, false);
+}
+
+static compute_node record_rfft(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_rfft(g, x, 0, 1, COMPUTE_FFT_BACKWARD);
+}
+
+static compute_node record_conv(compute_graph *g, compute_node x, compute_node filter) {
+  const compute_node none = {0};
+  return compute_conv2d(g, x, filter, none, &(compute_conv2d_options){.padding = {1, -1}});
+}
+
+static compute_node record_depthwise(compute_graph *g, compute_node x, compute_node filter) {
+  const compute_node none = {0};
+  const int64_t channels = compute_node_shape(g, x).size[1];
+  return compute_conv2d(g, x, filter, none,
+                        &(compute_conv2d_options){.padding = {1, -1}, .groups = channels});
+}
+
+static compute_node record_pool(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_max_pool2d(
+      g, x, &(compute_pool2d_options){.size = {3}, .stride = {2}, .padding = {1, -1}});
+}
+
+static compute_node record_attention(compute_graph *g, compute_node x, compute_node filter) {
+  (void)filter;
+  return compute_scaled_attention(g, x, x, x, NULL);
+}
+
+enum { ROWS, IMAGE, HEADS };
+static const struct {
+  const char *kind;
+  int form;
+  compute_node (*record)(compute_graph *g, compute_node x, compute_node filter);
+} others[] = {
+    {"exp", ROWS, record_exp},         {"sum", ROWS, record_sum},
+    {"softmax", ROWS, record_softmax}, {"scan", ROWS, record_scan},
+    {"sort", ROWS, record_sort},       {"rfft", ROWS, record_rfft},
+    {"conv", IMAGE, record_conv},      {"depthwise", IMAGE, record_depthwise},
+    {"pool", IMAGE, record_pool},      {"attention", HEADS, record_attention},
+};
+enum { OTHERS = sizeof others / sizeof *others };
+
+static compute_status build_other(compute_device *device, compute_graph *g, const product *p,
+                                  int at, compute_tensor **held, compute_tensor **a,
+                                  compute_node io[2]) {
+  const bool each = strcmp(p->kind, "depthwise") == 0;
+  const compute_shape shape = others[at].form == ROWS    ? COMPUTE_SHAPE(p->m, p->n)
+                              : others[at].form == IMAGE ? COMPUTE_SHAPE(1, p->k, p->m, p->n)
+                                                         : COMPUTE_SHAPE(p->m, p->n, p->k);
+  compute_status s = make(device, COMPUTE_F32, shape, a);
+  if (!s) s = make(device, COMPUTE_F32, COMPUTE_SHAPE(p->k, each ? 1 : p->k, 3, 3), held);
+  if (s) return s;
+  io[0] = compute_input(g, COMPUTE_F32, shape);
+  io[1] = others[at].record(g, io[0], compute_parameter(g, *held));
+  return COMPUTE_OK;
+}
+
+/* ---- Products ------------------------------------------------------------------------------ */
+
 static compute_status build(compute_device *device, compute_graph *g, const product *p,
                             compute_tensor *held[2], compute_tensor **a, compute_node io[2]) {
+  for (int at = 0; at < OTHERS; at++) {
+    if (strcmp(p->kind, others[at].kind) == 0)
+      return build_other(device, g, p, at, &held[0], a, io);
+  }
   const bool few = strcmp(p->kind, "q4") == 0, half = strcmp(p->kind, "bf16") == 0;
   const bool bytes = strcmp(p->kind, "u8i8") == 0 || strcmp(p->kind, "i8i8") == 0;
   const compute_dtype real = half ? COMPUTE_BF16 : COMPUTE_F32;
@@ -61,7 +157,8 @@ static compute_status run(compute_device *device, compute_graph *g, const produc
   for (int64_t i = 0; i < times && !s; i++)
     s = compute_run(plan, (compute_binding[]){{io[0], a}, {io[1], c}}, 2, NULL);
   const size_t size =
-      (size_t)(p->m * p->n) * (strcmp(p->kind, "bf16") == 0 ? sizeof(uint16_t) : sizeof(float));
+      !c ? 0
+         : (size_t)elements(compute_tensor_shape(c)) * compute_dtype_size(compute_tensor_dtype(c));
   uint8_t *bytes = malloc(size);
   if (!s && bytes) s = compute_tensor_read(c, bytes, size);
   for (size_t i = 0; i < size && !s && bytes; i++) *sum = *sum * 31 + bytes[i];

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The time of a call from Python: the package, NumPy, and ctypes for one element.
 
-    calls.py LIBRARY [OUTPUT]
+    calls.py LIBRARY [OUTPUT COMMIT [NOTE]]
 
-PYTHONPATH has the package, LIBRARY is libcompute.so for ctypes. The ways alternate, and each time is the median of
-ROUNDS rounds, in microseconds. OUTPUT gets them as JSON; the table for docs/guide/python.md is printed.
+PYTHONPATH has the package, LIBRARY is libcompute.so for ctypes. OPENBLAS_NUM_THREADS and COMPUTE_THREADS must be 1: the
+times are the process's processor time, which other programs on the machine do not lengthen. The ways alternate. Each
+time is the median of at most ROUNDS rounds in microseconds, and each ratio, ours to NumPy's, the median of the rounds'
+ratios. OUTPUT gets JSON lines: the circumstances, then a line for each row and size. The table for
+docs/guide/python.md is printed.
 """
 import ctypes
+import datetime
 import json
+import math
+import os
 import platform
 import statistics
 import sys
@@ -17,7 +23,8 @@ import numpy
 
 import libcompute as lc
 
-ROUNDS, SECONDS = 21, 0.02
+# Short rounds: on a busy machine few of them are interrupted, which empties the caches.
+ROUNDS, SECONDS, LIMIT = 301, 0.001, 4.0
 SIZES = (1, 1000, 1000000)
 
 
@@ -57,9 +64,13 @@ def ways(library, size):
     g = lc.Graph()
     node = g.input((size,))
     plan, out = g.compile(lc.exp(node * 2.0 + 1.0)), lc.empty((size,))
+    side = math.isqrt(size)
+    m = numpy.random.default_rng(1).random((side, side)).astype(numpy.float32)
+    y = lc.asarray(m)
     found = {
         "x + x": {"libcompute": lambda: x + x, "NumPy": lambda: n + n},
         "exp(x)": {"libcompute": lambda: lc.exp(x), "NumPy": lambda: numpy.exp(n)},
+        "y @ y": {"libcompute": lambda: y @ y, "NumPy": lambda: m @ m},
         "sum(x)": {"libcompute": lambda: lc.sum(x), "NumPy": lambda: numpy.sum(n)},
         "exp(2 x + 1), a plan": {"libcompute": lambda: plan.run({node: x}, out=out),
                                  "NumPy": lambda: numpy.exp(2 * n + 1)},
@@ -70,42 +81,57 @@ def ways(library, size):
 
 
 def measure(calls):
-    """{way: median in microseconds}"""
+    """{way: median in microseconds}, and the ratio to NumPy."""
     counts, times = {}, {way: [] for way in calls}
     for way, call in calls.items():
         call()
-        begin = time.perf_counter()
+        begin = time.process_time()
         for _ in range(3):
             call()
-        counts[way] = max(3, int(SECONDS * 3 / (time.perf_counter() - begin)))
-    for _ in range(ROUNDS):
+        counts[way] = max(1, int(SECONDS * 3 / (time.process_time() - begin)))
+    end = time.process_time() + LIMIT
+    for done in range(ROUNDS):
+        if done >= 11 and time.process_time() > end:
+            break
         for way, call in calls.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             for _ in range(counts[way]):
                 call()
-            times[way].append((time.perf_counter() - begin) / counts[way] * 1e6)
-    return {way: round(statistics.median(values), 3) for way, values in times.items()}
+            times[way].append((time.process_time() - begin) / counts[way] * 1e6)
+    found = {way: round(statistics.median(values), 3) for way, values in times.items()}
+    ratios = [ours / theirs for ours, theirs in zip(times["libcompute"], times["NumPy"])]
+    return {**found, "ratio": round(statistics.median(ratios), 3)}
+
+
+def print_table(rows):
+    print("| operation | 1 element | NumPy | ratio | 1,000 | NumPy | ratio | 1,000,000 | NumPy | ratio |")
+    print("|---" * 10 + "|")
+    for operation, sizes in rows.items():
+        cells = (f"{sizes[size][way]:.3g}" for size in SIZES for way in ("libcompute", "NumPy", "ratio"))
+        print(f"| `{operation}` | {' | '.join(cells)} |")
 
 
 def main():
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 4, 5):
         sys.exit(__doc__)
+    if os.environ.get("COMPUTE_THREADS") != "1" or os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        sys.exit("set COMPUTE_THREADS and OPENBLAS_NUM_THREADS to 1")
     rows = {}
     for size in SIZES:
         for operation, calls in ways(sys.argv[1], size).items():
-            rows.setdefault(operation, {})[str(size)] = measure(calls)
-    print("| operation | 1 element | NumPy | 1,000 | NumPy | 1,000,000 | NumPy |\n|---|---|---|---|---|---|---|")
-    for operation, sizes in rows.items():
-        cells = (f"{sizes[str(size)][way]:.3g}" for size in SIZES for way in ("libcompute", "NumPy"))
-        print(f"| `{operation}` | {' | '.join(cells)} |")
-    print("ctypes, x + x, 1 element:", rows["x + x"]["1"]["ctypes"])
-    if len(sys.argv) == 3:
-        about = {"libcompute": lc.__version__, "numpy": numpy.__version__, "python": platform.python_version(),
-                 "device": lc.device().describe().model, "threads": lc.device().describe().compute_units,
-                 "microseconds": rows}
+            rows.setdefault(operation, {})[size] = measure(calls)
+    print_table(rows)
+    print("ctypes, x + x, 1 element:", rows["x + x"][1]["ctypes"])
+    if len(sys.argv) > 3:
+        about = {"command": "OPENBLAS_NUM_THREADS=1 COMPUTE_THREADS=1 calls.py LIBRARY FILE COMMIT",
+                 "commit": sys.argv[3], "note": "".join(sys.argv[4:]),
+                 "date": datetime.date.today().isoformat(), "device": lc.device().describe().model,
+                 "threads": lc.device().describe().compute_units, "libcompute": lc.__version__,
+                 "numpy": numpy.__version__, "python": platform.python_version(), "rounds": ROUNDS}
+        lines = [{"operation": operation, "elements": size, "microseconds": times}
+                 for operation, sizes in rows.items() for size, times in sizes.items()]
         with open(sys.argv[2], "w", encoding="utf-8") as file:
-            json.dump(about, file, indent=1)
-            file.write("\n")
+            file.writelines(json.dumps(line) + "\n" for line in [about, *lines])
 
 
 if __name__ == "__main__":

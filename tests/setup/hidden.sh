@@ -41,7 +41,7 @@ files_of() { # PACKAGE
   esac
 }
 
-# layer FOLDER: changes to it disappear at the end of this test, and the machine never sees them.
+# layer FOLDER: changes to it disappear with this namespace, and the machine never sees them.
 layer() {
   local place=$layers/$((++layer_count))
   mkdir -p "$place/upper" "$place/work"
@@ -175,15 +175,21 @@ if [[ $mode == all ]]; then
   exit
 fi
 shift 4
-(($#)) || mapfile -t chosen < <(printf '%s\n' everything "${groups[@]}" | share_lines 12)
-for group in ${chosen[@]+"${chosen[@]}"} "$@"; do
-  echo "== without $group"
-  if [[ $group == everything ]]; then
-    in_layers everything_hidden "${packages[@]}"
-  elif [[ -n $(files_of "${group%%,*}") ]]; then
-    IFS=, read -ra names <<<"$group"
-    in_layers group_hidden "${names[@]}"
-  else
-    echo "it is not installed"
-  fi
-done
+if [[ $mode == each ]]; then
+  (($#)) || mapfile -t chosen < <(printf '%s\n' everything "${groups[@]}" | share_lines 12)
+  for group in ${chosen[@]+"${chosen[@]}"} "$@"; do
+    echo "== without $group"
+    # Each group has a namespace: the kernel stacks only two layers, and the last group must reappear.
+    unshare --mount bash "$0" "$tree" "$build" "$scratch" group "$group"
+  done
+  exit
+fi
+group=$1 # mode "group": within "each"
+if [[ $group == everything ]]; then
+  in_layers everything_hidden "${packages[@]}"
+elif [[ -n $(files_of "${group%%,*}") ]]; then
+  IFS=, read -ra names <<<"$group"
+  in_layers group_hidden "${names[@]}"
+else
+  echo "it is not installed"
+fi

@@ -33,7 +33,9 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
 
     Fractions of Python become float32. NumPy's arrays keep their dtype."""
     dtype = None if dtype is None else find_dtype(dtype)
-    if isinstance(obj, _core.Array):
+    if type(obj) is numpy.ndarray:  # first: the other checks cost as much as the array
+        made = _from_host(obj)
+    elif isinstance(obj, _core.Array):
         made = obj
     elif isinstance(obj, (bool, int, float)) and not isinstance(obj, numpy.generic):
         if copy is False:
