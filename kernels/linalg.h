@@ -293,8 +293,7 @@ BARRIER();
 VALUE shift = 0;
 for (int j = 0; j < columns; j++)
   if (c[j] > shift) shift = c[j];
-for (int j = seat; j < columns; j += LINALG_TEAM)
-  a[j * columns + j] += shift > 0 ? 2 * shift : 1;
+for (int j = seat; j < columns; j += LINALG_TEAM) a[j * columns + j] += shift > 0 ? 2 * shift : 1;
 
 /* Columns of length 1, and the eigenvalues v^T A v, which do not have the errors of the shift. */
 //@ linalg_quotients

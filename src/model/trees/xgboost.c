@@ -220,7 +220,7 @@ static compute_status read_value(xgboost *x, int to, const token *t) {
     if (to == BASE_SCORE) return read_base(x, t);
   }
   if (!token_number(t, reader->c_locale, &number))
-    return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "a value that should be a number is none");
+    return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "unknown text in place of a number");
   if (to >= FIRST_COLUMN) return tree_add_number(reader, (tree_column)(to - FIRST_COLUMN), number);
   if (to == BASE_SCORE) return tree_add_number(reader, COLUMN_BASE, number);
   if (!(number >= 0 && number <= (1 << 24)) || number != trunc(number))
