@@ -100,12 +100,14 @@ static void every_width_is_right(void **state) {
 static void check_planes(const sample_kernel *s, void *user) {
   checker *c = user;
   cpu_kernel *kernel = NULL;
-  const int64_t lanes = c->f->device->isa->vector_bytes / (int64_t)sizeof(float);
-  const int64_t least = lanes == 16 ? 1 : lanes; /* without masked stores */
+  const cpu_isa *isa = c->f->device->isa;
+  const int64_t lanes = isa->vector_bytes / (int64_t)sizeof(float);
+  const int64_t least = lanes == 16 ? 1 : lanes;                     /* without masked stores */
+  const bool has_loops = lanes > 4 && strcmp(isa->name, "rvv") != 0; /* that is portable C here */
   check_sample(s, c);
   assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, c->f->device, &s->descriptor, &kernel),
                    COMPUTE_OK);
-  if (lanes > 4 && s->attributes.conv.result_size[1] >= least)
+  if (has_loops && s->attributes.conv.result_size[1] >= least)
     assert_non_null(strstr(kernel->description, "depthwise convolution of planes"));
   cpu_kernel_destroy(kernel);
 }

@@ -341,7 +341,8 @@ static void all_pairs_of_bytes_give_those_of_the_interpreter(void **state) {
     int by_factors = 0;
     if (!fixture_open(&f, 1, fixture_sets[set])) continue;
     for (uint64_t seed = 1000; seed < 1000 + SUMS; seed++) by_factors += check_pairs(&f, seed);
-    if (f.device->isa->vector_bytes >= 32) assert_in_range(by_factors, SUMS / 2, SUMS);
+    if (f.device->isa->vector_bytes >= 32 && strcmp(f.device->isa->name, "rvv") != 0)
+      assert_in_range(by_factors, SUMS / 2, SUMS); /* rvv: portable C */
     fixture_close(&f);
   }
 }
