@@ -157,7 +157,7 @@ static void large_weights_saturate_where_it_is_allowed(void **state) {
   for (int allowed = 0; allowed < 2; allowed++) {
     if (allowed) d.attributes.precision = COMPUTE_PRECISION_SATURATE;
     assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
-    const int32_t *sums = block_data(&o.c);
+    const int32_t *sums = (const int32_t *)block_data(&o.c);
     for (int64_t i = 0; i < s.m * s.n; i++)
       assert_int_equal(sums[i], allowed && saturates ? s.k / 2 * INT16_MAX : s.k * 255 * 127);
   }

@@ -80,8 +80,9 @@ static void check_step(const layer *l, int64_t step, int64_t row, const float *h
   const int64_t hidden = l->hidden, columns = GATES * hidden;
   const float *x = (const float *)block_data(&l->b[X]) + (step * l->batch + row) * columns;
   const float *y = (const float *)block_data(&l->b[Y]) + (step * l->batch + row) * hidden;
-  const int8_t *r = block_data(&l->b[R]), *zeros = block_data(&l->b[ZERO]);
-  const float *scales = block_data(&l->b[SCALE]);
+  const int8_t *r = (const int8_t *)block_data(&l->b[R]);
+  const int8_t *zeros = (const int8_t *)block_data(&l->b[ZERO]);
+  const float *scales = (const float *)block_data(&l->b[SCALE]);
   int32_t *q = malloc((size_t)hidden * sizeof *q), zero;
   float scale;
   assert_non_null(q);
@@ -106,7 +107,7 @@ static void check_step(const layer *l, int64_t step, int64_t row, const float *h
 
 static void check(const layer *l) {
   const int64_t hidden = l->hidden;
-  const float *y = block_data(&l->b[Y]);
+  const float *y = (const float *)block_data(&l->b[Y]);
   double *c = malloc((size_t)hidden * sizeof *c);
   assert_non_null(c);
   for (int64_t row = 0; row < l->batch; row++) {
