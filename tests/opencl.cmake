@@ -105,6 +105,9 @@ set(variant_labels full even) # the remaining tests repeat others, or take long
 foreach(name eager_eager job_job model_loops model_sizes plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
+# With PoCL's optimiser and declarations, which took minutes for loops with barriers.
+compute_add_variant(operations_linalg opencl_optimised
+  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_STRICT=1;COMPUTE_TEST_SPREAD=90;COMPUTE_TEST_SAMPLES=16;OCL_ICD_VENDORS=${COMPUTE_POCL_ICD};COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_opencl_optimised;COMPUTE_TUNING_FILE=none")
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")
 # Two devices, each with half of the cores. train_trainer covers a trainer on one device.
 compute_add_variant(train_replicas opencl

@@ -30,33 +30,28 @@ cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code) {
 
 /* ---- Does the driver share memory? --------------------------------------------------------- */
 
-/* `true` if host and device see each other's writes to a buffer over host memory. */
-static bool buffer_shares(opencl_device *device, cl_mem buffer, void *host) {
-  cl_int code = CL_SUCCESS;
-  const cl_command_queue queue = opencl_memory_queue(device, &code);
-  return queue && opencl_probe_shares(device, queue, buffer, host);
-}
-
 static cl_mem buffer_over(opencl_device *device, void *host, uint64_t bytes, cl_int *code) {
   return device->cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
                                     (size_t)bytes, host, code);
 }
 
-/* Tests wrapped host memory once per device. */
-static bool wrapping_works(opencl_device *device) {
+/* Tests wrapped host memory, until there is a result. NULL if it is used in place, else the reason. */
+static const char *wrapping_fails(opencl_device *device) {
+  cl_int code = CL_SUCCESS;
   pthread_mutex_lock(&device->memory_mutex);
-  if (!device->sharing_tried) {
-    cl_int code = CL_SUCCESS;
+  if (device->sharing == OPENCL_UNKNOWN) {
     void *page = device->services->allocate(device->services->host, 4096, 4096);
     cl_mem buffer = page ? buffer_over(device, page, 4096, &code) : NULL;
-    device->sharing_works = buffer && buffer_shares(device, buffer, page);
-    device->sharing_tried = page != NULL;
+    const cl_command_queue queue = buffer ? opencl_memory_queue(device, &code) : NULL;
+    if (queue) device->sharing = opencl_probe_all(device, queue, buffer, page);
     if (buffer) device->cl->clReleaseMemObject(buffer);
     builder_free(&device->builder, page);
   }
-  const bool works = device->sharing_works;
+  const opencl_sharing sharing = device->sharing;
   pthread_mutex_unlock(&device->memory_mutex);
-  return works;
+  return sharing == OPENCL_SHARES   ? NULL
+         : sharing == OPENCL_COPIES ? "the driver copies it instead of using it in place"
+                                    : "the test of its use in place failed";
 }
 
 /* ---- Allocation ---------------------------------------------------------------------------- */
@@ -82,8 +77,10 @@ void opencl_memory_try(opencl_device *device) {
   opencl_memory memory = {0};
   cl_int code = CL_SUCCESS;
   if (!device->shared_memory) return;
-  device->shared_memory = allocate_shared(device, 4096, &memory, &code) &&
-                          buffer_shares(device, memory.buffer, memory.shared);
+  const bool made = allocate_shared(device, 4096, &memory, &code);
+  const cl_command_queue queue = made ? opencl_memory_queue(device, &code) : NULL;
+  device->shared_memory =
+      queue && opencl_probe_transfers(device, queue, memory.buffer, memory.shared) == OPENCL_SHARES;
   if (memory.buffer) device->cl->clReleaseMemObject(memory.buffer);
   if (memory.shared) device->cl->clSVMFree(device->context, memory.shared);
 }
@@ -190,8 +187,8 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
   }
   if (bytes > device->allocation_limit)
     return cannot_wrap(device, 0, "it is larger than the driver allows for a buffer");
-  if (!wrapping_works(device))
-    return cannot_wrap(device, 0, "the driver copies it instead of using it in place");
+  const char *failure = wrapping_fails(device);
+  if (failure) return cannot_wrap(device, 0, failure);
   opencl_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(device->services, "a buffer's record");
   cl_int code = CL_SUCCESS;

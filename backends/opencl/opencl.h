@@ -7,7 +7,7 @@
  *   device.c     one device: its properties in libcompute's form, checked against driver errors
  *   memory.c     buffers: shared with the host if the driver can, otherwise the device's memory;
  *                host memory that is copied without staging
- *   probe.c      a test of memory that host and device share
+ *   probe.c      tests of memory that host and device share
  *   queue.c      in-order queues, their pending commands and their failures
  *   transfer.c   copies to, from and within a device
  *   event.c      events, and timers of points on a queue
@@ -165,6 +165,9 @@ typedef struct opencl_host_memory opencl_host_memory; /* memory.c */
 typedef struct opencl_past opencl_past;               /* device.c */
 typedef struct opencl_queue opencl_queue;
 
+/* Does the driver use host memory in place? */
+typedef enum opencl_sharing { OPENCL_UNKNOWN, OPENCL_COPIES, OPENCL_SHARES } opencl_sharing;
+
 typedef struct opencl_device {
   const compute_services *services;
   const opencl_library *cl;
@@ -190,11 +193,11 @@ typedef struct opencl_device {
   uint64_t memory_bytes, allocation_limit, argument_limit, base_alignment;
   uint32_t address_bits;
 
-  pthread_mutex_t memory_mutex; /* protects the three fields below */
+  pthread_mutex_t memory_mutex; /* protects the two fields below */
   cl_command_queue memory_queue;
-  bool sharing_tried, sharing_works; /* wrapped host memory */
-  _Atomic uint64_t allocated;        /* bytes of live memories */
-  _Atomic uint64_t tickets;          /* commands submitted so far */
+  opencl_sharing sharing;     /* of wrapped host memory */
+  _Atomic uint64_t allocated; /* bytes of live memories */
+  _Atomic uint64_t tickets;   /* commands submitted so far */
 
   builder builder; /* programs; its mutex also guards their idle kernels */
 
@@ -386,9 +389,12 @@ extern const builder_driver opencl_builder_driver;
 cl_kernel opencl_entry_take(opencl_device *device, opencl_entry *entry, cl_int *code);
 void opencl_entry_return(opencl_device *device, opencl_entry *entry, cl_kernel kernel);
 
-/* `true` if the host and this device see each other's writes to `host`, which lies under `buffer`
- * and has at least 16 bytes. Commands, a kernel and a copy are tried. */
-bool opencl_probe_shares(opencl_device *device, cl_command_queue queue, cl_mem buffer, void *host);
+/* Whether the host and this device see each other's writes to `host`, which lies under `buffer` and has
+ * at least 16 bytes: by commands, or also by a kernel, which is compiled. */
+opencl_sharing opencl_probe_transfers(const opencl_device *device, cl_command_queue queue,
+                                      cl_mem buffer, void *host);
+opencl_sharing opencl_probe_all(opencl_device *device, cl_command_queue queue, cl_mem buffer,
+                                void *host);
 
 void opencl_build_statistics(void *device, compute_build_statistics *statistics);
 

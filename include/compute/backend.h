@@ -434,7 +434,7 @@ typedef struct compute_backend {
   void (*communicator_close)(void *communicator, bool orderly);
 
   /** Optional; minor version 8. Has the device begin what is enqueued so far, without a wait. The
-   * core calls it after an asynchronous run. NULL: enqueued work begins at once. */
+   * core calls it after an asynchronous run or kernel. NULL: enqueued work begins at once. */
   compute_status (*queue_flush)(void *queue);
 } compute_backend;
 

@@ -65,11 +65,11 @@ enum {
    * versions: a plan that needs one fails with COMPUTE_ERROR_UNSUPPORTED. On other devices the
    * steps fall back to the CPU, or fail if the fallback is strict. */
   COMPUTE_PLAN_PORTABLE = 1 << 6,
-  /** Sums of 8-bit products may be less exact: two products that are neighbours along k may be added
-   * in 16 bits, with saturation. This is what ONNX Runtime does on processors without VNNI unless
-   * session.x64quantprecision is set. It is faster with AVX2. Frozen weights in −64 … 64 (7 bits)
-   * never saturate: plans use the fast form for them without this flag. Devices without such
-   * instructions ignore it, and so does COMPUTE_PLAN_PORTABLE. */
+  /** Sums of 8-bit products of large weights may lose half of their value, or more if terms cancel:
+   * neighbours along k may be added in 16 bits, with saturation. ONNX Runtime does so on processors
+   * without VNNI unless session.x64quantprecision is set. It is faster with AVX2. Frozen weights in
+   * −64 … 64 (7 bits) never saturate: plans use the fast form for them without this flag. Devices
+   * without it ignore the flag, and so do plans with COMPUTE_PLAN_REPRODUCIBLE and _PORTABLE. */
   COMPUTE_PLAN_ALLOW_SATURATION = 1 << 7
 };
 

@@ -116,10 +116,39 @@ static void one_window_gives_the_convolution(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(&cases[i]);
 }
 
+/* As in every other convolution: one value for each filter. */
+static void a_bias_of_another_shape_is_refused(void **state) {
+  (void)state;
+  static const float ones[2 * 3 * 3 * 3] = {1};
+  static const int64_t shapes[][2] = {{1, 1}, {2, 1}, {2, 2}};
+  for (int i = 0; i < 3; i++) {
+    compute_model *model = NULL;
+    compute_tensor *x = NULL;
+    proto graph = graph_message("x", "y");
+    proto weights = tensor_message("w", 1, 4, (int64_t[]){2, 3, 3, 3});
+    proto bias = tensor_message("b", 1, i == 0 ? 1 : 2, shapes[i]);
+    put_bytes(&weights, 9, ones, sizeof ones);
+    put_bytes(&bias, 9, ones, (size_t)(shapes[i][0] * shapes[i][1]) * sizeof *ones);
+    put_message(&graph, GRAPH_INITIALIZER, weights);
+    put_message(&graph, GRAPH_INITIALIZER, bias);
+    put_message(&graph, GRAPH_NODE, node_message("conv", "Conv", "x,w,b", "y"));
+    const proto message = model_message(graph);
+    assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, NULL, &model));
+    assert_ok(compute_tensor_from_host(compute_default_device(test_context), COMPUTE_F32,
+                                       COMPUTE_SHAPE(2, 3, 3, 3), ones, &x));
+    compute_model_binding in = {"x", x}, out = {"y", NULL};
+    assert_fails(compute_model_run(model, &in, 1, &out, 1), COMPUTE_ERROR_SHAPE);
+    compute_tensor_release(x);
+    compute_model_release(model);
+    free(message.data);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(flipped_filters_give_the_transposed_convolution),
       cmocka_unit_test(one_window_gives_the_convolution),
+      cmocka_unit_test(a_bias_of_another_shape_is_refused),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

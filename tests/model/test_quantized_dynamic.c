@@ -8,14 +8,14 @@
 #include "model/message_writer.h"
 #include "support/harness/values.h"
 
-enum { F32 = 1, U8 = 2, I8 = 3 };
+enum { F32 = 1, U8 = 2, I8 = 3, I32 = 6 };
 
 static void add_tensor(proto *graph, const char *name, int32_t type, int rank, const int64_t *sizes,
                        const void *data) {
   size_t count = 1;
   for (int i = 0; i < rank; i++) count *= (size_t)sizes[i];
   proto tensor = tensor_message(name, type, rank, sizes);
-  put_bytes(&tensor, 9, data, count * (type == F32 ? sizeof(float) : 1));
+  put_bytes(&tensor, 9, data, count * (type == F32 || type == I32 ? 4 : 1));
   put_message(graph, GRAPH_INITIALIZER, tensor);
 }
 
@@ -251,10 +251,53 @@ static void states_are_rounded_to_bytes(void **state) {
   }
 }
 
+/* A layer in one direction over sequences of 2 and 4 steps; `padding` fills the others. */
+static void run_lengths(float padding, float *y) {
+  enum { COUNT = STEPS * BATCH * INPUTS };
+  static weights w, r;
+  float x[COUNT], bias[2 * 2 * WIDE] = {0};
+  test_random random = {12};
+  for (size_t i = 0; i < COUNT; i++) x[i] = (float)test_random_uniform(&random, -1, 1);
+  for (size_t i = 2 * BATCH * INPUTS; i < COUNT; i++)
+    if (i / INPUTS % BATCH == 0) x[i] = padding;
+  proto graph = {0};
+  put_text(&graph, 2, "main");
+  put_typed(&graph, GRAPH_INPUT, "x", "4,2,11");
+  put_values(&graph, GRAPH_OUTPUT, "y");
+  w.rows = INPUTS;
+  r.rows = HIDDEN;
+  add_weights(&graph, (const char[3][2]){"w", "s", "z"}, I8, true, &w);
+  add_weights(&graph, (const char[3][2]){"r", "t", "u"}, I8, true, &r);
+  add_tensor(&graph, "b", F32, 2, (int64_t[]){2, 2 * WIDE}, bias);
+  add_tensor(&graph, "n", I32, 1, (int64_t[]){BATCH}, (int32_t[]){2, 4});
+  proto direction = {0};
+  put_text(&direction, 1, "direction");
+  put_text(&direction, 4, "bidirectional");
+  put_integer(&direction, 20, 3);
+  proto node = node_message("n", "DynamicQuantizeLSTM", "x,w,r,b,n,,,,s,z,t,u", "y");
+  put_text(&node, 7, "com.microsoft");
+  put_integer_attribute(&node, "hidden_size", HIDDEN);
+  put_message(&node, NODE_ATTRIBUTE, direction);
+  put_message(&graph, GRAPH_NODE, node);
+  run(graph, COMPUTE_SHAPE(STEPS, BATCH, INPUTS), x, y, STEPS * 2 * BATCH * HIDDEN, "recurrent");
+}
+
+static void padding_changes_no_result(void **state) {
+  static float expected[STEPS * 2 * BATCH * HIDDEN], y[STEPS * 2 * BATCH * HIDDEN];
+  static const float paddings[] = {1, 1e6f, NAN};
+  (void)state;
+  run_lengths(0, expected);
+  for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
+    run_lengths(paddings[i], y);
+    assert_memory_equal(y, expected, sizeof y);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(zero_points_of_a_run_are_padding),
       cmocka_unit_test(states_are_rounded_to_bytes),
+      cmocka_unit_test(padding_changes_no_result),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

@@ -114,6 +114,18 @@ static float result_of(const compute_tree_model *model, float a, float b, bool s
   return value;
 }
 
+/* A copy with the first `old` replaced; the caller frees it. */
+static char *replaced(const char *text, const char *old, const char *new) {
+  const char *at = strstr(text, old);
+  assert_non_null(at);
+  char *copy = malloc(strlen(text) + strlen(new) + 1);
+  assert_non_null(copy);
+  memcpy(copy, text, (size_t)(at - text));
+  strcpy(copy + (at - text), new);
+  strcat(copy, at + strlen(old));
+  return copy;
+}
+
 typedef struct row {
   float a, b, sum;
 } row;
@@ -154,6 +166,42 @@ static void questions_of_xgboost(void **state) {
   }
 }
 
+/* XGBoost rounds features to f32, so that 0.3 is not below the f32 next to it. */
+static void xgboost_rounds_features(void **state) {
+  (void)state;
+  char *text = replaced(xgboost, "[5E-1,1E0", "[3E-1,1E0");
+  compute_tree_model *model = load(text, strlen(text));
+  free(text);
+  compute_graph *g = compute_graph_create(test_context);
+  const compute_node x =
+      compute_constant(g, COMPUTE_F64, COMPUTE_SHAPE(2, 2), (double[]){0.3, 0, 0.25, 0});
+  const compute_node y = compute_tree_model_record(g, x, model, true);
+  compute_plan *plan = test_compile(g, &y, 1, 0);
+  compute_tensor *result = NULL;
+  double sums[2];
+  assert_ok(compute_plan_create_tensor(plan, y, &result));
+  assert_ok(compute_run(plan, (compute_binding[]){{y, result}}, 1, NULL));
+  assert_ok(compute_tensor_read(result, sums, sizeof sums));
+  assert_true(sums[0] == 2 + 8 && sums[1] == 1 + 8);
+  compute_tensor_release(result);
+  compute_plan_release(plan);
+  compute_graph_release(g);
+  compute_tree_model_release(model);
+}
+
+/* Files of one class have the base scores 0 and 1, which XGBoost moves off the ends. */
+static void base_scores_at_the_ends_are_finite(void **state) {
+  (void)state;
+  for (int base = 0; base < 2; base++) {
+    char *text = replaced(xgboost, "[5E-1]", base ? "[1E0]" : "[0]");
+    compute_tree_model *model = load(text, strlen(text));
+    free(text);
+    const float added = result_of(model, 0.25f, 0, true) - (1 + 8);
+    assert_true(fabsf(added - (base ? 13.745f : -13.8155f)) < 1e-3f);
+    compute_tree_model_release(model);
+  }
+}
+
 static void questions_of_lightgbm(void **state) {
   (void)state;
   static const row rows[] = {
@@ -175,18 +223,6 @@ static void questions_of_lightgbm(void **state) {
 }
 
 /* ---- Files that are refused ------------------------------------------------------------------ */
-
-/* A copy with the first `old` replaced; the caller frees it. */
-static char *replaced(const char *text, const char *old, const char *new) {
-  const char *at = strstr(text, old);
-  assert_non_null(at);
-  char *copy = malloc(strlen(text) + strlen(new) + 1);
-  assert_non_null(copy);
-  memcpy(copy, text, (size_t)(at - text));
-  strcpy(copy + (at - text), new);
-  strcat(copy, at + strlen(old));
-  return copy;
-}
 
 static void damaged_files_are_refused(void **state) {
   (void)state;
@@ -211,6 +247,10 @@ static void damaged_files_are_refused(void **state) {
       {xgboost, "\"num_class\":\"0\"", "\"num_class\":\"16777216\"", COMPUTE_ERROR_FORMAT},
       {xgboost, "\"num_feature\":\"2\"", "\"num_feature\":\"0\"", COMPUTE_ERROR_FORMAT},
       {xgboost, "[5E-1]", "[5E-1,1]", COMPUTE_ERROR_FORMAT},
+      {xgboost, "[5E-1]", "[5E-1,]", COMPUTE_ERROR_FORMAT},
+      {xgboost, "[5E-1]", "[]", COMPUTE_ERROR_FORMAT},
+      {xgboost, "[5E-1]", "2E0", COMPUTE_ERROR_FORMAT},
+      {xgboost, "binary:logistic", "my\\u001bown", COMPUTE_ERROR_FORMAT},
       {xgboost, "gbtree", "gblinear", COMPUTE_ERROR_UNSUPPORTED},
       {xgboost, "\"size_leaf_vector\":\"1\"", "\"size_leaf_vector\":\"3\"",
        COMPUTE_ERROR_UNSUPPORTED},
@@ -360,8 +400,12 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(questions_of_xgboost),      cmocka_unit_test(questions_of_lightgbm),
-      cmocka_unit_test(damaged_files_are_refused), cmocka_unit_test(calls_are_checked),
+      cmocka_unit_test(questions_of_xgboost),
+      cmocka_unit_test(questions_of_lightgbm),
+      cmocka_unit_test(xgboost_rounds_features),
+      cmocka_unit_test(base_scores_at_the_ends_are_finite),
+      cmocka_unit_test(damaged_files_are_refused),
+      cmocka_unit_test(calls_are_checked),
       cmocka_unit_test(mutants_do_no_harm),
   };
   const struct CMUnitTest alone[] = {cmocka_unit_test(every_allocation_may_fail)};

@@ -2,9 +2,9 @@
 /* Runs programs over boxes of finished values: as one loop if there is one, otherwise in lines of
  * the interpreter.
  *
- * Each line has a fixed cost, which exceeds the work of a few pixels' channels. Short lines
- * therefore run together, as many as a tile holds, and sets of a few lines do. Operands whose lines do not follow each other in
- * memory, for example one factor per channel, are first copied to a block where they do. */
+ * Each line has a fixed cost, which exceeds the work of a few pixels' channels. Short lines and sets
+ * of a few lines therefore run together, up to the size of a tile. Operands whose lines do not follow
+ * each other in memory, for example one factor per channel, are first copied to a block of lines. */
 #include <string.h>
 
 #include "core/move.h"

@@ -272,6 +272,7 @@ compute_status compute_kernel_launch(compute_kernel *kernel, const compute_launc
   if (!status && launch->groups[0] > 0) {
     status = queue ? submit(kernel, launch, translated, (uint32_t)count, queue)
                    : submit_and_wait(kernel, launch, translated, (uint32_t)count);
+    if (!status && queue) status = queue_flush(queue);
   }
   if (translated != at_hand) base_release(translated);
   return status;

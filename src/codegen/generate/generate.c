@@ -103,6 +103,15 @@ static void add_entry(text_buffer *source, const emit_launch *l, compute_dialect
   text_add(source, "*(const shape_%s *)arguments[%u]);\n}\n", l->entry, (unsigned)l->buffer_count);
 }
 
+/* Items of groups of one wait for nobody. PoCL's compiler takes minutes for loops with barriers. */
+static bool items_are_alone(const generation *g) {
+  for (uint32_t i = 0; i < g->launch_count; i++) {
+    const uint32_t *group = g->launch[i]->group;
+    if (group[0] != 1 || group[1] != 1 || group[2] != 1) return false;
+  }
+  return true;
+}
+
 static bool write_source(const generation *g, text_buffer *source) {
   text_buffer entries = {0};
   for (uint32_t i = 0; i < g->launch_count; i++) {
@@ -114,6 +123,9 @@ static bool write_source(const generation *g, text_buffer *source) {
   text_add(source,
            g->wide ? "#define DIVIDE(n, d) ((INDEX)((u64)(n) / (u64)(d)))\n"
                    : "#define DIVIDE(n, d) ((INDEX)(((u64)(u32)(n) * d##_magic) >> d##_shift))\n");
+  if (items_are_alone(g))
+    text_add(source, "#undef BARRIER\n#define BARRIER() ((void)0)\n"
+                     "#undef BARRIER_GLOBAL\n#define BARRIER_GLOBAL() ((void)0)\n");
   if (emit_for_cpu(g)) text_add(source, "#define FOR_CPU\n");
   if (emit_for_cpu(g) && emit_has(g, COMPUTE_TARGET_F64)) {
     text_add(source, "#define FOR_CPU_WITH_F64\n");

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
 #include "core/device/device.h"
+#include "core/device/driver_call.h"
 
 static memory_buffer *new_buffer(compute_device *device) {
   memory_buffer *buffer = base_allocate(1, sizeof *buffer);
@@ -44,6 +45,7 @@ compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buff
 static compute_status import(compute_device *device, const compute_foreign_memory *memory,
                              uint64_t bytes, compute_memory *imported) {
   const compute_backend *backend = device->backend;
+  DRIVER_CALL(backend);
   return memory->device_type == FOREIGN_CPU
              ? backend->memory_import(device->handle, memory->data, bytes, imported)
              : backend->memory_adopt(device->handle, memory, bytes, imported);

@@ -144,6 +144,14 @@ static compute_node seen_filter(const convolution *c, const seen_axis *seen, int
   return compute_gather(graph, rows, at, 1);
 }
 
+/* `true` if there is no bias, or one of shape [outputs]. */
+static bool has_plain_bias(const convolution *c, compute_dtype dtype, int64_t outputs) {
+  if (!compute_node_is_valid(c->bias)) return true;
+  const compute_shape shape = compute_node_shape(c->graph, c->bias);
+  return compute_node_dtype(c->graph, c->bias) == dtype && shape.rank == 1 &&
+         shape_at(shape, 0) == outputs;
+}
+
 /* One result for each filter and image: a product of matrices, without the positions that only see
  * padding. {0} for others. */
 static compute_node multiply_windows(const convolution *c) {
@@ -158,6 +166,7 @@ static compute_node multiply_windows(const convolution *c) {
   const compute_dtype dtype = compute_node_dtype(graph, c->x);
   int64_t count = channels;
   if ((dtype != COMPUTE_F32 && dtype != COMPUTE_F64) || c->groups != 1 ||
+      compute_node_dtype(graph, c->filter) != dtype || !has_plain_bias(c, dtype, outputs) ||
       channels != shape_at(filters, 1) || shape_count(filters) == 0 ||
       shape_count(filters) / outputs > MOST || shape_count(shape) == 0)
     return none;
@@ -377,16 +386,17 @@ static int64_t read_after(const window *w) {
   return window_dilated_size(w) - 1 - w->after;
 }
 
-/* `true` if a convolution with the flipped filter computes the same, and is not narrower than one
- * value for each group: those have fast forms in both directions. */
+/* `true` if a convolution with the flipped filter computes the same and is as fast: the filter is
+ * flipped once, is not narrower than one value for each group, and reaches not much further than the
+ * data. */
 static bool is_forward(const convolution *c) {
   const compute_shape filter = compute_node_shape(c->graph, c->filter);
-  bool forward = shape_count(filter) > 0 && shape_at(filter, 0) > c->groups &&
-                 shape_at(filter, 0) % c->groups == 0;
+  bool forward = is_known(c->call, 1) && shape_count(filter) > 0 &&
+                 shape_at(filter, 0) > c->groups && shape_at(filter, 0) % c->groups == 0;
   for (int i = 0; forward && i < 3; i++) {
     const window *w = &c->windows[i];
     forward = w->stride == 1 && is_direct(w) && further(w) == 0 && read_before(w) >= 0 &&
-              read_after(w) >= 0;
+              read_after(w) >= 0 && window_dilated_size(w) <= w->data + 1;
   }
   return forward;
 }

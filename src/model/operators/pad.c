@@ -115,10 +115,15 @@ static int64_t repeated_place(compute_pad_mode mode, int64_t position, int64_t s
   return at < size ? at : period - at;
 }
 
-/* The first padded axis, if one selection of elements for all padded axes pays: its indices are few
- * and serve many rows. Otherwise the rank. */
-static int32_t first_joined(compute_shape shape, const padding *p, int64_t *rows, int64_t *count) {
-  enum { LEAST_ROWS = 8, MOST_INDICES = 1 << 16 };
+/* The first padded axis, if one selection of elements for all padded axes pays: its indices are few,
+ * serve many rows and take little memory beside elements of `bytes`. Otherwise the rank. */
+static int32_t first_joined(compute_shape shape, size_t bytes, const padding *p, int64_t *rows,
+                            int64_t *count) {
+  enum {
+    LEAST_ROWS = 8,
+    MOST_INDICES = 1 << 16,
+    INDICES_PER_ROW = 16 /* for elements of a byte */
+  };
   int32_t first = shape.rank, padded = 0;
   *rows = *count = 1;
   for (int32_t d = 0; d < shape.rank; d++) {
@@ -135,7 +140,8 @@ static int32_t first_joined(compute_shape shape, const padding *p, int64_t *rows
     *count *= size + before + (p->after[d] > 0 ? p->after[d] : 0);
     if (*count > MOST_INDICES) return shape.rank;
   }
-  return padded > 1 && *rows >= LEAST_ROWS ? first : shape.rank;
+  const bool pays = *rows >= LEAST_ROWS && *count / INDICES_PER_ROW / (int64_t)bytes <= *rows;
+  return padded > 1 && pays ? first : shape.rank;
 }
 
 /* Repeats elements along all padded axes, from `first` on, by one selection. */
@@ -168,7 +174,8 @@ static compute_status repeat(model_call *call, compute_node *x, const padding *p
                              compute_pad_mode mode) {
   int64_t rows, count;
   const compute_shape shape = compute_node_shape(call->graph, *x);
-  const int32_t first = first_joined(shape, p, &rows, &count);
+  const size_t bytes = compute_dtype_size(compute_node_dtype(call->graph, *x));
+  const int32_t first = first_joined(shape, bytes, p, &rows, &count);
   if (first < shape.rank) return repeat_joined(call, x, p, mode, first, rows, count);
   for (int32_t i = 0; i < shape.rank; i++) {
     const int64_t before = p->before[i] > 0 ? p->before[i] : 0;

@@ -291,13 +291,25 @@ static compute_node signed_bytes(const recurrence *n, compute_node x) {
   return compute_cast(n->graph, compute_sub(n->graph, x, half), COMPUTE_I8);
 }
 
+/* The inputs with zeros behind the ends of sequences, where they must not change the rounding. */
+static compute_node valid_inputs(const recurrence *n) {
+  if (!compute_node_is_valid(n->lengths)) return n->x;
+  int32_t *steps = call_allocate(n->call, (size_t)n->steps, sizeof *steps);
+  if (!steps) return (compute_node){0};
+  for (int64_t t = 0; t < n->steps; t++) steps[t] = (int32_t)t;
+  const compute_node active = compute_greater(
+      n->graph, compute_reshape(n->graph, n->lengths, COMPUTE_SHAPE(1, n->batch, 1)),
+      compute_constant(n->graph, COMPUTE_I32, COMPUTE_SHAPE(n->steps, 1, 1), steps));
+  return compute_select(n->graph, active, n->x, call_scalar_like(n->call, n->x, 0));
+}
+
 /* As project, with all inputs rounded to 8 bits together, as ONNX Runtime does. */
 static compute_node project_bytes(const recurrence *n, int64_t direction) {
   model_call *call = n->call;
   compute_graph *graph = n->graph;
   const int64_t columns = (int64_t)n->cell->gates * n->hidden;
   const dynamic_quantization x =
-      quantize_dynamic(call, compute_reshape(graph, n->x, COMPUTE_SHAPE(-1, n->inputs)));
+      quantize_dynamic(call, compute_reshape(graph, valid_inputs(n), COMPUTE_SHAPE(-1, n->inputs)));
   const integer_factor left = {.values = x.values, .zero = x.zero};
   integer_factor right = integer_input(call, 1, one_of(n, call_input(call, 1), direction), 9,
                                        of_direction(n, 9, direction));
@@ -535,9 +547,10 @@ static compute_node quantized_weights(model_call *call, size_t i, size_t scale) 
                      of_columns(call, scale));
 }
 
-/* Inputs and states are rounded to 8 bits for integer products, as ONNX Runtime does. It rounds the
- * states of several sequences together; here each is rounded by itself, so that a batch changes no
- * bit. With unusual activations, and where they would overflow, products are of floats. */
+/* Inputs and states are rounded to 8 bits for integer products. The inputs of all sequences have one
+ * scale, as in ONNX Runtime, but steps behind their ends do not count. The states of each sequence
+ * have one; ONNX Runtime's share one. With unusual activations, and where they would overflow,
+ * products are of floats. */
 static compute_status dynamic_quantize_lstm(model_call *call) {
   return run(call, &lstm_cell, quantized_weights(call, 1, 8), quantized_weights(call, 2, 10), true);
 }

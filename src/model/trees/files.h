@@ -37,6 +37,7 @@ struct compute_tree_model {
   size_t tree_count, tree_capacity;
   int64_t *roots; /* of the trees */
   int64_t features, targets;
+  bool rounds;    /* features to f32, as XGBoost does */
   double divisor; /* of the sums in predictions */
   double scale;   /* LINK_LOGISTIC */
   tree_link link;

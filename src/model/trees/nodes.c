@@ -30,6 +30,9 @@ compute_status tree_no_memory(const tree_reader *reader) {
 }
 
 compute_status tree_objective(tree_reader *reader, const char *text, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    if (text[i] < ' ' || text[i] > '~')
+      return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "the objective is not printable ASCII");
   char *copy = base_allocate(length + 1, 1);
   if (!copy) return tree_no_memory(reader);
   memcpy(copy, text, length);

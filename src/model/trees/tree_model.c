@@ -17,6 +17,21 @@ enum { MOST = 1 << 24 }; /* features and results of compute_tree_ensemble */
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
+typedef enum format { FORMAT_UNKNOWN, FORMAT_TEXT, FORMAT_UBJ, FORMAT_JSON } format;
+
+/* The format by the first bytes: the line "tree", { and the marker of a length, or {"…. A zero follows
+ * the bytes. */
+static format format_of(const char *data, size_t bytes) {
+  if (bytes > 4 && strncmp(data, "tree", 4) == 0 && strchr("\r\n", data[4])) return FORMAT_TEXT;
+  if (bytes > 1 && data[0] == '{' && data[1] && strchr("iUIlL#", data[1])) return FORMAT_UBJ;
+  return data[strspn(data, " \t\r\n")] == '{' ? FORMAT_JSON : FORMAT_UNKNOWN;
+}
+
+static compute_status unknown_format(tree_reader *reader) {
+  return tree_refuse(reader, COMPUTE_ERROR_FORMAT,
+                     "it is no JSON or UBJ file of XGBoost and no text file of LightGBM");
+}
+
 static compute_status read_file(tree_reader *reader, int descriptor) {
   struct stat status;
   if (fstat(descriptor, &status) != 0)
@@ -27,7 +42,11 @@ static compute_status read_file(tree_reader *reader, int descriptor) {
   reader->data = bytes < SIZE_MAX ? base_allocate(bytes + 1, 1) : NULL;
   if (!reader->data) return tree_no_memory(reader);
   reader->bytes = (size_t)bytes;
-  const int code = file_read(descriptor, reader->data, reader->bytes);
+  /* A large file of another kind is refused before it is read. */
+  const size_t first = reader->bytes < 256 ? reader->bytes : 256;
+  int code = file_read(descriptor, reader->data, first);
+  if (code == 0 && format_of(reader->data, first) == FORMAT_UNKNOWN) return unknown_format(reader);
+  if (code == 0) code = file_read(descriptor, reader->data + first, reader->bytes - first);
   if (code == FILE_ENDED)
     return tree_refuse(reader, COMPUTE_ERROR_FILE, "it has become shorter while it was read");
   return code ? file_error(reader->context, reader->operation, reader->path, "read", code)
@@ -45,17 +64,14 @@ static compute_status open_file(tree_reader *reader) {
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Chooses the format by the first bytes: {"…, { and the marker of a length, or the line "tree". */
 static compute_status read_format(tree_reader *reader) {
-  const char *data = reader->data;
-  if (reader->bytes > 4 && strncmp(data, "tree", 4) == 0 && strchr("\r\n", data[4]))
-    return lightgbm_read(reader);
-  if (reader->bytes > 1 && data[0] == '{' && data[1] && strchr("iUIlL#", data[1]))
-    return xgboost_read(reader, true);
-  const size_t blanks = strspn(data, " \t\r\n");
-  if (data[blanks] == '{') return xgboost_read(reader, false);
-  return tree_refuse(reader, COMPUTE_ERROR_FORMAT,
-                     "it is no JSON or UBJ file of XGBoost and no text file of LightGBM");
+  switch (format_of(reader->data, reader->bytes)) {
+  case FORMAT_TEXT: return lightgbm_read(reader);
+  case FORMAT_UBJ: return xgboost_read(reader, true);
+  case FORMAT_JSON: return xgboost_read(reader, false);
+  case FORMAT_UNKNOWN: break;
+  }
+  return unknown_format(reader);
 }
 
 /* Checks what recording would refuse, and lists the roots. */
@@ -106,6 +122,7 @@ static compute_status load(tree_reader *reader, const void *data, compute_tree_m
 compute_status compute_tree_model_load(const compute_context *context, const char *path,
                                        compute_tree_model **model) {
   static const char operation[] = "compute_tree_model_load";
+  REFUSE_INHERITED_CONTEXT(context);
   if (model) *model = NULL;
   compute_status status = error_if_null(context, operation, path, model);
   tree_reader reader = {.context = context, .operation = operation, .path = path};
@@ -115,6 +132,7 @@ compute_status compute_tree_model_load(const compute_context *context, const cha
 compute_status compute_tree_model_load_memory(const compute_context *context, const void *data,
                                               size_t bytes, compute_tree_model **model) {
   static const char operation[] = "compute_tree_model_load_memory";
+  REFUSE_INHERITED_CONTEXT(context);
   if (model) *model = NULL;
   compute_status status = error_if_null(context, operation, data, model);
   tree_reader reader = {.context = context, .operation = operation, .bytes = bytes};
@@ -181,6 +199,9 @@ compute_node compute_tree_model_record(compute_graph *graph, compute_node x,
   if (shape.rank == 0 || shape.size[shape.rank - 1] != model->features)
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
                       "x must have %" PRId64 " features along its last axis", model->features);
+  const compute_dtype dtype = compute_node_dtype(graph, x);
+  if (dtype == COMPUTE_F64 && model->rounds)
+    x = part_cast(graph, part_cast(graph, x, COMPUTE_F32), COMPUTE_F64);
   const compute_tree_ensemble_options options = {.nodes = model->nodes,
                                                  .values = model->values,
                                                  .roots = model->roots,
@@ -188,8 +209,10 @@ compute_node compute_tree_model_record(compute_graph *graph, compute_node x,
                                                  .value_count = (int64_t)model->value_count,
                                                  .tree_count = (int64_t)model->tree_count,
                                                  .targets = model->targets};
-  compute_node y = compute_tree_ensemble(graph, x, &options);
-  if (sums) return y;
-  if (model->divisor != 1) y = compute_div(graph, y, part_number(graph, y, model->divisor));
-  return apply_link(graph, model, y);
+  /* Sums of f16 could overflow before they are divided. */
+  compute_node y = compute_tree_ensemble(graph, part_wide(graph, x), &options);
+  if (!sums && model->divisor != 1)
+    y = compute_div(graph, y, part_number(graph, y, model->divisor));
+  if (!sums) y = apply_link(graph, model, y);
+  return part_cast(graph, y, dtype);
 }

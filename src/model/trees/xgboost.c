@@ -188,8 +188,8 @@ static compute_status read_base(xgboost *x, const token *t) {
   tree_reader *reader = x->reader;
   const bool list = t->length > 1 && t->text[0] == '[' && t->text[t->length - 1] == ']';
   const char *at = t->text + list, *end = t->text + t->length - list;
-  compute_status status = COMPUTE_OK;
-  while (at < end && !status) {
+  compute_status status;
+  do {
     const char *comma = memchr(at, ',', (size_t)(end - at));
     const token part = {
         .kind = TOKEN_TEXT, .text = at, .length = (size_t)((comma ? comma : end) - at)};
@@ -197,8 +197,9 @@ static compute_status read_base(xgboost *x, const token *t) {
     if (!token_number(&part, reader->c_locale, &number))
       return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "base_score is not a number");
     status = tree_add_number(reader, COLUMN_BASE, number);
-    at = comma ? comma + 1 : end;
-  }
+    if (!comma) break;
+    at = comma + 1;
+  } while (!status);
   return status;
 }
 
@@ -206,8 +207,7 @@ static compute_status read_booster(const xgboost *x, const token *t) {
   if ((t->length == 6 && memcmp(t->text, "gbtree", 6) == 0) ||
       (t->length == 4 && memcmp(t->text, "dart", 4) == 0))
     return COMPUTE_OK;
-  return tree_refuse(x->reader, COMPUTE_ERROR_UNSUPPORTED, "the booster %.*s has no trees",
-                     (int)(t->length < 40 ? t->length : 40), t->text);
+  return tree_refuse(x->reader, COMPUTE_ERROR_UNSUPPORTED, "unknown booster; only gbtree and dart");
 }
 
 static compute_status read_value(xgboost *x, int to, const token *t) {
@@ -298,10 +298,22 @@ static tree_link link_of(const char *objective) {
   return LINK_UNKNOWN;
 }
 
-/* base_score is a prediction; sums need its inverse under the link. */
+/* base_score is a prediction; sums need its inverse under the link, by XGBoost's formula in f32. Files
+ * of one class have 0 or 1. NaN for other bases that are no predictions. */
 static double base_sum(tree_link link, double base) {
-  if (link == LINK_LOGISTIC) return -log(1 / base - 1);
+  const float probability = fminf(fmaxf((float)base, 1e-6f), 1 - 1e-6f);
+  if (link == LINK_LOGISTIC)
+    return base >= 0 && base <= 1 ? (double)-logf(1 / probability - 1) : (double)NAN;
   return link == LINK_EXP ? log(base) : base;
+}
+
+static compute_status check_bases(const xgboost *x) {
+  const tree_numbers *bases = &x->reader->columns[COLUMN_BASE];
+  for (size_t i = 0; i < bases->count; i++)
+    if (!isfinite(base_sum(x->reader->model->link, bases->data[i])))
+      return tree_refuse(x->reader, COMPUTE_ERROR_FORMAT, "base_score %g is no prediction of %.60s",
+                         bases->data[i], x->reader->model->objective);
+  return COMPUTE_OK;
 }
 
 /* Targets and weights of each tree; the first tree of a target adds the base. */
@@ -317,7 +329,8 @@ static compute_status finish(xgboost *x) {
       (weights != 0 && weights != trees) || (bases > 1 && bases != (size_t)m->targets))
     return tree_refuse(reader, COMPUTE_ERROR_FORMAT, "the lists of trees and targets do not fit");
   reader->columns[COLUMN_LIMIT].count = 0;
-  compute_status status = tree_add_zeros(reader, COLUMN_LIMIT, (size_t)m->targets);
+  compute_status status = check_bases(x);
+  if (!status) status = tree_add_zeros(reader, COLUMN_LIMIT, (size_t)m->targets);
   for (size_t t = 0; t < trees && !status; t++) {
     const size_t end = t + 1 < trees ? m->trees[t + 1].value : m->value_count;
     int64_t target;
@@ -344,6 +357,7 @@ compute_status xgboost_read(tree_reader *reader, bool binary) {
   xgboost x = {.reader = reader, .leaf_size = 1};
   token_reader tokens = tokens_begin(reader->data, reader->bytes, binary);
   reader->model->format = "XGBoost";
+  reader->model->rounds = true;
   const compute_status status = read_all(&x, &tokens);
   return status ? status : finish(&x);
 }

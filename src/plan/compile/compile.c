@@ -187,11 +187,18 @@ static uint32_t plan_demands(uint32_t flags) {
 }
 
 static compute_precision allowed_precision(uint32_t flags) {
-  return (flags & COMPUTE_PLAN_ALLOW_TF32 ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT) |
-         (flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? COMPUTE_PRECISION_WINOGRAD
-                                              : COMPUTE_PRECISION_STRICT) |
-         (flags & COMPUTE_PLAN_ALLOW_SATURATION ? COMPUTE_PRECISION_SATURATE
-                                                : COMPUTE_PRECISION_STRICT);
+  static const struct {
+    uint32_t flag;
+    compute_precision precision;
+  } allowed[] = {{COMPUTE_PLAN_ALLOW_TF32, COMPUTE_PRECISION_TF32},
+                 {COMPUTE_PLAN_ALLOW_WINOGRAD, COMPUTE_PRECISION_WINOGRAD},
+                 {COMPUTE_PLAN_ALLOW_SATURATION, COMPUTE_PRECISION_SATURATE}};
+  compute_precision precision = COMPUTE_PRECISION_STRICT;
+  /* Which sums saturate depends on the number of rows. */
+  if (flags & COMPUTE_PLAN_REPRODUCIBLE) flags &= ~(uint32_t)COMPUTE_PLAN_ALLOW_SATURATION;
+  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+    if (flags & allowed[i].flag) precision |= allowed[i].precision;
+  return precision;
 }
 
 /* True if a failed run can be repeated elsewhere. Such plans write parameters last. */

@@ -20,7 +20,7 @@ typedef struct sum {
   double wide; /* for Winograd: as magnitude, with a patch's largest element in each product */
   uint64_t integer;
   int64_t terms;
-  bool wide_pairs; /* two products of bytes may need more than 16 bits */
+  int64_t wide_pairs; /* at most: two products of bytes may need more than 16 bits */
 } sum;
 
 static double real_at(const view *v, int64_t offset) {
@@ -48,7 +48,7 @@ static void add_product(sum *s, const view *a, int64_t at_a, const view *b, int6
     const int64_t left = dtype_load_integer(a->dtype, view_at(a, at_a));
     const int64_t right = dtype_load_integer(b->dtype, view_at(b, at_b));
     s->integer += (uint64_t)left * (uint64_t)right;
-    s->wide_pairs |= has_wide_pairs(b->dtype, right);
+    s->wide_pairs += has_wide_pairs(b->dtype, right);
   }
 }
 
@@ -57,8 +57,9 @@ static number finish(const compute_kernel_descriptor *d, compute_precision preci
   if (!number_is_float(d->accumulate)) {
     const int64_t value =
         d->accumulate == COMPUTE_I32 ? (int64_t)(int32_t)(uint32_t)s->integer : (int64_t)s->integer;
-    const bool vague = (precision & COMPUTE_PRECISION_SATURATE) && s->wide_pairs;
-    return (number){.integer = value, .error = vague ? (double)INFINITY : 0};
+    /* A pair is at most 255 · 128 · 2 in magnitude, and saturates at 32767. */
+    const bool saturates = (precision & COMPUTE_PRECISION_SATURATE) != 0;
+    return (number){.integer = value, .error = saturates ? 32768.0 * (double)s->wide_pairs : 0};
   }
   /* TF32 keeps 10 bits of each factor's mantissa. */
   const bool coarse = (precision & COMPUTE_PRECISION_TF32) && d->accumulate == COMPUTE_F32;
