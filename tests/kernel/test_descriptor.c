@@ -201,7 +201,7 @@ static void gemm_is_checked(void **state) {
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_I32);
   CHECK_SPOILED(gemm_sample(), s.input[0].dtype = COMPUTE_BOOL);
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_BF16);
-  CHECK_SPOILED(gemm_sample(), s.a.gemm.precision = (compute_precision)8);
+  CHECK_SPOILED(gemm_sample(), s.a.gemm.precision = (compute_precision)16);
   sample s = gemm_sample();
   s.input[0].dtype = s.input[1].dtype = COMPUTE_F16;
   s.a.gemm.k = 0;
