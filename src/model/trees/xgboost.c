@@ -311,8 +311,9 @@ static compute_status check_bases(const xgboost *x) {
   const tree_numbers *bases = &x->reader->columns[COLUMN_BASE];
   for (size_t i = 0; i < bases->count; i++)
     if (!isfinite(base_sum(x->reader->model->link, bases->data[i])))
-      return tree_refuse(x->reader, COMPUTE_ERROR_FORMAT, "base_score %g is no prediction of %.60s",
-                         bases->data[i], x->reader->model->objective);
+      return tree_refuse(x->reader, COMPUTE_ERROR_FORMAT, "base_score is no prediction of %.60s",
+                         x->reader->model->objective ? x->reader->model->objective
+                                                     : "the objective");
   return COMPUTE_OK;
 }
 
