@@ -214,7 +214,7 @@ BARRIER();
 for (int e = seat; e < columns * columns; e += LINALG_TEAM)
   b[e] = e / columns == e % columns ? 1 : 0;
 
-/* Rotations make the columns of A orthogonal, and turn those of B along (LINALG_TURN). In a turn,
+/* Rotations make the columns of A orthogonal. B gets the same rotations (LINALG_TURN). In a turn,
  * pairs have no column in common, as in a tournament. A team that is done rotates nothing while
  * others go on. */
 //@ linalg_rotate

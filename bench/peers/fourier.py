@@ -69,17 +69,22 @@ def run(program: str, rounds: int, number: int) -> dict[str, Any] | None:
     return json.loads(done.stdout) if done.stdout.strip() else None
 
 
-def measure(program: str, path: str, rounds: int) -> None:
+def origin(command: str) -> dict[str, Any]:
+    """The first line of a results file."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True
     ).stdout.strip()
-    head = {
+    return {
         "machine": platform.machine(),
         "commit": commit,
         "date": datetime.date.today().isoformat(),
-        "command": f"fourier.py measure compute-fourier FILE --rounds {rounds}",
+        "command": command,
         "threads": 1,
     }
+
+
+def measure(program: str, path: str, rounds: int) -> None:
+    head = origin(f"fourier.py measure compute-fourier FILE --rounds {rounds}")
     with open(path, "w", encoding="utf-8") as file:
         print(json.dumps(head), file=file)
         number = 0

@@ -11,15 +11,12 @@ PyPI is found if LD_LIBRARY_PATH has its folder. A peer that is missing is left 
 """
 
 import argparse
-import datetime
 import json
 import os
-import platform
-import subprocess
 import time
 from typing import Any, Callable
 
-from fourier import run
+from fourier import origin, run
 
 PEERS = ("openblas", "mkl", "numpy", "torch")
 SECONDS = 1.0  # of a case of NumPy or torch
@@ -80,16 +77,7 @@ def calls(case: dict[str, Any]) -> dict[str, Callable[[], object]]:
 def measure(program: str, path: str, rounds: int, first: int, end: int) -> None:
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ[name] = "1"  # before NumPy and torch are imported
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
-    head = {
-        "machine": platform.machine(),
-        "commit": commit,
-        "date": datetime.date.today().isoformat(),
-        "command": f"linalg.py measure compute-linalg FILE --rounds {rounds}",
-        "threads": 1,
-    }
+    head = origin(f"linalg.py measure compute-linalg FILE --rounds {rounds}")
     with open(path, "a", encoding="utf-8") as file:
         print(json.dumps(head), file=file)
         for number in range(first, end):

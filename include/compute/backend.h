@@ -433,7 +433,7 @@ typedef struct compute_backend {
    * kernels that wait for other ranks end. Does not wait for other ranks. */
   void (*communicator_close)(void *communicator, bool orderly);
 
-  /** Optional; minor version 8. Has the device begin what is enqueued so far, without a wait. The
+  /** Optional; minor version 8. Has the device begin the enqueued work, and does not wait. The
    * core calls it after an asynchronous run or kernel. NULL: enqueued work begins at once. */
   compute_status (*queue_flush)(void *queue);
 } compute_backend;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions that the reader records in another form equal those of graphs: transposed ones of
- * stride 1 are convolutions with the flipped filter, and those with one window are products. */
+/* The reader records some convolutions in another form, with the same results: a transposed one of
+ * stride 1 as a convolution with the flipped filter, and one with a single window as a product. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 #include "support/harness/values.h"

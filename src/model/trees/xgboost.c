@@ -132,7 +132,7 @@ static compute_status read_node(xgboost *x, int64_t base, int64_t index) {
   return COMPUTE_OK;
 }
 
-/* The question of a node about categories: those of the list go to the right. */
+/* A node that tests categories: the listed ones go to the right. */
 static compute_status read_categories(xgboost *x, int64_t base, size_t entry, int64_t *left) {
   tree_reader *reader = x->reader;
   int64_t node, first, count, category = 0;

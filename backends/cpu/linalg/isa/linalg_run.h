@@ -33,7 +33,7 @@ static void FORM(read)(const void *const *matrices, int32_t count, int64_t rows,
     if (part == FORM(LOWER) && i + 1 - diagonal < end) end = i + 1 - diagonal;
     VALUE *row = to + i * columns;
     for (int64_t k = 0; k < j && k < columns; k++) row[k] = FORM(all)(0);
-    /* Whole packs are read at once; what is beyond the part becomes 0 below. */
+    /* Reads whole packs. The values beyond the part become 0 below. */
     int64_t last = part == FORM(LOWER) ? (end + pack_lanes - 1) / pack_lanes * pack_lanes : end;
     if (last > columns) last = end;
     FORM(read_row)(from, i * s.row, s.column, j, last, row);
